@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dory_core.compiler import GRAPH_FILE, make_vectors
-from dory_core.errors import UsageError, VerificationFailed
+from dory_core.errors import UsageError
 from dory_core.extremes import find_extremes
 from dory_core.ir import Graph
 from dory_core.ir.layout import HWC, Layout
@@ -17,6 +17,7 @@ from dory_core.plan.schema import check_plan, check_timeline
 from dory_core.plugins import Plugins
 from dory_core.records import dataclass
 from dory_core.reference import run as execute
+from dory_core.simulate.counts import check_counts
 from dory_core.simulate.request import DMA_MODES, RunRequest
 from dory_core.simulate.result import LayerOutput, RunResult
 from dory_core.simulate.runner import HOST_RUNNER, Runner
@@ -178,7 +179,6 @@ def run_application(
     differ are in the result.
     """
     from dory_core.codegen.writer import check_files
-    from dory_core.inputs import read_inputs
 
     plan = read_plan(directory)
     check_files(directory)
@@ -186,8 +186,58 @@ def run_application(
     chosen = find_runner(
         runner, plan, plugins, host=dma not in (None, DMA_MODES[0]) or sanitize is not None
     )
+    given = _given(directory, plan, graph, inputs, golden, input_layout)
+    request = replace(
+        _request(plan, graph, given),
+        dma=dma or DMA_MODES[0],
+        seed=seed,
+        repeat=repeat,
+        sanitize=sanitize,
+        dump=dump,
+    )
+    modes = (dma,) if dma else _modes(chosen.runner, plan, request)
+    result = _in_modes(directory, chosen.runner, plan, request, modes[1:])
+    searched = ""
+    if len(modes) > 1 and not given.names and result.exact:
+        result, searched = _run_extremes(
+            directory, chosen.runner, graph, request, given.vectors, result
+        )
+    notes = (
+        f"runner {chosen.runner.name}: {chosen.reason}" if chosen.reason else "",
+        *given.notes,
+        *_float_notes(graph, given.floats, result.runner),
+        searched,
+    )
+    return replace(result, reference=graph.reference, notes=tuple(filter(None, notes)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Test vectors of a run. names: of those of the caller, in order; empty for the embedded ones.
+
+    floats: inputs and outputs of each as float32, None where the application has no such ends.
+    notes: how each file was read.
+    """
+
+    vectors: Sequence[Vector]
+    names: Sequence[str]
+    floats: list[tuple[bytes, bytes]] | None
+    notes: tuple[str, ...]
+
+
+def _given(
+    directory: Path,
+    plan: dict[str, Any],
+    graph: Graph,
+    inputs: Sequence[Path],
+    golden: Sequence[Path],
+    layout: str,
+) -> _Given:
+    """Return the vectors of goldens, then those of inputs; without any the embedded ones."""
+    from dory_core.inputs import read_inputs
+
     reals, ties_even = (bool(plan["network"].get(key)) for key in ("float_io", "ties_even"))
-    read = [(path, read_inputs(path, graph, input_layout, reals, ties_even)) for path in inputs]
+    read = [read_inputs(path, graph, layout, reals, ties_even) for path in inputs]
     vectors: list[Vector] = []
     names: list[str] = []
     for path in golden:
@@ -195,14 +245,19 @@ def run_application(
         vectors += found
         names += [str(path)] if len(found) == 1 else [f"{path} run {n}" for n in range(len(found))]
     if inputs:
-        vectors += make_vectors(graph, (), [one.values for _, one in read])[0]
+        vectors += make_vectors(graph, (), [one.values for one in read])[0]
         names += map(str, inputs)
     vectors = vectors or list(read_vectors(directory / "vectors", graph))
     floats = None
     if reals:  # behind goldens, the given inputs are the last vectors
         own: list[Mapping[str, Any]] = [{} for _ in range(len(vectors) - len(read))]
-        own += [one.reals for _, one in read]
+        own += [one.reals for one in read]
         floats = [_floats(graph, *pair) for pair in zip(vectors, own, strict=True)]
+    return _Given(vectors, names, floats, tuple(one.done for one in read))
+
+
+def _request(plan: dict[str, Any], graph: Graph, given: _Given) -> RunRequest:
+    """Return what every run of an application with these vectors is asked."""
     layouts = _layouts(plan)
     layers = [
         LayerOutput(
@@ -218,39 +273,34 @@ def run_application(
     order = {one["name"]: n for n, one in enumerate(plan["network"].get("states", ()))}
     states = sorted(graph.states, key=lambda state: order[state.name])
     producers = {layer.output: layer.index for layer in graph.ops}
-    request = RunRequest(
+    return RunRequest(
         layers=layers,
-        expected=_expected(graph, layers, vectors),
-        inputs=[input_bytes(graph, vector) for vector in vectors] if names else None,
-        input_names=names or None,
+        expected=_expected(graph, layers, given.vectors),
+        inputs=[input_bytes(graph, one) for one in given.vectors] if given.names else None,
+        input_names=given.names or None,
         output_layers=[producers[name] for name in graph.outputs],
-        floats=floats,
+        floats=given.floats,
         state_layers=[producers[state.written] for state in states],
-        starts=starts(graph, vectors) if graph.states else (),
+        starts=starts(graph, given.vectors) if graph.states else (),
         target=plan["target"],
-        dma=dma or DMA_MODES[0],
-        seed=seed,
-        repeat=repeat,
-        sanitize=sanitize,
-        dump=dump,
     )
-    modes = (dma,) if dma else _modes(chosen.runner, plan, request)
-    result = chosen.runner.run(directory, request)
+
+
+def _in_modes(
+    directory: Path, runner: Runner, plan: dict[str, Any], request: RunRequest, more: Sequence[str]
+) -> RunResult:
+    """Run an application, and once more in each further DMA mode until values differ.
+
+    Raises: as :func:`check_counts`.
+    """
+    result = runner.run(directory, request)
     check_counts(result, plan)
-    for mode in modes[1:]:
+    for mode in more:
         if result.exact:
-            other = chosen.runner.run(directory, replace(request, dma=mode, dump=None))
+            other = runner.run(directory, replace(request, dma=mode, dump=None))
             check_counts(other, plan)
             result = replace(result, dma=f"{result.dma}, {mode}") if other.exact else other
-    searched = ""
-    if len(modes) > 1 and not names and result.exact:
-        result, searched = _run_extremes(directory, chosen.runner, graph, request, vectors, result)
-    notes: tuple[str, ...] = (
-        (f"runner {chosen.runner.name}: {chosen.reason}",) if chosen.reason else ()
-    )
-    notes += tuple(one.done for _, one in read) + _float_notes(graph, floats, result.runner)
-    notes += (searched,) if searched else ()
-    return replace(result, reference=graph.reference, notes=notes)
+    return result
 
 
 def _expected(
@@ -306,39 +356,6 @@ def _modes(runner: Runner, plan: dict[str, Any], request: RunRequest) -> tuple[s
     macs = plan["network"]["macs"] * request.executions
     cheap = runner is HOST_RUNNER and request.sanitize is None and macs <= _CHEAP_MACS
     return DMA_MODES if cheap else DMA_MODES[:1]
-
-
-def check_counts(result: RunResult, plan: dict[str, Any]) -> None:
-    """Compare how often each run called kernels and moved bytes with the plan, where counted.
-
-    Raises VerificationFailed: the code does something else than the plan says, although all values
-    are exact.
-    """
-    keys = ("calls", "transfers", "transfer_bytes")
-    planned = {n["index"]: tuple(n["estimate"][key] for key in keys) for n in plan["layers"]}
-    outside = (len(plan["transfers"]), sum(one["bytes"] for one in plan["transfers"]))
-    for run in result.runs if result.exact else ():
-        if run.counts is None or run.external_counts is None:
-            continue
-        for index, wanted in planned.items():
-            one = run.counts.get(index)
-            found = (0, 0, 0) if one is None else (one.calls, one.transfers, one.bytes)
-            if found != wanted:
-                raise VerificationFailed(
-                    f"layer {index}: {_counted(*found)}, the plan says {_counted(*wanted)}",
-                    "every value is exact, but the code is not that of the plan: compile it again",
-                )
-        external = run.external_counts
-        if (external.transfers, external.bytes) != outside:
-            raise VerificationFailed(
-                f"{external.transfers} transfers of {external.bytes} B between L3 and L2, the plan "
-                f"says {outside[0]} of {outside[1]} B",
-                "every value is exact, but the code is not that of the plan: compile it again",
-            )
-
-
-def _counted(calls: int, transfers: int, size: int) -> str:
-    return f"{calls} calls of its kernel, {transfers} transfers of {size} B"
 
 
 def _floats(graph: Graph, vector: Vector, given: Mapping[str, Any]) -> tuple[bytes, bytes]:
