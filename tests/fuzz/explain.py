@@ -11,6 +11,7 @@ from tests.fuzz.applications import Application, built, changed, differs, passes
 from tests.fuzz.cases import Case
 from tests.fuzz.kernel_tests import is_found_by_tests
 from tests.fuzz.mutants import changed_files
+from tests.fuzz.plan_mutants import mutants
 from tests.fuzz.survivors import Reason
 
 
@@ -63,6 +64,11 @@ def explained(case: Case) -> Reason:
         if same_objects(app, *chips):
             return Reason(survivors.MARKS, "one object of both without the marks")
     sources = {path: text for path, text in whole.items() if path.startswith("src/")}
-    if case.subject != "plans":
+    if case.subject == "plans":
+        what, _ = mutants(app.plan, case.draw)
+        of_waits = survivors.explain_plan(what, app.plan.cores, trials(after))
+        if of_waits is not None:
+            return of_waits
+    else:
         sources = {p.name: p.read_text() for p in sorted(app.directory.glob("src/*.c"))}
     return survivors.explain(before, after, trials, sources)

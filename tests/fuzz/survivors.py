@@ -30,6 +30,7 @@ _BARRIER = re.compile(r"^\s*dory_barrier\(\);")
 _TABLE = re.compile(r"^(?:extern )?const uint32_t \w+\[\d+\]")
 _CONDITION = re.compile(r"^(\s*(?:\} else )?if \()(.*)(\) \{\s*\\?)$")
 _LOOP = re.compile(r"^(\s*for \([^;]*; )([^;]*)(;.*)$")
+_CALL = re.compile(r"^(\s*\w+\()(.*)(\);)$")
 #: Lines of which the second group is a value.
 _VALUES = (
     re.compile(r"^(\s*(?:if|while) \()(.*)(\) \{\s*\\?)$"),
@@ -69,6 +70,8 @@ LIMIT = "a limit that nothing reaches: larger ones are right"
 SHARES = "how cores share the work"
 ROOM = "bytes behind the last constant"
 EQUAL = "the same value whenever the line runs in this network"
+WAITS = "waits that change places"
+ONE_CORE = "a wait of each core where there is one core"
 REST = "a loop over many at once, whose rest is done one by one"
 TESTS = "found by the kernel's own tests"
 LATER = "found by a check that was added since"
@@ -124,6 +127,20 @@ def explain(
         if reason is not None:
             return reason
     return Reason(UNEXPLAINED, "; ".join(f"'{one.old.strip()}'" for one in lines)[:200])
+
+
+def explain_plan(what: str, cores: int, found: bool | None) -> Reason | None:
+    """Return why a plan survives a change of its waits.
+
+    what: the change. found: whether a DMA whose bytes move in the wait shows it.
+    """
+    if found is not False:
+        return None
+    if "Wait comes after Wait" in what:
+        return Reason(WAITS, f"{what}: right where bytes move in the wait")
+    if cores == 1 and "each_core" in what:
+        return Reason(ONE_CORE, what)
+    return None
 
 
 def _of_weights(after: Mapping[str, str], lines: list[Change], found: Try) -> Reason:
@@ -223,11 +240,37 @@ def _trap_where_different(one: Change) -> str:
     """Return the line with a trap where the old and the new value differ, empty for others."""
     for form in _VALUES:
         old, new = form.match(one.old), form.match(one.new)
-        if old and new and old.group(1) == new.group(1):
-            head, a, b, tail = old.group(1), old.group(2), new.group(2), old.group(3)
-            check = f"if (({a}) != ({b})) __builtin_trap();"
-            return f"{head}__extension__({{ {check} ({a}); }}){tail}"
+        if old and new:
+            (head, a, tail), (other_head, b, other_tail) = old.groups(), new.groups()
+            if (head, tail) == (other_head, other_tail) and a != b:
+                return f"{head}{_trapped(a, b)}{tail}"
+    old, new = _CALL.match(one.old), _CALL.match(one.new)
+    if old and new and old.group(1) == new.group(1):
+        ours, others = (_arguments(match.group(2)) for match in (old, new))
+        different = [
+            n for n, pair in enumerate(zip(ours, others, strict=False)) if len(set(pair)) > 1
+        ]
+        if len(ours) == len(others) and len(different) == 1:
+            n = different[0]
+            ours[n] = _trapped(ours[n], others[n])
+            return f"{old.group(1)}{', '.join(ours)}{old.group(3)}"
     return ""
+
+
+def _trapped(a: str, b: str) -> str:
+    return f"__extension__({{ if (({a}) != ({b})) __builtin_trap(); ({a}); }})"
+
+
+def _arguments(text: str) -> list[str]:
+    """Return the arguments of a call: what commas separate outside of brackets."""
+    found, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth == 0:
+            found.append("")
+        else:
+            found[-1] += letter
+    return [one.strip() for one in found]
 
 
 def _with_line(text: str, number: int, line: str) -> str:
@@ -270,8 +313,9 @@ def _begins_with_barrier(function: str, sources: Mapping[str, str]) -> bool:
 def _place(one: Change) -> tuple[int, int] | None:
     """Return where the number of a line is that differs, else all that is assigned there."""
     if one.new.strip() not in ("", ";"):
-        old, new = list(_NUMBER.finditer(one.old)), list(_NUMBER.finditer(one.new))
-        if _NUMBER.sub("", one.old) == _NUMBER.sub("", one.new):
+        changed = re.sub(r"\((-\d+)\)", r"\1", one.new)  # as it is printed
+        old, new = list(_NUMBER.finditer(one.old)), list(_NUMBER.finditer(changed))
+        if _NUMBER.sub("", one.old) == _NUMBER.sub("", changed):
             pairs = zip(old, new, strict=True)
             return next(a.span() for a, b in pairs if a.group() != b.group())
     assigned = _ASSIGNED.match(one.old)

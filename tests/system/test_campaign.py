@@ -126,6 +126,14 @@ def test_the_verifier_finds_a_copy_from_elsewhere(tmp_path: Path) -> None:
         ("  L1_Y = 688,", "  L1_Y = 689,", lambda n: n > 680 and n < 700, survivors.ALIGNED),
         ("  if (o != l2 + 32) {", "  if (o != l2 - 32) {", lambda n: n > 0, survivors.SPARES),
         ("  if (o < 32) {", "  if (o <= 32) {", lambda n: n == 32, survivors.EQUAL),
+        ("  run(a, b + 2);", "  run(a, b - 2);", lambda n: n == 2, survivors.EQUAL),
+        ("  for (; n < 4; n += 1) {", "  for (; n < 4; n -= 1) {", None, survivors.UNEXPLAINED),
+        (
+            "  const at_t p = {0, 7};",
+            "  const at_t p = {(-1), 7};",
+            lambda n: True,
+            survivors.UNREAD,
+        ),
         ("  run(1, 2);", ";", lambda n: True, survivors.UNEXPLAINED),
     ],
 )

@@ -40,8 +40,7 @@ static int64_t real_mean(const dory_portable_pool_t *layer, int64_t sum, int64_t
 #define DORY_POOL_START 0
 #define DORY_POOL_FOLD(layer, value, element) \
   ((layer)->is_real ? real_sum(layer, value, element) : (value) + (element))
-#define DORY_POOL_BESIDE(layer, value) \
-  ((layer)->inside || (layer)->is_real ? (value) : (value) + (layer)->pad_value)
+#define DORY_POOL_BESIDE(layer, value) ((value) + (layer)->pad_value)
 #define DORY_POOL_END(layer, value, n)                                                         \
   ((layer)->is_real                                                                            \
        ? real_mean(layer, value,                                                               \
