@@ -56,6 +56,22 @@ def test_network_that_does_not_refuse_is_found(right: str, app: Path) -> None:
 
 
 @pytest.mark.sanitizer
+def test_cores_that_read_the_input_too_early_are_found(app: Path) -> None:
+    """Core 0 may write the input just before it calls the network."""
+    require_sanitizer("thread")
+    source = app / "src/network.c"
+    text = source.read_text()
+    first = "  dory_barrier(); /* core 0 has written the input */\n"
+    assert text.count(first) == 1
+    source.write_text(text.replace(first, ""))
+    try:
+        with pytest.raises(VerificationFailed, match="data race"):
+            run_application(app, plugins=PLUGINS, sanitize="thread")
+    finally:
+        source.write_text(text)
+
+
+@pytest.mark.sanitizer
 @pytest.mark.parametrize("last", [True, False], ids=["last", "before the last copy"])
 def test_cores_that_read_the_output_too_early_are_found(last: bool, app: Path) -> None:
     """A core that returns finds the whole output, also where the copy is of few bytes."""

@@ -163,7 +163,7 @@ int ${plan.prefix}_network_run(const dory_network_io_t *io) {
 % endif
 
 % if plan.cores > 1:
-  dory_barrier(); /* no core still runs the inference before */
+  dory_barrier(); /* core 0 has written the input */
 % endif
 % for line in body.before:
   ${line}

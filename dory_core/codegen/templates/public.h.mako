@@ -49,7 +49,7 @@ ${line}
 
 #define ${name}_CORES ${plan.cores}u /* that call ${run} */
 
-/* Runs the network once${". Every core calls it with the same io" if plan.cores > 1 else ""}.
+/* Runs the network once${". Every core calls it with the same io, core 0 when the input is there" if plan.cores > 1 else ""}.
  * Returns DORY_OK or a negative DORY_E*${", the same on every core" if plan.cores > 1 else ""}. */
 int ${run}(const dory_network_io_t *io);
 % if plan.states:

@@ -89,7 +89,7 @@ typedef struct {
   int32_t x_zero, y_zero;
 } dory_portable_real_t;
 
-/* Pooling. pad_value: the element that stands around the image, which a maximum does not see.
+/* Pooling. pad_value: the element around the image, 0 where it does not count.
  * inside: an average is that of the elements in the image, rounded with ties away from origin.
  * is_real: the average is computed in binary32, of the elements in the image or of all. */
 typedef struct {
