@@ -120,11 +120,20 @@ def _halved_layers() -> Iterator[Layer]:
     yield from replace(graph, tensors=graph.tensors | halved).layers[2:]
 
 
+def _first_layers() -> Iterator[Layer]:
+    """Yield layers of all types on images of three channels."""
+    for x, y, w in product(TYPES, TYPES, WEIGHTS):
+        b = GraphBuilder((3, 8, 8), values=x, name="first")
+        b.conv(8, Window(kernel=(3, 3), strides=(2, 2), pads=(0, 0, 1, 1)), output=y, weights=w)
+        yield from b.graph().layers
+
+
 def samples() -> list[Layer]:
     """Return the layers that kernels are asked about."""
     cases = (*precision_cases(), *layer_cases(), *network_cases())
     layers = (layer for case in cases for layer in case.build().layers)
-    return [*layers, *_aligned_layers(), *_array_layers(), *_halved_layers()]
+    made = (_aligned_layers, _first_layers, _array_layers, _halved_layers)
+    return [*layers, *(layer for layers_of in made for layer in layers_of())]
 
 
 def sections(plugins: Plugins, names: tuple[str, ...]) -> dict[str, str]:

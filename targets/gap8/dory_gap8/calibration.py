@@ -148,6 +148,16 @@ GATHER_LARGE_ROW = 256
 GATHER_LONG_ROW = 4096
 GATHER_COPIED_ROW = 60
 
+# Strips whose inputs are in registers: instructions of channels and strips are counted in the text
+# of their assembly. Percent by which eight cores wait for the memory; a call, fork and barrier
+# included; a run of strips in a row, with its places and the entry of the assembly; where there is
+# padding, a row of the copy and a word of it, by counting those of a compiled loop.
+HELD_STALLS = 3
+HELD_CALL = 350
+HELD_RUN = 110
+HELD_COPIED_ROW = 30
+HELD_COPIED_WORD = 4
+
 # A convolution on all input channels at once is worth it from this many output channels per tile.
 LEAST_CHANNELS = 8
 

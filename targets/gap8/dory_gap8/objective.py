@@ -18,6 +18,7 @@ from dory_gap8.backend import LinearBytesKernel
 from dory_gap8.backend.block import BlockKernel
 from dory_gap8.backend.depthwise_form import LANES, WALK, form_of
 from dory_gap8.backend.depthwise_hwc import DepthwiseHwcKernel
+from dory_gap8.backend.held import HeldKernel
 from dory_gap8.backend.unpacked import UnpackingKernel
 
 # Weights of the paper: alpha of the memory use, beta of the kernels' wishes.
@@ -25,6 +26,8 @@ ALPHA = 0.5
 BETA_IM2COL = 1e2
 BETA_BALANCE = 1e6
 
+# Strips of a core whose inputs are loaded in the time that a tile takes beside its kernel.
+STRIPS_OF_A_TILE = 25
 # Pixels that the block of dory's own dense kernels computes at once.
 BLOCK_PIXELS = 4
 
@@ -45,7 +48,8 @@ def kernel_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[T
 
     Dense convolutions: reuse of im2col, rows that divide among the cores, even widths and channels
     in fours for the 4x2 block; on the 4x4 block pixels in fours that divide among the cores. What
-    is left over of a whole axis is no worse: other tiles have it, too.
+    is left over of a whole axis is no worse: other tiles have it, too. Where inputs are in
+    registers: whole strips that divide among the cores, few tiles, and channels not in parts.
     Depthwise: channels divide among the cores; on channels last, the channels of all strips do,
     strips are whole and long, and pixels start on a word. Fully connected: outputs in fours, which
     divide among the cores where inputs are bytes. Others share pixels: rows that divide among the
@@ -70,6 +74,18 @@ def kernel_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[T
         unit = 4 * cores if isinstance(kernel, LinearBytesKernel) else 4
         return [
             Term("MATMUL_CH", BETA_BALANCE, _whole(tile.c_out, unit, geometry.extent(layer).c_out))
+        ]
+    if isinstance(kernel, HeldKernel):
+        full, length = geometry.extent(layer), kernel.strip_outputs(layer)
+        strips, all_strips = (ceil_div(t.h, length) * t.w for t in (tile, full))
+        parts = ceil_div(full.c_out, tile.c_out)
+        tiles = parts * ceil_div(full.h, tile.h) * ceil_div(full.w, tile.w)
+        reloaded = max(1, int(all_strips) // (STRIPS_OF_A_TILE * cores))
+        return [
+            Term("PAR_BALANCE", BETA_BALANCE, _whole(strips, cores, all_strips)),
+            Term("STRIP", BETA_BALANCE, _whole(tile.h, length, full.h)),
+            Term("HIDE_LOADS", BETA_BALANCE, -reloaded * parts),
+            Term("TILES", BETA_BALANCE, -tiles),
         ]
     if isinstance(kernel, BlockKernel):
         full = geometry.extent(layer)

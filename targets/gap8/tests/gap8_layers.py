@@ -15,6 +15,7 @@ from dory_gap8.backend import (
     DepthwiseHwcKernel,
     DepthwiseKernel,
     GatherKernel,
+    HeldKernel,
     LinearBytesKernel,
     LinearKernel,
     LutKernel,
@@ -56,7 +57,7 @@ TURNED = replace(SPACE, features=frozenset({Feature.PAD_VALUE, Feature.TWO_ADDEN
 
 def kernels_for(kind: str, cores: int = CORES) -> tuple[Kernel, ...]:
     """Return the kernels that a layer of this kind is tested with."""
-    block = (WindowKernel(cores), GatherKernel(cores))
+    block = (WindowKernel(cores), GatherKernel(cores), HeldKernel(cores))
     return {
         "conv": (
             *block,

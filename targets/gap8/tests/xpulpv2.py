@@ -168,6 +168,9 @@ class Machine:
         if operation in ("lw", "p.lw"):
             r[o[0]] = self.word(self._address(o[1], operation == "p.lw"))
             self._loaded = o[0]
+        elif operation == "p.lbu":
+            r[o[0]] = self.memory[self._address(o[1], True)]
+            self._loaded = o[0]
         elif operation in ("sw", "p.sw"):
             value = r[o[0]]
             self.put(self._address(o[1], operation == "p.sw"), value)
@@ -204,6 +207,7 @@ class Machine:
         r = self.registers
         old, a = r[o[0]], r[o[1]]
         b = r[o[2]] if len(o) > 2 and o[2] in r else number(o[2]) if len(o) > 2 else 0
+        digits = int(o[3]) if len(o) > 3 else 0
         if operation.startswith(("pv.dot", "pv.sdot")):
             kind = self.VECTORS[operation[-1]]
             x = lanes(a, kind["usp" in operation])
@@ -219,7 +223,9 @@ class Machine:
             "mul": lambda: a * b,
             "p.mac": lambda: old + a * b,
             "sra": lambda: a >> (b & 31),
+            "srai": lambda: a >> b,
             "p.addNr": lambda: signed(old + a) >> (b & 31),
+            "p.addN": lambda: signed(a + b) >> digits,
             "p.clipur": lambda: min(max(a, 0), b),
             "p.clip": lambda: min(max(a, -(1 << (b - 1))), (1 << (b - 1)) - 1),
             "p.clipu": lambda: min(max(a, 0), (1 << (b - 1)) - 1),

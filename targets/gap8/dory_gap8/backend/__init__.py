@@ -9,6 +9,7 @@ from dory_gap8.backend.block import GatherKernel, WindowKernel
 from dory_gap8.backend.conv import ConvKernel, PointwiseKernel
 from dory_gap8.backend.depthwise import DepthwiseKernel
 from dory_gap8.backend.depthwise_hwc import DepthwiseHwcKernel
+from dory_gap8.backend.held import HeldKernel
 from dory_gap8.backend.linear import LinearKernel
 from dory_gap8.backend.linear_bytes import LinearBytesKernel
 from dory_gap8.backend.lut import LutKernel
@@ -32,6 +33,7 @@ __all__ = [
     "DepthwiseHwcKernel",
     "DepthwiseKernel",
     "GatherKernel",
+    "HeldKernel",
     "LinearKernel",
     "LutKernel",
     "MaxPoolKernel",
@@ -56,12 +58,15 @@ def candidates(layer: Layer, cores: int) -> list[Kernel]:
     """
     kind = layer.op
     if isinstance(kind, ops.Conv):
+        held: Kernel = HeldKernel(cores)
+        if any(t.bits < 8 for t in (*layer.inputs, layer.output)):
+            held = UnpackingKernel(HeldKernel(cores))
         dense = (SlideKernel(cores), WindowKernel(cores), GatherKernel(cores))
         bytewise = (*dense, DepthwiseHwcKernel(cores))
         *block, depthwise = (UnpackingKernel(k) if is_packed(layer) else k for k in bytewise)
         plain: list[Kernel] = [PointwiseKernel(cores), ConvKernel(cores)]
         partial: list[Kernel] = [PointwiseKernel(cores, True), ConvKernel(cores, True)]
-        return [*block, *plain, *partial, depthwise, DepthwiseKernel(cores)]
+        return [held, *block, *plain, *partial, depthwise, DepthwiseKernel(cores)]
     if isinstance(kind, ops.Linear):
         return [LinearBytesKernel(cores), LinearKernel(cores), LinearKernel(cores, True)]
     if isinstance(kind, ops.MaxPool):

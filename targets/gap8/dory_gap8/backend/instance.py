@@ -32,12 +32,13 @@ _BLOCKS = (
 )
 _INCLUDES = {
     "conv": ("matmul_impl", "packed", "requant_impl", "share"),
-    "window": ("block_tile", "block_impl", "block_asm", "requant_impl", "share"),
+    "window": ("block_tile", "block_impl", "block_asm", "block_value", "requant_impl", "share"),
     "slide": (
-        *("block_tile", "block_impl", "block_asm", "slide_asm", "slide_run"),
+        *("block_tile", "block_impl", "block_asm", "block_value", "slide_asm", "slide_run"),
         *("requant_impl", "share"),
     ),
-    "gather": ("block_tile", "block_impl", "block_asm", "requant_impl", "share"),
+    "gather": ("block_tile", "block_impl", "block_asm", "block_value", "requant_impl", "share"),
+    "held": ("block_value", "share"),
     "linear": ("matmul_impl", "packed", "requant_impl", "share"),
     "depthwise_3x3": ("depthwise_3x3_asm", *_BLOCKS),
     "depthwise_5x5": ("depthwise_5x5_asm", *_BLOCKS),
@@ -68,6 +69,7 @@ _ARGUMENTS = {
     "window": "window",
     "slide": "window",
     "gather": "window",
+    "held": "window",
     "linear": "linear",
     "maxpool": "pool",
     "avgpool": "pool",

@@ -45,8 +45,11 @@ LEAST_PIXELS_DEPTHWISE = 4
 class ByteKernel(Protocol):
     """What the kernel inside must tell beside what every kernel does."""
 
-    def constants(self, layer: Layer) -> Constants:
-        """Return the form of the weight block; weights are its last part."""
+    def constants(self, layer: Layer) -> Constants | None:
+        """Return the form of the weight block, of which weights are the last part.
+
+        None: it holds weights of any width as bytes, which are not taken apart.
+        """
 
 
 def _eights(size: Number) -> Number:
@@ -84,9 +87,9 @@ class UnpackingKernel(Kernel):
         x, y = layer.inputs[0], layer.output
         if not isinstance(layer.op, ops.Conv):
             return Rejection("it computes convolutions only")
-        w_bits = weight_bits(layer.op)
         if not is_packed(layer):
             return Rejection("it computes on packed inputs, weights or outputs only")
+        w_bits = weight_bits(layer.op)
         if x.bits > 8 and w_bits < 8:
             return Rejection(f"weights of {w_bits} bits become bytes, its input is {x.type_name}")
         least = LEAST_PIXELS if layer.op.groups == 1 else LEAST_PIXELS_DEPTHWISE
@@ -95,6 +98,10 @@ class UnpackingKernel(Kernel):
                 f"{y.height * y.width} output pixels do not repay unpacking the weights"
             )
         return self.inner.accepts(wide(layer))
+
+    def _weight_bits(self, layer: Layer) -> int:
+        """Return the width of the weights in the weight block."""
+        return 8 if self._known(layer) is None else weight_bits(layer.weighted)
 
     def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
         """Those of the kernel inside."""
@@ -109,7 +116,7 @@ class UnpackingKernel(Kernel):
         size = self.inner.scratch_bytes(wide(layer), tile)
         if layer.inputs[0].bits < 8:
             size = size + _eights(tile.x_h * tile.x_w * tile.c_in)
-        if weight_bits(layer.weighted) < 8:
+        if self._weight_bits(layer) < 8:
             size = size + _eights(self._words(layer, tile.c_out) * self._word(layer))
         if layer.output.bits < 8:
             size = size + _eights(tile.h * tile.w * tile.c_out)
@@ -117,7 +124,7 @@ class UnpackingKernel(Kernel):
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """The block of the kernel inside, its weights packed."""
-        if weight_bits(layer.weighted) == 8:
+        if self._weight_bits(layer) == 8:
             return self.inner.weight_bytes(wide(layer), tile)
         form = self._constants(layer)
         channels = ceil_div(tile.c_out, form.channels) * form.channels
@@ -128,7 +135,7 @@ class UnpackingKernel(Kernel):
     ) -> WeightBlock | None:
         """Encode the block of the kernel inside, its weights packed."""
         block = self.inner.weight_block(wide(layer), c_out, c_in)
-        bits = weight_bits(layer.weighted)
+        bits = self._weight_bits(layer)
         if bits == 8 or block is None:
             return block
         start, slots = block.parts["weights"], self._words(layer, c_out[1] - c_out[0])
@@ -149,7 +156,7 @@ class UnpackingKernel(Kernel):
             if x.channels % per_byte(x.bits):
                 pixels = ceil_div(tile.x_h * tile.x_w, self.cores)
                 cycles = cycles + pixels * cal.UNPACK_PIXEL
-        if weight_bits(layer.weighted) < 8:
+        if self._weight_bits(layer) < 8:
             vectors = self._words(layer, tile.c_out) * (self._word(layer) // 4)
             cycles = cycles + ceil_div(vectors, self.cores) * cal.UNPACK_VECTOR_SIGNED
         if y.bits < 8:
@@ -187,7 +194,7 @@ class UnpackingKernel(Kernel):
 
         if x.bits < 8:
             take("x", "$x_h * $x_w * $x_c")
-        bits = weight_bits(layer.weighted)
+        bits = self._weight_bits(layer)
         if bits < 8:
             form = self._constants(layer)
             whole = form.channels
@@ -213,9 +220,14 @@ class UnpackingKernel(Kernel):
             after = ["dory_barrier();", pack, *after]
         return FunctionCall(inner.function, arguments, tuple(lines), tuple(after))
 
-    def _constants(self, layer: Layer) -> Constants:
+    def _known(self, layer: Layer) -> Constants | None:
         inner: ByteKernel = self.inner  # type: ignore[assignment]
         return inner.constants(wide(layer))
+
+    def _constants(self, layer: Layer) -> Constants:
+        found = self._known(layer)
+        assert found is not None
+        return found
 
     def _word(self, layer: Layer) -> int:
         """Return the weights of a word."""

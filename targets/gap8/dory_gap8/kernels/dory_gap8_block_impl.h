@@ -31,22 +31,9 @@
  * use, which no compiler manages. Everywhere else it is the C function that follows; both give the
  * same bytes.
  */
-#include "dory_gap8_simd.h"
+#include "dory_gap8_block_value.h"
 
 #define DORY_WORD (4 / (int32_t)sizeof(DORY_X_T)) /* elements in a word */
-
-#define DORY_BLOCK_RAW 0   /* 32-bit sums are stored */
-#define DORY_BLOCK_STEP 1  /* (sum * mul + add) >> shift, all within 32 bits */
-#define DORY_BLOCK_LIMBS 2 /* (sum * mul_high + (sum * mul_low >> low_bits) + add) >> shift */
-
-#define DORY_BLOCK_NO_CLIP 0
-#define DORY_BLOCK_UNSIGNED 1 /* 0 .. hi */
-#define DORY_BLOCK_SIGNED 2   /* -hi - 1 .. hi */
-
-#define DORY_BLOCK_PARAMETERS \
-  (DORY_BLOCK_FORM == DORY_BLOCK_RAW                                   \
-       ? 0                                                             \
-       : 1 + DORY_BLOCK_FORM + DORY_BLOCK_REACH + 2 * DORY_BLOCK_TURNED)
 
 #if DORY_BLOCK_FORM == DORY_BLOCK_RAW
 typedef int32_t dory_block_y_t;
@@ -102,35 +89,6 @@ typedef struct {
 
 #else
 
-static inline int32_t dory_block_value(int32_t sum, const int32_t *p, const dory_block_t *b) {
-  int32_t v = sum;
-#if DORY_BLOCK_FORM != DORY_BLOCK_RAW
-  uint32_t product = 0;
-#if DORY_BLOCK_TURNED
-  v = (int32_t)((uint32_t)v + (uint32_t)*p++);
-#endif
-#if DORY_BLOCK_REACH
-  v = dory_gap8_clip(v, -p[0] - 1, p[0]);
-  p++;
-#endif
-#if DORY_BLOCK_FORM == DORY_BLOCK_LIMBS
-  product = (uint32_t)((int32_t)((uint32_t)v * (uint32_t)*p++) >> b->low_bits);
-#endif
-#if DORY_BLOCK_TURNED
-  product += v < 0 ? (uint32_t)p[2] : 0;
-#endif
-  v = (int32_t)((uint32_t)v * (uint32_t)p[0] + product + (uint32_t)p[1]) >> b->shift;
-#endif
-#if DORY_BLOCK_CLIP == DORY_BLOCK_UNSIGNED
-  v = dory_gap8_clip(v, 0, b->hi);
-#elif DORY_BLOCK_CLIP == DORY_BLOCK_SIGNED
-  v = dory_gap8_clip(v, -b->hi - 1, b->hi);
-#endif
-  (void)p;
-  (void)b;
-  return v;
-}
-
 /* One step of a pixel and a channel: the products of its inputs, of which n are there. */
 static inline int32_t dory_block_dot(const DORY_X_T *x, int32_t n, const int8_t *w, int32_t sum) {
 #if DORY_HALVES
@@ -175,7 +133,7 @@ static inline void dory_block_four(const dory_block_t *b, dory_block_y_t *first)
           first + j * (b->y_bytes / (int32_t)sizeof(dory_block_y_t)) + 4 * group;
       for (int32_t c = 0; c < 4; c++) {
         const int32_t *const p = b->parameters + (4 * group + c) * DORY_BLOCK_PARAMETERS;
-        y[c] = (dory_block_y_t)dory_block_value(sum[j][c], p, b);
+        y[c] = (dory_block_y_t)dory_block_value(sum[j][c], p, b->shift, b->low_bits, b->hi);
       }
     }
   }

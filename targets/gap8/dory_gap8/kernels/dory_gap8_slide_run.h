@@ -58,7 +58,7 @@ static inline void dory_block_run(const dory_block_t *b) {
         dory_block_y_t *const y = b->y + (4 * n + j) * y_step + 4 * group;
         for (int32_t c = 0; c < 4; c++) {
           const int32_t *const p = b->parameters + (4 * group + c) * DORY_BLOCK_PARAMETERS;
-          y[c] = (dory_block_y_t)dory_block_value(sum[j][c], p, b);
+          y[c] = (dory_block_y_t)dory_block_value(sum[j][c], p, b->shift, b->low_bits, b->hi);
         }
       }
     }

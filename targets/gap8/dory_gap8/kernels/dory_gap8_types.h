@@ -49,7 +49,8 @@ typedef struct {
   dory_gap8_requant_t requant;
 } dory_gap8_conv_t;
 
-/* The kernels of the 4x4 block; `requant` only where its sums go through C. */
+/* Dense kernels of bytes: `requant` only where sums of the 4x4 block go through C; strip_cycles where
+ * inputs stay in registers: what a strip costs beside its channels. */
 typedef struct {
   const void *x;
   const void *weights; /* interleaved, see dory_gap8_block_impl.h */
@@ -60,6 +61,7 @@ typedef struct {
   int32_t y_h, y_w, y_c;
   int32_t pad_top, pad_left;
   int32_t shift, low_bits, hi;
+  int32_t strip_cycles;
   const dory_gap8_requant_t *requant;
 } dory_gap8_window_t;
 

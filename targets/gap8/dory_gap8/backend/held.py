@@ -1,0 +1,310 @@
+"""Dense convolutions of few inputs: those of some outputs below each other stay in registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.api import (
+    Feature,
+    FunctionCall,
+    Layer,
+    Number,
+    OutputFile,
+    Rejection,
+    WeightBlock,
+    ceil_div,
+    minimum,
+    ops,
+    reject_type,
+    requantisation,
+)
+from dory_gap8 import calibration as cal
+from dory_gap8.backend import held_assembly
+from dory_gap8.backend.block import RAW, Finish, finish
+from dory_gap8.backend.dense import reject_weighted
+from dory_gap8.backend.held_assembly import Form, Strip
+from dory_gap8.backend.instance import (
+    ClusterKernel,
+    c_type,
+    call_text,
+    sources,
+    vector_macros,
+)
+
+if TYPE_CHECKING:
+    from dory_core.api import Tile
+
+# Outputs of a strip from which on the kernel is better than the 4x4 block.
+LEAST_OUTPUTS = 3
+# Strips that are copied at a time where there is padding.
+WALK = 8
+_CLIPS = {"DORY_BLOCK_UNSIGNED": "p.clipu", "DORY_BLOCK_SIGNED": "p.clip"}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How the kernel computes a layer. outputs: of a strip at most, 0 where there is none."""
+
+    form: Form
+    finish: held_assembly.Finish
+    outputs: int
+
+    @property
+    def channel_bytes(self) -> int:
+        """Bytes of the weights and parameters of an output channel."""
+        return 4 * (self.form.weight_words + self.finish.parameters)
+
+    def strip(self, outputs: int, signed: bool, name: str = "strip") -> Strip:
+        """Return the function for strips of a number of outputs."""
+        return held_assembly.strip(self.form, self.finish, outputs, signed, name)
+
+
+def _clip(done: Finish) -> tuple[str, int] | None:
+    """Return instruction and digits of a clip; None: its bound is no power of two less one."""
+    if done.clip not in _CLIPS:
+        return "", 0
+    digits = (done.hi + 1).bit_length()
+    return (_CLIPS[done.clip], digits) if done.hi + 1 == 1 << digits - 1 else None
+
+
+@requantisation.cached_per_layer
+def held_of(layer: Layer) -> Held | None:
+    """Return how the kernel computes a layer; None: its assembly has no such requantisation."""
+    done, window = finish(layer), layer.window
+    clip = _clip(done)
+    if done.form == RAW or clip is None:
+        return None
+    after = held_assembly.Finish(done.shift, done.low_bits, done.reach, done.turned, *clip)
+    row_bytes = window.kernel[1] * layer.inputs[0].channels
+    form = held_assembly.form_of(window.kernel[0], row_bytes, window.strides[0])
+    return Held(form, after, held_assembly.longest_strip(form, after))
+
+
+def _known(layer: Layer) -> Held:
+    found = held_of(layer)
+    assert found is not None
+    return found
+
+
+@dataclass(frozen=True)
+class HeldKernel(ClusterKernel):
+    """Windows of few bytes: strips of outputs, whose inputs registers hold for all channels."""
+
+    name = "dory_gap8_held"
+    features = ClusterKernel.features | {Feature.PAD_VALUE}
+    summary = "convolution, inputs in registers"
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Dense convolutions of bytes whose strips have enough outputs."""
+        if not isinstance(layer.op, ops.Conv):
+            return Rejection("it computes convolutions only")
+        window = layer.window
+        if layer.op.groups > 1:
+            return Rejection("it computes dense convolutions only, this one has groups")
+        if window.kernel[0] == 1 or window.dilations != (1, 1):
+            return Rejection("it wants windows of several rows, without gaps between them")
+        wrong = (
+            reject_type(layer.inputs[0], "input", ("u8", "i8"))
+            or reject_type(layer.output, "output", ("u8", "i8"))
+            or reject_weighted(layer, packed=True)
+        )
+        if wrong is not None:
+            return wrong
+        held = held_of(layer)
+        if held is None:
+            return Rejection("its assembly does not have the requantisation")
+        if held.outputs < LEAST_OUTPUTS:
+            return Rejection(
+                f"registers hold the inputs of {held.outputs} outputs, "
+                f"{LEAST_OUTPUTS} at least are worth it"
+            )
+        return None
+
+    def strip_outputs(self, layer: Layer) -> int:
+        """Return the outputs of a strip."""
+        return _known(layer).outputs
+
+    def constants(self, layer: Layer) -> None:
+        """Parameters lie among the weights, which are bytes whatever their width."""
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Weights and parameters of each channel."""
+        return ceil_div(tile.c_out * _known(layer).channel_bytes, 8) * 8
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Encode the weights of channels, each with its parameters behind them."""
+        weights = self._rows(_known(layer).form, layer.conv.weights.values[c_out[0] : c_out[1]])
+        words = np.ascontiguousarray(finish(layer).parameters[c_out[0] : c_out[1]], dtype="<i4")
+        data = np.concatenate([weights, words.view(np.int8)], axis=1).tobytes()
+        return WeightBlock(data + bytes(-len(data) % 8), {"weights": 0})
+
+    @staticmethod
+    def _rows(form: Form, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return weights (c_out, c_in, kernel_h, kernel_w) in words: (c_out, bytes)."""
+        count, whole = len(weights), 4 * form.words
+        rows = np.moveaxis(weights, 1, 3).reshape(count, form.rows, -1)
+        words = np.zeros((count, form.rows, whole), dtype=np.int8)
+        taken = min(whole, rows.shape[2])
+        words[:, :, :taken] = rows[:, :, :taken]
+        parts = [words.reshape(count, -1)]
+        for byte in range(form.rest):
+            below = np.zeros((count, 8 if form.jump else 4), dtype=np.int8)
+            for row in range(form.rows):
+                place = row if row < 4 else 4 + row - form.stride * form.jump
+                below[:, place] = rows[:, row, whole + byte]
+            parts.append(below)
+        return np.concatenate(parts, axis=1)
+
+    @staticmethod
+    def _patch(layer: Layer) -> tuple[int, int]:
+        """Return the rows of a copy with padding, and the bytes of a row."""
+        held, channels = _known(layer), layer.inputs[0].channels
+        window = layer.window
+        row = 4 * -(-window.kernel[1] * channels // 4)
+        size = (WALK - 1) * window.strides[1] * channels + row
+        return held.form.x_rows(held.outputs), -(-size // 4) * 4
+
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """The copy of each core. Not by its padding: a part of the layer may have none."""
+        rows, row = self._patch(layer)
+        return self.cores * rows * row
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Strips of the core with the most of them; cores share strips and channels as in C."""
+        word, output = self._channel_cycles(layer)
+        strips = ceil_div(tile.h, _known(layer).outputs)
+        channel = word + output * ceil_div(tile.h, strips)
+        ways = [
+            ceil_div(strips * tile.w, self.cores // n)
+            * (self._strip_cycles(layer) + ceil_div(tile.c_out, n) * channel)
+            for n in (1, 2, 4, 8)
+            if n <= self.cores
+        ]
+        cycles = ways[0] if len(ways) == 1 else minimum(*ways)
+        return cal.HELD_CALL + cycles * (100 + cal.HELD_STALLS) // 100
+
+    @staticmethod
+    def _channel_cycles(layer: Layer) -> tuple[int, int]:
+        """Return the cycles of a channel of a strip: once, and for each output."""
+        held, signed = _known(layer), layer.inputs[0].signed
+        longest, shorter = (held.strip(held.outputs - n, signed).channel_cycles for n in (0, 1))
+        return longest - held.outputs * (longest - shorter), longest - shorter
+
+    def _strip_cycles(self, layer: Layer) -> int:
+        """Return the cycles of a strip beside its channels, with its share of a run of strips."""
+        held, x, y = _known(layer), layer.inputs[0], layer.output
+        strip = held.strip(held.outputs, x.signed).strip_cycles
+        words = held.form.x_rows(held.outputs) * held.form.words
+        ends = (layer.window.strides[1] * x.channels) | (x.width * x.channels)
+        strip += words * (3 if ends % 2 else 2 if ends % 4 else 0) // 4  # begin off the words
+        return strip + (cal.HELD_RUN + self._copies(layer)) // y.width
+
+    def _copies(self, layer: Layer) -> int:
+        """Return what copies of inputs with padding cost on average in a row of strips.
+
+        They are those of the first and the last strip, and in the first and the last row those of
+        all strips. A few are copied at once.
+        """
+        held, window, y = _known(layer), layer.window, layer.output
+        top, left, bottom, right = ((pad > 0) for pad in window.pads)
+        rows, row = self._patch(layer)
+
+        def copy(strips: int) -> int:
+            size = row - (WALK - strips) * window.strides[1] * layer.inputs[0].channels
+            words = -(-size // 4)
+            return cal.HELD_RUN + rows * (cal.HELD_COPIED_ROW + cal.HELD_COPIED_WORD * words)
+
+        copies = -(-y.width // WALK)
+        all_strips = copies * copy(min(WALK, y.width))
+        sides = (left + right) * copy(1) if copies > 1 else (left or right) * all_strips
+        of_rows = min(y.height, held.outputs * (top + bottom))
+        return (of_rows * all_strips + (y.height - of_rows) * sides) // y.height
+
+    def symbol(self, layer: Layer) -> str:
+        """Window, channels, types and requantisation with its numbers."""
+        window, held, done = layer.window, _known(layer), finish(layer)
+        tokens = ["x".join(map(str, window.kernel))]
+        if window.strides != (1, 1):
+            tokens.append("s" + "x".join(map(str, window.strides)))
+        if any(window.pads):
+            tokens.append("pad" + f"{window.pad_value or ''}".replace("-", "m"))
+        tokens.append(f"c{layer.inputs[0].channels}")
+        numbers = [held.finish.digits, done.shift, *([done.low_bits] if done.low_bits else [])]
+        end = "_".join([done.token, *map(str, numbers)])
+        x, y = layer.inputs[0].type_name, layer.output.type_name
+        return f"{self.name}_{'_'.join(tokens)}_{x}_i8_{y}_{end}"
+
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
+        """The instance, its assembly and the templates."""
+        x, y = layer.inputs[0], layer.output
+        held, done, window = _known(layer), finish(layer), layer.window
+        symbol = self.symbol(layer)
+        rows, row = self._patch(layer)
+        word, output = self._channel_cycles(layer)
+        macros = (
+            *vector_macros(x.type_name),
+            ("DORY_Y_T", c_type(y.type_name)),
+            *done.macros,
+            ("DORY_KERNEL_H", str(window.kernel[0])),
+            ("DORY_KERNEL_W", str(window.kernel[1])),
+            ("DORY_STRIDE_H", str(window.strides[0])),
+            ("DORY_STRIDE_W", str(window.strides[1])),
+            ("DORY_CHANNELS", str(x.channels)),
+            ("DORY_PADDED", str(int(any(window.pads)))),
+            ("DORY_PAD_WORD", f"0x{(window.pad_value & 255) * 0x01010101:08x}u"),
+            ("DORY_OUTPUTS", str(held.outputs)),
+            ("DORY_WORDS", str(held.form.words)),
+            ("DORY_REST", str(held.form.rest)),
+            ("DORY_JUMP", str(held.form.jump)),
+            ("DORY_CHANNEL_BYTES", str(held.channel_bytes)),
+            ("DORY_SHIFT", str(done.shift)),
+            ("DORY_LOW_BITS", str(done.low_bits)),
+            ("DORY_HI", str(done.hi)),
+            ("DORY_WALK", str(WALK)),
+            ("DORY_PATCH_ROW", str(row)),
+            ("DORY_PATCH_ROWS", str(rows)),
+            ("DORY_CORES", str(self.cores)),
+            ("DORY_WORD_CYCLES", str(word)),
+            ("DORY_OUTPUT_CYCLES", str(output)),
+            ("DORY_HELD_ASM", f'"{symbol}_asm.h"'),
+        )
+        purpose = f"{self.summary}: {x.type_name} inputs, i8 weights, {y.type_name} outputs."
+        made = sources("held", symbol, purpose, macros)
+        return (*made, OutputFile(f"kernels/{symbol}_asm.h", self._assembly(layer)))
+
+    def _assembly(self, layer: Layer) -> str:
+        """Return the header with a function for each length of a strip."""
+        symbol, held = self.symbol(layer), _known(layer)
+        lengths = range(1, held.outputs + 1)
+        lines = [
+            "/* The strips of dory_gap8_held_impl.h in assembly, a function for each length:",
+            " * backend/held_assembly.py writes it. */",
+        ]
+        for n in lengths:
+            name = f"{symbol}_{n}"
+            text = held.strip(n, layer.inputs[0].signed, name).text
+            lines.append(f'void dory_held_run_{n}(dory_held_t *s) __asm__("{name}");')
+            quoted = [line.replace('"', '\\"') for line in text.splitlines()]
+            lines += ["__asm__(", *(f'    "{line}\\n\\t"' for line in quoted), ");"]
+        names = ", ".join(f"dory_held_run_{n}" for n in lengths)
+        lines += [
+            "static inline void dory_held_run(dory_held_t *s, int32_t rows) {",
+            f"  static void (*const run[])(dory_held_t *) = {{{names}}};",
+            "  run[rows - 1](s);",
+            "}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """One call with the tile's sizes and padding."""
+        names = ["x", "weights", "y", "scratch", "x_h", "x_w", "x_c", "y_h", "y_w", "y_c"]
+        names += ["pad_top", "pad_left"] if any(layer.window.pads) else []
+        arguments = [(name, f"${name}") for name in names]
+        arguments.append(("strip_cycles", str(self._strip_cycles(layer))))
+        return call_text(self.symbol(layer), "held", arguments)

@@ -1,0 +1,235 @@
+/* Dense convolution of few inputs, which stay in registers: template of the kernel DORY_KERNEL,
+ * configured as dory_gap8_block_value.h and
+ *
+ *   DORY_X_T, DORY_Y_T    an input, an output
+ *   DORY_KERNEL_H, DORY_KERNEL_W, DORY_STRIDE_H, DORY_STRIDE_W   of the window
+ *   DORY_CHANNELS         input channels
+ *   DORY_PADDED           whether windows reach beyond the tensor
+ *   DORY_PAD_WORD         a word of what stands there
+ *   DORY_OUTPUTS          outputs of a strip: so many below each other share their inputs
+ *   DORY_WORDS            words of weights of a row of the window
+ *   DORY_REST             bytes of a row that are left over: those of rows below each other make words
+ *   DORY_JUMP             how many outputs later the word begins that has the rows beyond four
+ *   DORY_CHANNEL_BYTES    of the weights and parameters of an output channel
+ *   DORY_SHIFT, DORY_LOW_BITS, DORY_HI   of all channels: the assembly has no registers for them
+ *   DORY_CORES            cores of the cluster
+ *   DORY_WALK             strips that are computed at a time where there is padding
+ *   DORY_PATCH_ROW        bytes between rows of their inputs, a multiple of four
+ *   DORY_WORD_CYCLES, DORY_OUTPUT_CYCLES   of a channel of a strip: once, and for each output
+ *   DORY_HELD_ASM         the file with the assembly
+ *
+ * Strips whose windows all lie in the tile read it where it is; the last word of a row may have up to
+ * three bytes behind it, which weights of zero cancel. Others read a copy with its padding, which the
+ * core makes in its part of the scratch.
+ *
+ * On the chip the strips are assembly, which backend/held_assembly.py writes for the window. The C
+ * function that follows gives the same bytes. */
+#include "dory_gap8_block_value.h"
+#include "dory_gap8_share.h"
+#include "dory_gap8_types.h"
+
+#define DORY_RUN (DORY_KERNEL_W * DORY_CHANNELS)
+#define DORY_STEP (DORY_STRIDE_W * DORY_CHANNELS)
+
+/* Strips that are neighbours in a row; the assembly knows the order of the fields. */
+typedef struct {
+  const DORY_X_T *x; /* the first input of the first strip */
+  int32_t x_step;    /* bytes from strip to strip */
+  int32_t x_row;     /* bytes from row to row */
+  const int8_t *weights; /* of the first channel: weights, parameters, then those of the next one */
+  DORY_Y_T *y;
+  int32_t y_next; /* bytes behind the channels of a strip before those of the next one */
+  DORY_Y_T *y_end; /* what would be the output of the strip behind the last one */
+  int32_t y_row;   /* bytes from output to output of a strip */
+  int32_t y_back;  /* from the last output of a channel to the first one of the next channel */
+  int32_t channels;
+} dory_held_t;
+
+#if defined(__riscv) && DORY_GAP8_XPULPV2
+
+#include DORY_HELD_ASM
+
+#else
+
+/* The sum of an output, whose first input is at x, with the weights of a channel. */
+static inline int32_t dory_held_sum(const DORY_X_T *x, int32_t x_row, const int8_t *w) {
+  const int32_t whole = DORY_REST ? 4 * DORY_WORDS : DORY_RUN;
+  const int8_t *const rest = w + 4 * DORY_KERNEL_H * DORY_WORDS;
+  int32_t sum = 0;
+  for (int32_t ky = 0; ky < DORY_KERNEL_H; ky++, x += x_row) {
+    for (int32_t i = 0; i < whole; i++) {
+      sum += x[i] * w[4 * DORY_WORDS * ky + i];
+    }
+    for (int32_t i = 0; i < DORY_REST; i++) {
+      const int32_t below = ky < 4 ? ky : 4 + ky - DORY_STRIDE_H * DORY_JUMP;
+      sum += x[whole + i] * rest[(DORY_JUMP ? 8 : 4) * i + below];
+    }
+  }
+  return sum;
+}
+
+/* Computes strips of `rows` outputs. */
+static void dory_held_run(dory_held_t *s, int32_t rows) {
+  for (; s->y != s->y_end; s->x += s->x_step, s->y += s->channels + s->y_next) {
+    const int8_t *w = s->weights;
+    for (int32_t c = 0; c < s->channels; c++, w += DORY_CHANNEL_BYTES) {
+      const int32_t *const parameters =
+          (const int32_t *)(const void *)(w + DORY_CHANNEL_BYTES - 4 * DORY_BLOCK_PARAMETERS);
+      for (int32_t p = 0; p < rows; p++) {
+        const int32_t sum = dory_held_sum(s->x + p * DORY_STRIDE_H * s->x_row, s->x_row, w);
+        s->y[p * s->y_row + c] =
+            (DORY_Y_T)dory_block_value(sum, parameters, DORY_SHIFT, DORY_LOW_BITS, DORY_HI);
+      }
+    }
+  }
+}
+
+#endif
+
+#if DORY_PADDED
+
+/* Copies what `rows` rows of windows from (row, column) on see, with what stands around the tile; each
+ * row of the copy has `size` bytes, of which a multiple of four is written. */
+static DORY_GAP8_NOINLINE void dory_held_patch(DORY_X_T *to, const dory_gap8_window_t *a, int32_t row,
+                                               int32_t column, int32_t rows, int32_t size) {
+  const DORY_X_T *const x = a->x;
+  const int32_t pitch = a->x_w * DORY_CHANNELS, first = column * DORY_CHANNELS;
+  /* Bytes of the copy before and behind which there is no tile. */
+  const int32_t begin = dory_gap8_clip(-first, 0, size), end = dory_gap8_clip(pitch - first, begin, size);
+  for (; rows > 0; rows--, row++, to += DORY_PATCH_ROW) {
+    const int inside = (uint32_t)row < (uint32_t)a->x_h;
+    int32_t i = begin;
+    if (!inside || end - begin < size) {
+      for (int32_t k = 0; k < size; k += 4) {
+        dory_gap8_store4_u8(to + k, dory_gap8_from_word_u8(DORY_PAD_WORD));
+      }
+    }
+    if (inside) {
+      const DORY_X_T *const from = x + row * pitch + first;
+      for (; i + 4 <= end; i += 4) {
+        dory_gap8_store4_u8(to + i, dory_gap8_load4_u8(from + i));
+      }
+      for (; i < end; i++) {
+        to[i] = from[i];
+      }
+    }
+  }
+}
+
+#endif
+
+/* How many of `count` strips from a column of the tile on see no padding left and right. */
+static inline int32_t dory_held_inside(int32_t column, int32_t x_w, int32_t count) {
+  const int32_t room = x_w - DORY_KERNEL_W - column;
+  return column < 0 || room < 0 ? 0 : dory_gap8_min(room / DORY_STRIDE_W + 1, count);
+}
+
+/* A way to share a tile: its cycles, parts of the strips, lengths of parts of strips and channels. */
+typedef struct {
+  int32_t cycles, parts, strips, channels;
+} dory_held_way_t;
+
+/* Takes `ways` groups of cores with different channels when that is cheaper. With constant `ways` the
+ * compiler divides by constants. strip, channel: cycles of a strip and of each of its channels. */
+static inline void dory_held_try(dory_held_way_t *best, int32_t strips, int32_t channels,
+                                 int32_t strip, int32_t channel, int32_t ways) {
+  const int32_t own = dory_gap8_ceil_div(strips, DORY_CORES / ways);
+  const int32_t own_channels = dory_gap8_ceil_div(channels, ways);
+  const int32_t cycles = own * (strip + own_channels * channel);
+  if (ways == 1 || cycles < best->cycles) {
+    best->cycles = cycles;
+    best->parts = DORY_CORES / ways;
+    best->strips = own;
+    best->channels = own_channels;
+  }
+}
+
+/* The part of the calling core: strips in their order (as pixels), and channels. */
+static inline dory_gap8_work_t dory_held_share(int32_t strips, int32_t channels, int32_t strip,
+                                               int32_t channel) {
+  int32_t part = (int32_t)dory_core_id(), way = 0;
+  dory_held_way_t best;
+  dory_gap8_work_t work;
+  dory_held_try(&best, strips, channels, strip, channel, 1);
+#if DORY_CORES >= 2
+  dory_held_try(&best, strips, channels, strip, channel, 2);
+#endif
+#if DORY_CORES >= 4
+  dory_held_try(&best, strips, channels, strip, channel, 4);
+#endif
+#if DORY_CORES >= 8
+  dory_held_try(&best, strips, channels, strip, channel, 8);
+#endif
+  for (; part >= best.parts; way++) {
+    part -= best.parts;
+  }
+  work.pixels.first = dory_gap8_min(part * best.strips, strips);
+  work.pixels.end = dory_gap8_min(work.pixels.first + best.strips, strips);
+  work.channels.first = dory_gap8_min(way * best.channels, channels);
+  work.channels.end = dory_gap8_min(work.channels.first + best.channels, channels);
+  return work;
+}
+
+/* Computes one tile. Every core calls it; no core reads what another one writes. */
+void DORY_KERNEL(const dory_gap8_window_t *a) {
+  const int32_t strips = dory_gap8_ceil_div(a->y_h, DORY_OUTPUTS);
+  /* Outputs of the strips; the first ones have one more. */
+  const int32_t least = a->y_h / strips, longer = a->y_h - strips * least;
+  const dory_gap8_work_t work =
+      dory_held_share(strips * a->y_w, a->y_c, a->strip_cycles,
+                      DORY_WORD_CYCLES + DORY_OUTPUT_CYCLES * (least + (longer > 0)));
+  const int32_t channel = work.channels.first;
+  int32_t left = work.pixels.end - work.pixels.first;
+  int32_t strip = work.pixels.first / a->y_w, place = work.pixels.first - strip * a->y_w;
+  dory_held_t s;
+  if (work.channels.end == channel) {
+    return;
+  }
+  s.x_step = DORY_STEP;
+  s.channels = work.channels.end - channel;
+  s.y_next = a->y_c - s.channels;
+  s.y_row = a->y_w * a->y_c;
+  while (left > 0) {
+    const int32_t first = strip * least + dory_gap8_min(strip, longer);
+    const int32_t rows = least + (strip < longer);
+    const int32_t row = first * DORY_STRIDE_H - (DORY_PADDED ? a->pad_top : 0);
+    const int32_t column = place * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0);
+    int32_t count = dory_gap8_min(left, a->y_w - place);
+#if DORY_PADDED
+    const int32_t x_rows = (rows - 1) * DORY_STRIDE_H + DORY_KERNEL_H;
+    const int all_rows = row >= 0 && row + x_rows <= a->x_h;
+    /* A few strips are copied all when the first or the last one has to be. */
+    const int short_row = count <= DORY_WALK;
+    const int32_t inside = all_rows ? dory_held_inside(column, a->x_w, count) : 0;
+    if (inside < (short_row ? count : 1)) {
+      DORY_X_T *const copy = (DORY_X_T *)a->scratch +
+                             (int32_t)dory_core_id() * (DORY_PATCH_ROW * DORY_PATCH_ROWS);
+      count = dory_gap8_min(count, DORY_WALK);
+      if (all_rows && column < 0 && !short_row) {
+        count = dory_gap8_min(count, (DORY_STRIDE_W - 1 - column) / DORY_STRIDE_W);
+      }
+      dory_held_patch(copy, a, row, column, x_rows, (count - 1) * DORY_STEP + DORY_RUN);
+      s.x = copy;
+      s.x_row = DORY_PATCH_ROW;
+    } else {
+      count = inside;
+      s.x = (const DORY_X_T *)a->x + (row * a->x_w + column) * DORY_CHANNELS;
+      s.x_row = a->x_w * DORY_CHANNELS;
+    }
+#else
+    s.x = (const DORY_X_T *)a->x + (row * a->x_w + column) * DORY_CHANNELS;
+    s.x_row = a->x_w * DORY_CHANNELS;
+#endif
+    s.weights = (const int8_t *)a->weights + channel * DORY_CHANNEL_BYTES;
+    s.y = (DORY_Y_T *)a->y + (first * a->y_w + place) * a->y_c + channel;
+    s.y_back = 1 - (rows - 1) * s.y_row;
+    s.y_end = s.y + count * a->y_c;
+    dory_held_run(&s, rows);
+    left -= count;
+    place += count;
+    if (place == a->y_w) {
+      place = 0;
+      strip++;
+    }
+  }
+}
