@@ -101,9 +101,8 @@ class Copies:
         """Return the variable of a ticket. of: None for the first tile."""
         if self.tickets[operand] == 1:
             return f"{operand}_ticket"
-        text = self.values.text(slot)
-        if of is not Of.CURRENT and isinstance(slot, Var):
-            text = self.values.slot(slot, of).removeprefix("(").removesuffix(")")
+        values = self.values
+        text = values.slot_text(slot, of) if isinstance(slot, Var) else values.text(slot)
         return f"{operand}_ticket[{text}]"
 
     def _tile(self, copy: Copy) -> Of | None:

@@ -144,15 +144,24 @@ class Values:
         return self.text(next(s.first for s in self.slots if s.name == f"{buffer}_slot"))
 
     def slot(self, variable: Var, of: Of | None) -> str:
+        """Return the same as :meth:`slot_text` so that it can stand next to any operator."""
+        if of is Of.NEXT:
+            return f"({self.slot_text(variable, of)})"
+        return self.atom(variable if of is Of.CURRENT else self._slot(variable).first)
+
+    def slot_text(self, variable: Var, of: Of | None) -> str:
         """Return which copy of a ping-pong buffer the tile uses, the next one, or the first one."""
         if of is Of.CURRENT:
-            return self.atom(variable)
-        slot = next(slot for slot in self.slots if slot.name == variable.name)
+            return self.text(variable)
+        slot = self._slot(variable)
         if of is None:
-            return self.atom(slot.first)
+            return self.text(slot.first)
         if self.changes_always(slot.axes):
-            return f"({self._count(slot, 1)} % {slot.copies})"
-        return f"({slot.name} ^ 1u)"
+            return f"{self._count(slot, 1)} % {slot.copies}"
+        return f"{slot.name} ^ 1u"
+
+    def _slot(self, variable: Var) -> Slot:
+        return next(slot for slot in self.slots if slot.name == variable.name)
 
     def _count(self, slot: Slot, more: int = 0) -> str:
         """Return how often the tile has changed, counted from the slot's first value."""
