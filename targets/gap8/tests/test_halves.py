@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from dory_gap8.backend import AddBytesKernel, GatherKernel, PointwiseKernel, WindowKernel
 from dory_gap8.backend.block import BlockKernel
+from gap8_layers import CLIPS, SPACE, make_case
 from test_block import conv, whole
 from test_bytes import add, every_pair
 
@@ -18,7 +19,8 @@ from dory_core.testing import run_application
 from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernel_cases import takes
-from dory_core.testing.kernels import HostLibrary, KernelCase, typed
+from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed
+from dory_core.testing.random_layers import RandomLayers
 
 SAME = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 POINT = ops.Window(kernel=(1, 1))
@@ -123,6 +125,32 @@ def test_other_kernels_get_no_halves() -> None:
     layer = halved(16, 8, (5, 5), POINT)
     assert takes(WindowKernel(), layer)
     assert not any(takes(kernel, layer) for kernel in (GatherKernel(), PointwiseKernel()))
+
+
+def random_cases(seed: int, count: int) -> list[KernelCase]:
+    """Random windows, channels and requantisations, tiles included."""
+    random = RandomLayers(SPACE, seed)
+    cases: list[KernelCase] = []
+    while len(cases) < count:
+        y = random.pick("u8", "i8", "i32", "i16")
+        window = random.window(random.pick((1, 1), (3, 3), (2, 3), (5, 1), (1, 4)))
+        c_in, c_out = 4 * random.integer(2, 10), random.integer(1, 40)
+        weights = random.weights(c_out, c_in, *window.kernel)
+        steps = () if y == "i32" else random.requants(c_out, 510 * 32 * c_in, CLIPS[y])
+        layer = alone(ops.Conv, weights=weights, window=window, requants=steps)
+        made = typed(layer, (c_in, *random.image(window), 0, 510))
+        made = replace(made, inputs=(replace(made.inputs[0], halves=True),))
+        if WindowKernel().accepts(made) is None:
+            kernel = WindowKernel(random.pick(1, 3, 8))
+            cases.append(make_case(kernel, made, random.numbers))
+    return cases
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_random_layers_of_halves_equal_the_reference(seed: int) -> None:
+    for case in random_cases(seed, 12):
+        HostLibrary([case]).check()
 
 
 # --- networks ---------------------------------------------------------------------------------
