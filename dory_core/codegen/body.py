@@ -161,13 +161,27 @@ class _Streamed:
         number, part = operation.step, operation.part
         step = self.plan.steps[number]
         first = 1 if step.conversions else 0
-        if len(step.parts) == 1 or part < first:
+        if step.stride > 1:
+            yield from self._take_turns(number, part)
+        elif len(step.parts) == 1 or part < first:
             yield from (_STEP, *conversions, self.calls.statement(number, str(part)))
         elif part == first:
             yield f"for (uint32_t part = {first}; part < {len(step.parts)}; part++) {{"
             yield INDENT + _STEP
             yield INDENT + self.calls.statement(number, "part")
             yield "}"
+
+    def _take_turns(self, number: int, part: int) -> Iterator[str]:
+        """Yield the loop over the parts of layers that take turns, with the first part of all."""
+        step, before = self.plan.steps[number], self.plan.steps[number - 1]
+        follows = before.parts[0].position == step.parts[0].position - 1
+        if part > 0 or (follows and before.stride == step.stride):
+            return  # printed with the first part of the first layer
+        yield f"for (uint32_t part = 0; part < {len(step.parts)}; part++) {{"
+        for one in range(number, number + step.stride):
+            yield INDENT + _STEP
+            yield INDENT + self.calls.statement(one, "part")
+        yield "}"
 
     def _close(self, title: str, rows: list[str]) -> None:
         """Take the rows of a group; the last one ends it."""

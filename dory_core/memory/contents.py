@@ -193,6 +193,8 @@ class _Memory(Held):
                 if other.memory == access.memory and written.meets(Range(other.start, other.sure)):
                     of = output.place.tensor.name, run.operand(other.operand).place.tensor.name
                     raise bug(f"{who} writes {of[0]} over {of[1]}, which it reads")
+            if output.place.passing:  # also what of it was handed out before
+                written = replace(written, tensor=output.place.tensor.name, layout=output.layout)
             self.take(access.memory, written)
         if run.part == run.program.parts - 1:
             self._keep(run)
@@ -218,7 +220,7 @@ class _Memory(Held):
         if self.layer is None or self.layer.index != report.layer:
             return  # of a view
         place = self.layer.output.place
-        if report.level == 2:
+        if report.level == 2 and not place.passing:  # else each part says what is there
             end = report.offset + report.bytes
             new = Range(report.offset, end, place.tensor.name, place.layout)
             self.take(l2_name(report.memory), new)
@@ -231,7 +233,7 @@ class _Memory(Held):
             return
         plan = run.operand(access.operand)
         tensor, place = plan.place.tensor, plan.place
-        if place.level == 2:  # the whole tensor is there, not a stripe
+        if place.level == 2 and not place.passing:  # the whole tensor is there, not a stripe
             self.read(place, plan.layout, run.who)
         wanted = Range(access.start, access.sure, tensor.name, plan.layout)
         self.pieces(access.memory, wanted, run.who, tensor)

@@ -149,6 +149,7 @@ def _place_json(place: Place) -> dict[str, Any]:
         "level": place.level,
         "memory": place.memory,
         "offset": place.offset,
+        "passing": place.passing,
         "layout": place.layout.to_json(),
     }
 

@@ -187,6 +187,16 @@ class LayerStep:
         return self.layer.op.index
 
     @property
+    def stride(self) -> int:
+        """Positions from a part to the next one: of layers that take turns, how many these are."""
+        return self.parts[1].position - self.parts[0].position if len(self.parts) > 1 else 1
+
+    @property
+    def has_parts_in_a_row(self) -> bool:
+        """Whether several parts run one after the other, without those of other layers between."""
+        return len(self.parts) > 1 and self.stride == 1
+
+    @property
     def schedule(self) -> Schedule:
         """The tile loop of the first part; of the layer when there is only one."""
         return self.parts[0].schedule

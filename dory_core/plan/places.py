@@ -14,7 +14,8 @@ class Place:
     """Where a tensor lies while it lives: level number and byte offset in the level's arena.
 
     memory: number of the memory among those of the level; each has an arena of its own. layout: how
-    its elements lie there.
+    its elements lie there. passing: never as a whole: a layer makes one stripe after the other, and
+    the next layer has read each before it is overwritten; the offset is that of the first one.
     """
 
     tensor: Tensor
@@ -22,10 +23,11 @@ class Place:
     offset: int
     memory: int = 0
     layout: Layout = HWC
+    passing: bool = False
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that it takes."""
+        """Bytes that it takes as a whole."""
         return self.layout.size_bytes(self.tensor)
 
 

@@ -81,6 +81,7 @@ _PLACED = _record(
     level=_COUNT,
     memory=_COUNT,
     offset=_COUNT,
+    passing=_FLAG,
     layout=_LAYOUT,
 )
 _PLACE = _named("place", _PLACED)

@@ -30,8 +30,8 @@ def coarsen(
 
     least_groups: of each layer, fewer are not tried.
     """
-    for names in _moved(network, decision):
-        trial = _in_l2(network, decision, names, with_split)
+    for names in moved_groups(network, decision):
+        trial = with_in_l2(network, decision, names, with_split)
         if fits(trial):
             decision = trial
     layers = range(len(network.layers))
@@ -44,7 +44,7 @@ def coarsen(
     return decision
 
 
-def _moved(network: Sequencer, decision: Decision) -> Iterator[tuple[str, ...]]:
+def moved_groups(network: Sequencer, decision: Decision) -> Iterator[tuple[str, ...]]:
     """Yield what may come back to L2, the largest first; network inputs (outputs) together."""
     flow = network.flow
     names = decision.in_l3 | decision.spilled
@@ -57,15 +57,18 @@ def _moved(network: Sequencer, decision: Decision) -> Iterator[tuple[str, ...]]:
     yield from sorted((g for g in groups if g), key=lambda g: (-sizes[g], g))
 
 
-def _in_l2(
+def with_in_l2(
     network: Sequencer, decision: Decision, names: tuple[str, ...], with_split: WithSplit
 ) -> Decision:
+    """Return the decision with tensors in L2 as a whole."""
     back = replace(
         decision, in_l3=decision.in_l3 - set(names), spilled=decision.spilled - set(names)
     )
     makers = {network.makers[name] for name in names} - {-1}
     for n in sorted(makers | {n for name in names for n in network.readers[name]}):
         split = back.splits[n]
+        if split.chain > 1:
+            continue  # in stripes for the layer next to it
         if not _touches_l3(network, back, n):
             split = split._replace(stripes=1)
         back = with_split(back, n, split)

@@ -95,6 +95,15 @@ def fit_network(
     return _Fitter(network, tile, chunks, budget, alignment, bounds).run()
 
 
+def fixed_tensors(network: Sequencer) -> set[str]:
+    """Return the tensors that lie in L2 as a whole."""
+    # Forms that are converted and what is made of them, and views.
+    fixed = {name for pairs in network.flow.before for pair in pairs for name in pair}
+    fixed |= network.views.groups.keys()
+    # State is read and left where it stays.
+    return fixed | {name for pair in network.flow.states for name in pair}
+
+
 class _Fitter:
     def __init__(
         self,
@@ -115,11 +124,7 @@ class _Fitter:
         self.peak: int | None = None  # least bytes in which blocks that fit in sum fit in place
         self.alignment = alignment
         self.chunk_bytes = bounds
-        # Forms that are converted and what is made of them lie in L2 as a whole, as do views.
-        self.fixed = {name for pairs in self.flow.before for pair in pairs for name in pair}
-        self.fixed |= network.views.groups.keys()
-        # State is read and left where it stays.
-        self.fixed |= {name for pair in self.flow.states for name in pair}
+        self.fixed = fixed_tensors(network)
         self.chunks = cache(lambda n, tiles, split: chunks(n, tile(n, tiles), split))
         self.least_groups = self._least_groups()
 

@@ -98,7 +98,7 @@ def can_be_joined(
     for n, (step, one) in enumerate(zip(steps, residency.tiled, strict=True)):
         carriage = step.carriages.get("w")
         by_dma = carriage is not None and not carriage.by_cores and step.block("w") is not None
-        if len(step.parts) > 1 and by_dma and one.schedule.buffering.w > 1:
+        if step.has_parts_in_a_row and by_dma and one.schedule.buffering.w > 1:
             found[n] = frozenset(range(1, len(step.parts)))
     return found
 
@@ -131,7 +131,7 @@ def unless_waiting(joined: Joined, program: PartSequence, waits: Mapping[str, fl
     """Return the joined parts for whose constants nobody waits. waits: cycles by block."""
     found = {}
     for n, parts in joined.items():
-        runs = program.runs[program.first[n] : program.last[n] + 1]
+        runs = program.runs_of(n)
         left = frozenset(k for k in parts if not waits.get(runs[k].weights or ""))
         if left:
             found[n] = left

@@ -22,10 +22,19 @@ from typing import NamedTuple
 
 from dory_core.blocks import WEIGHTS, Request, align_up
 from dory_core.ir import Graph
+from dory_core.ir.geometry import Span
 from dory_core.planning.layouts import LayoutPlan
 from dory_core.planning.splits import Counter, Positions, Splits
 from dory_core.planning.views import Views
-from dory_core.tiling.outer import Cuts, Part, Split, input_range, output_range, parts
+from dory_core.tiling.outer import (
+    Cuts,
+    Part,
+    Split,
+    input_range,
+    output_range,
+    parts,
+    stripes_for,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +43,15 @@ class Decision:
 
     splits: of each layer. in_l3: tensors that live in L3 and pass through L2 in stripes.
     spilled: tensors that leave L2 between their early and their late readers. nearer: tensors that
-    stay in L1 and need no block of L2.
+    stay in L1 and need no block of L2. passing: tensors of which L2 holds one stripe at a time,
+    which the next layer reads before there is another one; see ``chains``.
     """
 
     splits: Splits
     in_l3: frozenset[str] = frozenset()
     spilled: frozenset[str] = frozenset()
     nearer: frozenset[str] = frozenset()
+    passing: frozenset[str] = frozenset()
 
 
 class Fetch(NamedTuple):
@@ -106,8 +117,9 @@ class Piece(NamedTuple):
 class PartSequence:
     """Runs by position, requests for L2 by name, transfers, and the lifetimes of tensors in L3.
 
-    stripes: blocks of stripes, and their layer. first, last: positions of each layer's parts. end:
-    the position behind the last part. runs: of no part when the sequence is of some layers alone.
+    stripes: blocks of stripes, and their layer. first, last: positions of each layer's parts, which
+    are so far apart as ``strides`` says where that is more than one. end: the position behind the
+    last part. runs: of no part when the sequence is of some layers alone.
     """
 
     runs: list[Run] = field(default_factory=list)
@@ -119,6 +131,15 @@ class PartSequence:
     first: Sequence[int] | Positions = ()
     last: Sequence[int] | Positions = ()
     end: int = 0
+    strides: dict[int, int] = field(default_factory=dict)
+
+    def positions_of(self, n: int) -> range:
+        """Return the positions of a layer's parts."""
+        return range(self.first[n], self.last[n] + 1, self.strides.get(n, 1))
+
+    def runs_of(self, n: int) -> list[Run]:
+        """Return the runs of a layer's parts."""
+        return self.runs[self.first[n] : self.last[n] + 1 : self.strides.get(n, 1)]
 
 
 # Returns the bytes of a layer's groups of constants that are fetched; empty for none.
@@ -186,7 +207,17 @@ class Sequencer:
         return range(max(self.makers[name], 0), max(self.makers[name], last, 0) + 1)
 
     def _find_parts(self, n: int, split: Split) -> tuple[Part, ...]:
-        return tuple(parts(self.layers[n], split))
+        return tuple(parts(self.layers[n], split, self.stripes_in_chain(n, split)))
+
+    def stripes_in_chain(self, n: int, split: Split) -> tuple[Span, ...] | None:
+        """Return the stripes of a layer that the next one reads at once; None for all others."""
+        if not split.passes_on:
+            return None
+        following = split._replace(
+            place=split.place + 1, step=self.cuts[n + 1].whole.step, groups=1
+        )
+        wanted = (part.stripe_span for part in self.parts_of(n + 1, following))
+        return stripes_for(self.layers[n], [(one.x_start, one.x_size) for one in wanted])
 
     def _find_ranges(
         self, n: int, operand: int | None, split: Split
@@ -271,6 +302,15 @@ class Sequencer:
         return first[n] if name in self.converted else last[n]
 
 
+#: Stands for the part at a position that is not there yet.
+_NO_RUN = Run(-1, Part(0, 0, Span(0, 0, 0, 0), (0, 0)), (), ("", 0), None, None)
+
+
+def _passed(name: str, number: int) -> str:
+    """Return the block of a stripe that passes from a layer to the next one."""
+    return f"{name}.{number}"
+
+
 class _Builder:
     def __init__(self, network: Sequencer, decision: Decision, chunks: ChunkFunction) -> None:
         self.network = network
@@ -293,6 +333,8 @@ class _Builder:
             names = list(dict.fromkeys(name for n in layers for name in network.alive[n]))
         for name in names:
             self._place_tensor(name)
+        if runs:
+            self.program.runs = [_NO_RUN] * self.end
         for n in layers:
             self._add_layer(n, runs)
         return self.program
@@ -300,7 +342,7 @@ class _Builder:
     def _place_tensor(self, name: str) -> None:
         """Give a whole tensor its block, or its two blocks when it is spilled between."""
         decision, program, network = self.decision, self.program, self.network
-        if name in decision.nearer:
+        if name in decision.nearer or name in decision.passing:
             return
         size = network.flow.forms[name].size_bytes
         made = network.made(decision, name)
@@ -357,14 +399,19 @@ class _Builder:
 
     def _add_layer(self, n: int, runs: bool) -> None:
         """Fetch and store what passes through L2 in pieces; runs: tell each part where it lies."""
-        base, flow = self.program.first[n], self.network.flow
+        base, flow, chain = self.program.first[n], self.network.flow, self.decision.splits[n].chain
+        if chain > 1:
+            self.program.strides[n] = chain
         reads = [
-            self._fetch_stripes(n, k, name, base) if name in self.decision.in_l3 else None
+            self._fetch_stripes(n, k, name, base, chain) if name in self.decision.in_l3 else None
             for k, name in enumerate(flow.reads[n])
         ]
-        below = flow.writes[n] in self.decision.in_l3
-        writes = self._store_stripes(n, base) if below else None
-        chunks = self._fetch_chunks(n, base)
+        writes = None
+        if flow.writes[n] in self.decision.in_l3:
+            writes = self._store_stripes(n, base, chain)
+        elif flow.writes[n] in self.decision.passing:
+            writes = self._pass_stripes(n, base, chain)
+        chunks = self._fetch_chunks(n, base, chain)
         if runs:
             inputs = [self._inputs(n, k, blocks) for k, blocks in enumerate(reads)]
             self._add_runs(n, inputs, writes, chunks)
@@ -380,17 +427,26 @@ class _Builder:
         network, split = self.network, self.decision.splits[n]
         name, todo = network.flow.writes[n], network.parts_of(n, split)
         ranges = network.ranges_of(n, None, split)
-        stripes = self._spread(n, None, writes) if writes is not None else []
+        stripes: Sequence[str] = []
+        if writes is not None:
+            stripes = writes if split.passes_on else self._spread(n, None, writes)
         weights: Sequence[str | None] = self._spread(n, "w", chunks) or [None] * len(todo)
-        for k, part in enumerate(todo):
+        behind = 0  # the bytes of the output that are there already
+        for (k, part), position in zip(enumerate(todo), self.program.positions_of(n), strict=True):
             last = k == len(todo) - 1
             output, done = (name, ranges[k][0]), network.flow.forms[name].size_bytes
             if stripes:
                 last = last or stripes[k + 1] != stripes[k]
                 output, done = (stripes[k], 0), ranges[k][1]
             report = (output[0], 0, done) if last else None
+            if split.passes_on:
+                # What it has in common with the stripe before is handed out already.
+                start, size = ranges[k]
+                new = start + size - behind
+                report = (output[0], behind - start, new) if new > 0 else None
+                behind = max(behind, start + size)
             operands = tuple(pieces[k] for pieces in inputs)
-            self.program.runs.append(Run(n, part, operands, output, weights[k], report))
+            self.program.runs[position] = Run(n, part, operands, output, weights[k], report)
 
     def _spread(self, n: int, operand: int | str | None, blocks: Sequence[str]) -> list[str]:
         """Return the block of each part; blocks: of the visits of an operand."""
@@ -399,49 +455,66 @@ class _Builder:
 
     def _inputs(self, n: int, operand: int, blocks: Sequence[str] | None) -> list[tuple[str, int]]:
         """Return per part (block, byte offset) of what it reads of an operand."""
-        ranges = self.network.ranges_of(n, operand, self.decision.splits[n])
+        split, name = self.decision.splits[n], self.network.flow.reads[n][operand]
+        ranges = self.network.ranges_of(n, operand, split)
+        if name in self.decision.passing:
+            maker = split._replace(place=split.place - 1, step=self.network.cuts[n - 1].whole.step)
+            made = self.network.ranges_of(n - 1, None, maker)
+            pairs = zip(ranges, made, strict=True)
+            return [(_passed(name, k), at - start) for k, ((at, _), (start, _)) in enumerate(pairs)]
         if blocks is None:
-            whole = self._whole_block(self.network.flow.reads[n][operand], n)
-            return [(whole, offset) for offset, _ in ranges]
+            return [(self._whole_block(name, n), offset) for offset, _ in ranges]
         unit, spread = self.network.unit, self._spread(n, operand, blocks)
         return [(block, at % unit) for block, (at, _) in zip(spread, ranges, strict=True)]
 
-    def _fetch_chunks(self, n: int, base: int) -> list[str]:
+    def _fetch_chunks(self, n: int, base: int, chain: int) -> list[str]:
         sizes, blocks = self.chunks(n), list[str]()
         if not sizes:
             return blocks
         requests, fetches = self.program.requests, self.program.fetches
         pieces = self.network.chunks_of(n, self.decision.splits[n])
         for name, first, count, _, _, group in pieces:
-            use, size = base + first, sizes[group]
+            use, size = base + first * chain, sizes[group]
             start = use - 1 if use > 0 else -1
-            requests[name] = Request(name, size, start, use + count - 1, WEIGHTS)
+            requests[name] = Request(name, size, start, use + (count - 1) * chain, WEIGHTS)
             fetches.append(Fetch(name, "weights", 0, size, start, use, -1, n, group))
             blocks.append(name)
         return blocks
 
-    def _fetch_stripes(self, n: int, operand: int, name: str, base: int) -> list[str]:
+    def _fetch_stripes(self, n: int, operand: int, name: str, base: int, chain: int) -> list[str]:
         """Fetch what parts read of a tensor in L3; those in a row that read the same share it."""
         program, blocks = self.program, list[str]()
         pieces = self.network.stripes_of(n, operand, self.decision.splits[n])
         for block, first, count, offset, size, _ in pieces:
-            use = base + first
+            use = base + first * chain
             ready = self._stored(name, offset, size, use)
-            start = max(use - 1, ready)
-            program.requests[block] = Request(block, size, start, use + count - 1)
+            # In a chain it is on its way while the other layers compute.
+            start = max(use - max(chain - 1, 1), base - 1, ready)
+            program.requests[block] = Request(block, size, start, use + (count - 1) * chain)
             program.stripes[block] = n
             program.fetches.append(Fetch(block, name, offset, size, start, use, ready))
             blocks.append(block)
         return blocks
 
-    def _store_stripes(self, n: int, base: int) -> list[str]:
+    def _pass_stripes(self, n: int, base: int, chain: int) -> list[str]:
+        """Let the next layer find each stripe of an output where this one makes it."""
+        name, blocks = self.network.flow.writes[n], list[str]()
+        ranges = self.network.ranges_of(n, None, self.decision.splits[n])
+        for k, (_, size) in enumerate(ranges):
+            block, position = _passed(name, k), base + k * chain
+            self.program.requests[block] = Request(block, size, position, position + 1)
+            self.program.stripes[block] = n
+            blocks.append(block)
+        return blocks
+
+    def _store_stripes(self, n: int, base: int, chain: int) -> list[str]:
         """Store the stripes of an output in L3, each when its last part has run."""
         name, blocks = self.network.flow.writes[n], list[str]()
         pieces = self.network.stripes_of(n, None, self.decision.splits[n])
         for block, first, count, offset, size, _ in pieces:
-            start = base + first + count
-            wait = max(min(start + 1, self.end), start)
-            self.program.requests[block] = Request(block, size, base + first, wait - 1)
+            start = base + (first + count - 1) * chain + 1
+            wait = max(min(start + max(chain - 1, 1), self.end), start)
+            self.program.requests[block] = Request(block, size, base + first * chain, wait - 1)
             self.program.stripes[block] = n
             self._store(Store(block, name, 0, offset, size, start, wait))
             blocks.append(block)

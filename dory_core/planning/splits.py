@@ -7,9 +7,10 @@ takes time of the rows, not of the layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, chain, compress
-from operator import is_not, itemgetter
+from operator import is_not
+from typing import NamedTuple
 
 from dory_core.records import dataclass
 from dory_core.tiling.outer import Split
@@ -56,32 +57,44 @@ def _differing(before: tuple[object, ...], after: tuple[object, ...]) -> Iterabl
     return compress(range(len(after)), map(is_not, before, after))
 
 
+class _Row(NamedTuple):
+    """Layers of a row: the first and the last position of each, and where the next row begins,
+    counted from the beginning of the row."""
+
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+    end: int
+
+
 class Positions:
     """A position of each layer by that of the layer. last: of its last part, else of its first."""
 
-    __slots__ = ("_last", "_rows", "_starts")
+    __slots__ = ("_rows", "_starts")
 
-    def __init__(self, starts: list[int], rows: list[tuple[int, ...]], last: bool) -> None:
-        self._starts, self._rows, self._last = starts, rows, int(last)
+    def __init__(self, starts: list[int], rows: list[tuple[int, ...]]) -> None:
+        self._starts, self._rows = starts, rows
 
     def __getitem__(self, n: int) -> int:
         at = n // _ROW
-        return self._starts[at] + self._rows[at][n % _ROW + self._last] - self._last
+        return self._starts[at] + self._rows[at][n % _ROW]
 
     def __iter__(self) -> Iterator[int]:
         for start, row in zip(self._starts, self._rows, strict=False):
-            for end in row[1:] if self._last else row[:-1]:
-                yield start + end - self._last
+            for position in row:
+                yield start + position
 
 
 class Counter:
-    """Counts the parts of layers. parts_of: how many parts a layer that is cut so has."""
+    """Counts the parts of layers. parts_of: how many parts a layer that is cut so has.
+
+    The parts of layers in a chain take turns: the first ones of all, then the second ones.
+    """
 
     def __init__(self, parts_of: Callable[[int, Split], int]) -> None:
         self._parts_of = parts_of
         self._splits = Splits(())
-        self._rows: list[tuple[int, ...]] = []  # of each row of layers: where each begins and ends
-        self._found = Positions([], [], False), Positions([], [], True)
+        self._rows: list[_Row] = []
+        self._found = Positions([], []), Positions([], [])
 
     def positions(self, splits: Splits) -> tuple[Positions, Positions]:
         """Return the first and the last position of each layer.
@@ -90,11 +103,23 @@ class Counter:
         """
         if splits is not self._splits:
             before = self._splits.rows or ((),) * len(splits.rows)
-            rows = [*self._rows] or [(0,)] * len(splits.rows)
+            rows = [*self._rows] or [_Row((), (), 0)] * len(splits.rows)
             for at in _differing(before, splits.rows):
-                counts = map(self._parts_of, range(at * _ROW, (at + 1) * _ROW), splits.rows[at])
-                rows[at] = tuple(accumulate(counts, initial=0))
-            starts = list(accumulate(map(itemgetter(-1), rows), initial=0))
+                rows[at] = self._row(at * _ROW, splits.rows[at])
+            starts = list(accumulate((row.end for row in rows), initial=0))
             self._splits, self._rows = splits, rows
-            self._found = Positions(starts, rows, False), Positions(starts, rows, True)
+            self._found = (
+                Positions(starts, [row.first for row in rows]),
+                Positions(starts, [row.last for row in rows]),
+            )
         return self._found
+
+    def _row(self, start: int, splits: Sequence[Split]) -> _Row:
+        """Return a row of layers. start: number of its first one."""
+        first, last, end = list[int](), list[int](), 0
+        for n, split in enumerate(splits, start):
+            more = self._parts_of(n, split) - 1
+            first.append(end - split.place * more)
+            last.append(first[-1] + split.chain * more)
+            end += more + 1
+        return _Row(tuple(first), tuple(last), end)

@@ -57,14 +57,14 @@ def make_steps(
     program: PartSequence,
     residency: Residency,
     blocks: Mapping[str, Place],
-    below: Mapping[str, Place],
+    in_stripes: Mapping[str, Place],
     hierarchy: MemoryHierarchy,
     loads: Mapping[int, tuple[int, AheadLoad]] = MappingProxyType({}),
 ) -> tuple[LayerStep, ...]:
     """Return the steps of a network without the constants of its layers.
 
     program: of all layers. residency: what stays in L1, and the layers. blocks: of L2, by name.
-    below: where tensors lie that pass through L2 in stripes. loads: of first constants, by the
+    in_stripes: where tensors lie of which L2 has stripes alone. loads: of first constants, by the
     layer that starts them for which later one.
 
     Raises NotSupported when neither DMA nor cores can make a copy.
@@ -73,23 +73,23 @@ def make_steps(
     steps: list[LayerStep] = []
     arrivals: dict[int, float] = {}
     for n, (tiled, stay) in enumerate(zip(residency.tiled, residency.stays, strict=True)):
-        runs = program.runs[program.first[n] : program.last[n] + 1]
+        runs = program.runs_of(n)
         operands = tuple(
             _in_l1(flow.forms[name], stay.offsets[buffer])
             if buffer in stay.found
-            else below.get(name) or blocks[runs[0].inputs[k][0]]
+            else in_stripes.get(name) or blocks[runs[0].inputs[k][0]]
             for k, (buffer, name) in enumerate(zip(OPERANDS, flow.reads[n], strict=False))
         )
         made = flow.forms[flow.writes[n]]
         kept = [_in_l1(flow.forms[name], offset) for name, offset in stay.beside.items()]
         if stay.leaves:
             kept.append(_in_l1(made, stay.offsets["y"]))
-        output = below.get(made.name) or blocks[made.name] if stay.stored else kept[-1]
+        output = in_stripes.get(made.name) or blocks[made.name] if stay.stored else kept[-1]
         maker = _StepMaker(network.layers[n], tiled, operands, output, blocks, hierarchy)
         changes = conversions_before(flow, n, blocks, hierarchy)
         user, load = loads.get(n, (0, None))
         arrives = arrivals.get(n)
-        step = maker.step(runs, program.first[n], stay, tuple(kept), changes, arrives, load)
+        step = maker.step(runs, program.positions_of(n), stay, tuple(kept), changes, arrives, load)
         if load is not None:
             arrivals[user] = step.timelines[-1].left
             step = replace(step, ahead=Ahead(user, load.tile))
@@ -145,21 +145,21 @@ class _StepMaker:
     def step(
         self,
         runs: Sequence[Run],
-        first: int,
+        positions: range,
         stay: L1Residence,
         kept: tuple[Place, ...],
         conversions: tuple[Conversion, ...],
         arrives: float | None,
         load: AheadLoad | None,
     ) -> LayerStep:
-        """Return the step. first: position of the first run. kept: lies in L1 behind the layer.
+        """Return the step. positions: of the runs. kept: lies in L1 behind the layer.
 
         arrives, load: see ``part_timeline``.
         """
         layer, tiled, traits = self.layer, self.tiled, self.tiled.traits
         whole = len(runs) == 1
-        parts = tuple(self._part(run, at, whole) for at, run in enumerate(runs, first))
-        if not whole and not tiled.in_place:
+        parts = tuple(map(self._part, runs, positions, [whole] * len(runs)))
+        if positions.step == 1 and not whole and not tiled.in_place:
             same = same_inputs([part.schedule for part in parts], runs)
             parts = joined_parts(parts, same, ())
         carriages = {} if tiled.in_place else self._carriages(parts, stay.unmoved)

@@ -20,9 +20,10 @@ from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, initial_ta
 from dory_core.plan.timeline import NetworkTimeline
 from dory_core.planning.ahead import LoadsAhead, plan_ahead
 from dory_core.planning.bins import pack_bins
+from dory_core.planning.chains import ChainProblem, chained
 from dory_core.planning.constants import chunk_sizes
 from dory_core.planning.exact import Bin
-from dory_core.planning.fit import ChunkBytes, fit_network
+from dory_core.planning.fit import ChunkBytes, Fitted, fit_network, fixed_tensors
 from dory_core.planning.joined import (
     can_be_joined,
     fetched_earlier,
@@ -123,7 +124,9 @@ class Problem:
 
     def part(self, n: int, split: Split) -> TiledLayer:
         """Return the tiling of the largest part of a layer."""
-        return self.tiled[n] if split_is_whole(split) else self.tiling.part(n, split)
+        if split_is_whole(split):
+            return self.tiled[n]
+        return self.tiling.part(n, split, self.network.stripes_in_chain(n, split))
 
     @property
     def alignment(self) -> int:
@@ -236,9 +239,49 @@ class Problem:
 
     def _streamed(self, bounds: ChunkBytes) -> Way:
         """Return a way to stream the network. bounds: of chunks. Raises: DoesNotFit."""
-        network, alignment = self.network, self.alignment
         room = max(0, self.room - self.linked_home)
-        fitted = fit_network(network, self.part, self.fetched, room, alignment, bounds)
+        fitted = fit_network(self.network, self.part, self.fetched, room, self.alignment, bounds)
+        way = self._of_fitted(fitted, room)
+        taking_turns = self._in_chains(fitted, room)
+        if taking_turns is None:
+            return way
+        other = self._of_fitted(taking_turns, room)
+        return other if other.timeline.cycles < way.timeline.cycles else way
+
+    def _in_chains(self, fitted: Fitted, room: int) -> Fitted | None:
+        """Return a network that fits with layers that take turns; None where none should."""
+        network, link = self.network, self.link
+        if not fitted.decision.in_l3 or link is None:
+            return None
+
+        def chunks(n: int, split: Split) -> tuple[int, ...]:
+            return self.fetched(n, fitted.tiled[n], split)
+
+        def build(decision: Decision) -> PartSequence:
+            return network.build(decision, lambda n: chunks(n, decision.splits[n]))
+
+        whole = [sum(chunks(n, cuts.whole)) for n, cuts in enumerate(network.cuts)]
+        fixed = fixed_tensors(network) | set(network.flow.sinks)
+        problem = ChainProblem(
+            network, self.tiled, whole, build, room, self.alignment, link, frozenset(fixed)
+        )
+        decision = chained(problem, fitted.decision)
+        if decision is None:
+            return None
+        try:
+            tiled = tuple(self.part(n, split) for n, split in enumerate(decision.splits))
+        except DoesNotFit:
+            return None  # a part with the rows that it has in common with another one
+        sizes = tuple(map(self.fetched, range(len(tiled)), tiled, decision.splits))
+        program = network.build(decision, sizes.__getitem__)
+        memory = plan_memory(tuple(program.requests.values()), self.alignment)
+        if memory.chosen.peak_bytes > room:
+            return None
+        return Fitted(decision, memory, tiled, sizes)
+
+    def _of_fitted(self, fitted: Fitted, room: int) -> Way:
+        """Return the best way to run a network that fits ``room`` bytes."""
+        network, alignment = self.network, self.alignment
         # What the stack would have needed is free for fetching early: the peak stays below its own.
         arena = max(fitted.memory.chosen.peak_bytes, min(fitted.memory.stack_bytes, room))
         moved = Residency(fitted.tiled, (MOVED,) * len(fitted.tiled), frozenset())
@@ -266,7 +309,10 @@ class Problem:
 
     def _residency(self, decision: Decision, tiled: Sequence[TiledLayer]) -> Residency:
         """Return what stays in L1 of a network that is cut so."""
-        network = self.network
+        network, flow = self.network, self.network.flow
+        # What layers read and write that take turns.
+        chained = [n for n, split in enumerate(decision.splits) if split.chain > 1]
+        in_chains = {name for n in chained for name in (*flow.reads[n], flow.writes[n])}
 
         def in_one_tile(n: int) -> TiledLayer | None:
             return self.tiling.in_one_tile(n) if split_is_whole(decision.splits[n]) else None
@@ -285,7 +331,7 @@ class Problem:
             self.budgets.bytes[1],
             in_one_tile,
             parts,
-            decision.in_l3 | decision.spilled | network.views.groups.keys(),
+            decision.in_l3 | decision.spilled | network.views.groups.keys() | in_chains,
         )
 
     def _way(
@@ -320,7 +366,11 @@ class Problem:
         below = {n: Place(form.tensor, BELOW, 0, 0, form.layout) for n, form in stored.items()}
         ahead = self._ahead(program, residency, chunks)
         residency = ahead.residency
-        steps = make_steps(network, program, residency, places, below, hierarchy, ahead.loads)
+        in_stripes = below | {
+            name: replace(self._place_of(name, places[f"{name}.0"]), passing=True)
+            for name in decision.passing
+        }
+        steps = make_steps(network, program, residency, places, in_stripes, hierarchy, ahead.loads)
         final = conversions_before(flow, len(steps), places, hierarchy)
         timeline = self._timeline(program, places, steps, final)
         return Way(
@@ -401,6 +451,11 @@ class Problem:
         except DoesNotFit as error:
             return (memory.chosen,), error.message
         return tuple(packings[b.name] for b in bins), ""
+
+    def _place_of(self, name: str, block: Place) -> Place:
+        """Return the place of a tensor where a block lies."""
+        form = self.network.flow.forms[name]
+        return Place(form.tensor, HOME, block.offset, block.memory, form.layout)
 
     def _place(self, block: Block, memory: int) -> Place:
         """Return the place of a block of home; of constants that of any tensor."""

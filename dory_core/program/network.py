@@ -60,22 +60,32 @@ def lower_network(
     if states:
         yield BeginStates(states)
     position = -1
-    for number, step in enumerate(steps):
-        for index, part in enumerate(step.parts):
-            position = part.position
-            yield from events.at(position)
-            if index == 0:
-                yield from map(Convert, step.conversions)
-            yield View(number) if step.is_view else RunPart(number, index)
-            if part.report is not None:
-                place = step.output.place
-                level = 1 if place.level == 1 else 2
-                yield Report(step.index, level, place.memory, *part.report)
+    for number, index in _parts(steps):
+        step, position = steps[number], steps[number].parts[index].position
+        yield from events.at(position)
+        if index == 0:
+            yield from map(Convert, step.conversions)
+        yield View(number) if step.is_view else RunPart(number, index)
+        report = step.parts[index].report
+        if report is not None:
+            place = step.output.place
+            level = 1 if place.level == 1 else 2
+            yield Report(step.index, level, place.memory, *report)
     yield from events.at(position + 1)
     yield from map(Convert, final)
     yield Outputs(outputs)
     if states:
         yield EndStates(states)
+
+
+def _parts(steps: Sequence[LayerStep]) -> Iterator[tuple[int, int]]:
+    """Yield the step and the number of each part: all of a step, or of steps that take turns."""
+    number = 0
+    while number < len(steps):
+        together = range(number, number + steps[number].stride)
+        for index in range(len(steps[number].parts)):
+            yield from ((one, index) for one in together)
+        number = together.stop
 
 
 class _Events:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field
 
 from dory_core.binding import BoundGraph, bind_layer
 from dory_core.errors import DoesNotFit, DoryError, NotSupported
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Graph
+from dory_core.ir.geometry import Span
 from dory_core.kernel import Traits
 from dory_core.records import dataclass
 from dory_core.tiling.outer import WHOLE, Split, largest_part
@@ -30,20 +31,22 @@ class PartTilings:
         self._bound = bound
         self._tiler = tiler
         self._l1_bytes = l1_bytes
-        self._known: dict[tuple[int, int, int], TiledLayer] = {}
+        self._known: dict[tuple[int, ...], TiledLayer] = {}
 
-    def tiling(self, n: int, split: Split, whole: TiledLayer) -> TiledLayer:
+    def tiling(
+        self, n: int, split: Split, whole: TiledLayer, given: Sequence[Span] | None
+    ) -> TiledLayer:
         """Return the tiling of the largest part of the n-th layer on a kernel of the whole layer
-        that has tensors where and as ``whole`` has them.
+        that has tensors where and as ``whole`` has them. given: see ``outer.parts``.
 
         Raises: NotSupported or DoesNotFit when no kernel computes it.
         """
-        key = (n, split.stripes, split.groups)
+        key = (n, split.stripes, split.groups, split.chain - split.place)
         if key not in self._known:
             bound = self._bound.layers[n]
             wanted = _places(whole.traits)
             kernels = [one.kernel for one in bound.kernels if _places(one.traits) == wanted]
-            part = bind_layer(largest_part(bound.layer, split), kernels)
+            part = bind_layer(largest_part(bound.layer, split, given), kernels)
             self._known[key] = self._tiler.tile(bound.part(part), self._l1_bytes)
         return self._known[key]
 
@@ -74,10 +77,13 @@ class TiledGraph:
         """Why layers cannot be computed, NotSupported or DoesNotFit."""
         return tuple(one.problem for one in self.layers if one.problem is not None)
 
-    def part(self, n: int, split: Split) -> TiledLayer:
-        """Return the tiling of the largest part of the n-th layer; raises as PartTilings does."""
+    def part(self, n: int, split: Split, given: Sequence[Span] | None = None) -> TiledLayer:
+        """Return the tiling of the largest part of the n-th layer; raises as PartTilings does.
+
+        given: see ``outer.parts``.
+        """
         best = self.layers[n].best
-        return best if split_is_whole(split) else self.parts.tiling(n, split, best)
+        return best if split_is_whole(split) else self.parts.tiling(n, split, best, given)
 
     def in_one_tile(self, n: int) -> TiledLayer | None:
         """Return the n-th layer in one tile; None when that cannot be."""

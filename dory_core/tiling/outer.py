@@ -7,7 +7,7 @@ is a *part*: it runs the L2-L1 pipeline of its own box. Section 4.2.1 of the TC 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import gcd, lcm
 from typing import NamedTuple
@@ -39,6 +39,8 @@ class Split(NamedTuple):
     Otherwise the input is fetched once per group. step: of output rows (or columns); every stripe
     but the last is a multiple of it, so that the link below can move it. group_step: of channels;
     every group but the last is a multiple of it.
+    place, chain: of so many layers in a row, of which each computes the stripe that the next one
+    reads just before it does, the layer is the one with this number.
     """
 
     stripes: int = 1
@@ -46,6 +48,13 @@ class Split(NamedTuple):
     stripes_outer: bool = True
     step: int = 1
     group_step: int = GROUP_STEP
+    place: int = 0
+    chain: int = 1
+
+    @property
+    def passes_on(self) -> bool:
+        """Whether the next layer reads each stripe of the output before there is another one."""
+        return self.place < self.chain - 1
 
 
 WHOLE = Split()
@@ -169,9 +178,27 @@ def max_groups(layer: Layer, step: int = GROUP_STEP, in_place: bool = False) -> 
     return -(-layer.output.channels // lcm(step, output_granule(layer)))
 
 
-def parts(layer: Layer, split: Split) -> Iterator[Part]:
-    """Return the parts of a layer in order of execution."""
-    stripes = tuple(enumerate(stripe_spans(layer, split.stripes, split.step)))
+def stripes_for(layer: Layer, wanted: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
+    """Return stripes of the output in which the wanted rows (columns) lie, and all others too.
+
+    wanted: first row and number of rows of each, in rising order. What two of them have in common
+    is computed twice.
+    """
+    axis, total = stripe_axis(layer) or 0, _stripe_total(layer)
+    found, done = list[Span](), 0
+    for number, (first, count) in enumerate(wanted):
+        last = number == len(wanted) - 1
+        first, end = min(first, done), total if last else max(first + count, min(done + 1, total))
+        first = min(first, end - 1)
+        found.append(axis_span(layer, axis, first, end - first))
+        done = end
+    return tuple(found)
+
+
+def parts(layer: Layer, split: Split, given: Sequence[Span] | None = None) -> Iterator[Part]:
+    """Return the parts of a layer in order of execution. given: its stripes, where they are not
+    those of :func:`stripe_spans`."""
+    stripes = tuple(enumerate(given or stripe_spans(layer, split.stripes, split.step)))
     groups = tuple(enumerate(group_spans(layer, split.groups, split.group_step)))
     if split.stripes_outer:
         for s, stripe in stripes:
@@ -216,14 +243,14 @@ def channel_offset(tensor: Tensor, channel: int, layout: Layout = HWC) -> int:
     return channel * tensor.bits // 8
 
 
-def largest_part(layer: Layer, split: Split) -> Layer:
-    """Return a layer of the size of the largest part, for tiling.
+def largest_part(layer: Layer, split: Split, given: Sequence[Span] | None = None) -> Layer:
+    """Return a layer of the size of the largest part, for tiling. given: see :func:`parts`.
 
     Its constants stay those of the whole layer: how a kernel stores them depends on all values.
     A stripe inside the image reads no padding at its upper and lower edge, so the layer has none
     there and as many input rows as such a stripe.
     """
-    stripes = stripe_spans(layer, split.stripes, split.step)
+    stripes = given or stripe_spans(layer, split.stripes, split.step)
     groups = group_spans(layer, split.groups, split.group_step)
     if len(groups) > 1:
         count = max(count for _, count in groups)

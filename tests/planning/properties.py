@@ -41,7 +41,8 @@ def l2_stays_below_the_stack_of_the_paper_and_the_budget(plan: Plan) -> None:
 def every_stage_of_a_layer_is_needed(plan: Plan) -> None:
     """What does not touch L3 is not cut along its rows."""
     for step in plan.steps:
-        touches = any(t.place.level == 3 for t in (*step.inputs, step.output))
+        places = [t.place for t in (*step.inputs, step.output)]
+        touches = any(place.level == 3 or place.passing for place in places)
         chunks = len(step.weights.chunks) if step.weights is not None else 1
         if not touches:
             assert len(step.parts) == chunks

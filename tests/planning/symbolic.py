@@ -29,7 +29,7 @@ from dory_core.ir.geometry import channel_granule, input_channels, is_channelwis
 from dory_core.ir.layout import HWC
 from dory_core.ir.views import offsets_of
 from dory_core.kernel import OPERANDS
-from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, Plan
+from dory_core.plan import Conversion, ExtTransfer, LayerStep, PartPlan, Place, Plan
 from dory_core.plan.operations import (
     AHEAD,
     CONSTANTS,
@@ -586,15 +586,33 @@ def parts_of(step: LayerStep, program: LayerProgram) -> list[Box]:
         raise Wrong(f"layer {step.index}: the groups have {channels} of {y.channels} channels")
     done = dict.fromkeys(channels, 0)
     boxes = []
-    for chunk, size in zip(chunks, sizes, strict=True):
+    for part, chunk, size in zip(step.parts, chunks, sizes, strict=True):
         start = [sum(channels[n] for n in range(chunk)), 0, 0]
         if axis is not None:
-            start[1 + axis] = done[chunk]
+            start[1 + axis] = done[chunk] - _again(step, part, axis, size[1 + axis])
+            done[chunk] = start[1 + axis]
         done[chunk] += 1 if axis is None else size[1 + axis]
         boxes.append(Box((start[0], start[1], start[2]), size))
     if any(n != (1 if axis is None else full[axis]) for n in done.values()):
         raise Wrong(f"layer {step.index}: stripes cover {done}, not each row once")
     return boxes
+
+
+def _again(step: LayerStep, part: PartPlan, axis: int, rows: int) -> int:
+    """Return how many rows (columns) of a part one before has made as well and handed out."""
+    place = step.output.place
+    if not place.passing:
+        return 0
+    if part.report is None:
+        return rows
+    pixels = place.tensor.width if axis == 0 else 1
+    pitch = pixels * pixel_bytes(place.tensor.channels, place.tensor.bits)
+    if not place.layout.is_hwc:
+        pitch = place.size_bytes // place.tensor.height
+    again, left = divmod(part.report[0] - part.output, pitch)
+    if left:
+        raise Wrong(f"layer {step.index} hands out a part of a row")
+    return again
 
 
 def calls(program: LayerProgram, part: int) -> list[tuple[Call, Values]]:

@@ -96,9 +96,22 @@ typedef struct {
   uint32_t run;         /* counts through inputs and repetitions */
   int differs;
   uint32_t layers;      /* reported in this run */
-  int layer;            /* the one reported last, -1 before the first */
-  uint32_t done;        /* bytes of it reported */
+  uint32_t *done;       /* bytes of each layer that were reported, by its index */
+  uint32_t room;        /* of done */
 } progress_t;
+
+/* Bytes of a layer that were reported in this run. */
+static uint32_t *done_of(progress_t *progress, int layer) {
+  const uint32_t wanted = (uint32_t)layer + 1;
+  if (wanted > progress->room) {
+    uint32_t *const grown = realloc(progress->done, wanted * sizeof *grown);
+    if (grown == NULL) dory_sim_fault(NULL, 0, "no memory for the layers that were reported");
+    memset(grown + progress->room, 0, (wanted - progress->room) * sizeof *grown);
+    progress->done = grown;
+    progress->room = wanted;
+  }
+  return &progress->done[layer];
+}
 
 static void usage(const char *what, const char *value) {
   fprintf(stderr, "app: %s%s\n", what, value);
@@ -233,30 +246,27 @@ static uint8_t *as_hwc(int layer, const void *data, uint32_t *bytes) {
 static void on_layer(void *user, int layer, const void *data, uint32_t bytes) {
   progress_t *const progress = user;
   char path[PATH_ROOM], what[64];
-  if (layer != progress->layer) {
-    ++progress->layers;
-    progress->layer = layer;
-    progress->done = 0;
-  }
+  uint32_t *const done = done_of(progress, layer);
+  if (*done == 0) ++progress->layers;
   dory_sim_read(data, bytes, NULL, 0);
   uint32_t value_bytes = bytes;
   uint8_t *const values = as_hwc(layer, data, &value_bytes);
   path_of(path, "%s/layer_%02d.bin", progress->options->vectors, layer);
   const uint32_t whole = expected_bytes(progress, path);
-  if (progress->done == 0 && value_bytes >= whole)
+  if (*done == 0 && value_bytes >= whole)
     snprintf(what, sizeof what, "layer %d", layer);
   else
-    snprintf(what, sizeof what, "layer %d from byte %lu", layer, (unsigned long)progress->done);
+    snprintf(what, sizeof what, "layer %d from byte %lu", layer, (unsigned long)*done);
   if (!compare(progress, path, what, values ? values : data, value_bytes,
-               (uint64_t)progress->input_index * (whole ? whole : value_bytes) + progress->done))
+               (uint64_t)progress->input_index * (whole ? whole : value_bytes) + *done))
     printf("%s unchecked %lu\n", what, (unsigned long)value_bytes);
   free(values);
   if (progress->options->dump) {
     path_of(path, "%s/run_%02lu/layer_%02d.bin", progress->options->dump,
             (unsigned long)progress->run, layer);
-    write_file(path, progress->done ? "ab" : "wb", data, bytes);
+    write_file(path, *done ? "ab" : "wb", data, bytes);
   }
-  progress->done += value_bytes;
+  *done += value_bytes;
 }
 
 /* The same where the layer may lie in an L1 that cores do not reach. */
@@ -437,7 +447,7 @@ int main(int argc, char **argv) {
   dory_sim_const(input, DORY_NETWORK_INPUT_BYTES);
   dory_sim_mutable(output, DORY_NETWORK_OUTPUT_BYTES);
 
-  progress_t progress = {&options, inputs, 0, 0, 0, 0, -1, 0};
+  progress_t progress = {&options, inputs, 0, 0, 0, 0, NULL, 0};
   dory_memory_t more[DORY_SIM_MAX_MORE_L2];
   for (uint32_t i = 0; i < config.more_l2; ++i) {
     more[i].base = dory_sim_more_l2(i);
@@ -455,7 +465,7 @@ int main(int argc, char **argv) {
   for (progress.run = 0; progress.run < inputs * options.repeat; ++progress.run) {
     progress.input_index = progress.run % inputs;
     progress.layers = 0;
-    progress.layer = -1;
+    if (progress.done != NULL) memset(progress.done, 0, progress.room * sizeof *progress.done);
     if (inputs * options.repeat > 1) printf("run %lu\n", (unsigned long)progress.run);
     if (options.dump) {
       path_of(path, "%s/run_%02lu", options.dump, (unsigned long)progress.run);

@@ -1,0 +1,265 @@
+"""Layers that take turns, so that tensors between them never leave L2 and never lie there whole.
+
+Where tensors are too large for L2, a chain of layers computes one stripe of its last output after
+the other: each layer the rows that the next one reads. Rows that two stripes of windows have in
+common are computed twice, which costs less than moving them to the level below and back: execution
+depth-first, as in Alwani et al., "Fused-Layer CNN Accelerators", MICRO 2016.
+
+Which layers form chains is the cheapest way to cut rows of layers into chains and single layers, by
+an estimate: the cycles of the cores or those of the link, whichever are more. The timeline of the
+whole network decides whether the chains are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from dory_core.blocks import align_up, fullest_step, owners
+from dory_core.hardware import Link
+from dory_core.ir.places import whole_axes
+from dory_core.planning.coarsen import moved_groups, with_in_l2
+from dory_core.planning.heuristics import best_fit, peak_of
+from dory_core.planning.sequence import Decision, PartSequence, Sequencer
+from dory_core.planning.splits import Splits
+from dory_core.records import dataclass
+from dory_core.tiling.outer import Split, stripe_axis
+from dory_core.tiling.tiled import TiledLayer
+
+#: Most layers of a chain.
+_LONGEST = 12
+#: How often stripes are made smaller when a chain does not fit.
+_ATTEMPTS = 12
+#: What a part costs beside its share of the layer, in set-ups of a transfer of the link below.
+_SETUPS_PER_PART = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ChainProblem:
+    """A network that is streamed in parts, one layer after the other.
+
+    tiled: the layers as a whole. constants: bytes of each that are fetched. build: the sequence of
+    a decision. room: bytes of L2. fixed: tensors that lie in L2 as a whole.
+    """
+
+    network: Sequencer
+    tiled: Sequence[TiledLayer]
+    constants: Sequence[int]
+    build: Callable[[Decision], PartSequence]
+    room: int
+    alignment: int
+    link: Link
+    fixed: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """Layers first to last in stripes; of one layer alone 0. cost: estimated cycles."""
+
+    first: int
+    last: int
+    stripes: int
+    cost: float
+
+
+def chained(problem: ChainProblem, decision: Decision) -> Decision | None:
+    """Return a decision in which layers take turns and all fits; None where that gains nothing."""
+    chains = [
+        chain
+        for row in _rows(problem, decision)
+        for chain in _cheapest(problem, decision, row)
+        if chain.stripes
+    ]
+    for _ in range(_ATTEMPTS):
+        if not chains:
+            return None
+        trial = _with_chains(problem, decision, chains)
+        over = _overfull(problem, trial)
+        if over is None:
+            return _back_in_l2(problem, trial)
+        chains = [one for chain in chains if (one := _finer(problem, chain, over)) is not None]
+    return None
+
+
+def _rows(problem: ChainProblem, decision: Decision) -> Iterator[range]:
+    """Yield the longest rows of layers that may pass their outputs on, if some are in L3."""
+    first, end = 0, len(problem.tiled)
+    while first < end:
+        last = first
+        while last + 1 < end and _may_pass(problem, last):
+            last += 1
+        names = problem.network.flow.writes[first:last]
+        if not decision.in_l3.isdisjoint(names):
+            yield range(first, last + 1)
+        first = last + 1
+
+
+def _may_pass(problem: ChainProblem, n: int) -> bool:
+    """Return whether the output of a layer may pass to the next one in stripes."""
+    network, layers, flow = problem.network, problem.network.layers, problem.network.flow
+    name, following = flow.writes[n], n + 1
+    pair = (problem.tiled[n], problem.tiled[following])
+    if name in problem.fixed or network.readers[name] != [following] or flow.before[following]:
+        return False
+    if any(one.in_place or one.view for one in pair) or flow.reads[following].count(name) != 1:
+        return False
+    axis = stripe_axis(layers[n])
+    if axis is None or stripe_axis(layers[following]) != axis:
+        return False
+    if min(network.cuts[n].stripes, network.cuts[following].stripes) < 2:
+        return False
+    operand = flow.reads[following].index(name)
+    return not whole_axes(layers[following], operand)[axis + 1]
+
+
+# -- which chains ---------------------------------------------------------------------------------
+
+
+def _cheapest(problem: ChainProblem, decision: Decision, row: range) -> list[_Chain]:
+    """Return the cheapest way to cut a row of layers into chains and single layers."""
+    ways: list[tuple[float, list[_Chain]]] = [(0.0, [])]  # up to each layer
+    for last in row:
+        found = []
+        for first in range(max(row.start, last - _LONGEST + 1), last + 1):
+            chain = _chain(problem, decision, first, last)
+            if chain is not None:
+                cost, before = ways[first - row.start]
+                found.append((cost + chain.cost, [*before, chain]))
+        ways.append(min(found, key=lambda way: way[0]))
+    return ways[-1][1]
+
+
+def _chain(problem: ChainProblem, decision: Decision, first: int, last: int) -> _Chain | None:
+    """Return a chain of layers with the fewest stripes that fit; None where none do."""
+    flow, below = problem.network.flow, decision.in_l3
+    brought = _cycles_below(problem, below.intersection(flow.reads[first]))
+    stored = _cycles_below(problem, below.intersection((flow.writes[last],)))
+    if first == last:
+        cycles = float(problem.tiled[first].estimate.cycles)
+        return _Chain(first, last, 0, max(cycles, brought + stored))
+    if below.isdisjoint(flow.writes[first:last]):
+        return None
+    low, high = 2, problem.network.cuts[last].stripes
+    if _needed(problem, decision, first, last, high) > problem.room:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if _needed(problem, decision, first, last, middle) <= problem.room:
+            high = middle
+        else:
+            low = middle + 1
+    cycles = [
+        problem.tiled[n].estimate.cycles
+        * _repeated(problem, n, _split(problem, n, first, last, low))
+        for n in range(first, last + 1)
+    ]
+    computed = sum(cycles)
+    parts = low * (last - first + 1) * _SETUPS_PER_PART * problem.link.setup_cycles
+    # A stripe is on its way while the other layers compute.
+    waits = max(0, brought - (computed - cycles[0])) + max(0, stored - (computed - cycles[-1]))
+    others = {name for n in range(first + 1, last + 1) for name in flow.reads[n]}
+    others -= {*flow.writes[first:last]}
+    moved = brought + stored + _cycles_below(problem, below & others)
+    return _Chain(first, last, low, max(computed + parts + waits, moved))
+
+
+def _cycles_below(problem: ChainProblem, names: Iterable[str]) -> float:
+    """Return the cycles of the link for some tensors."""
+    sizes = (problem.network.flow.forms[name].size_bytes for name in names)
+    return sum(sizes) / problem.link.bytes_per_cycle
+
+
+def _repeated(problem: ChainProblem, n: int, split: Split) -> float:
+    """Return how often a layer that is cut so computes each row on average."""
+    spans = [part.stripe_span for part in problem.network.parts_of(n, split)]
+    return sum(span.size for span in spans) / max(span.start + span.size for span in spans)
+
+
+def _split(problem: ChainProblem, n: int, first: int, last: int, stripes: int) -> Split:
+    whole = problem.network.cuts[n].whole
+    return whole._replace(stripes=stripes, place=n - first, chain=last - first + 1)
+
+
+def _needed(problem: ChainProblem, decision: Decision, first: int, last: int, stripes: int) -> int:
+    """Return about the bytes of L2 that a chain of layers needs."""
+    network, flow, unit = problem.network, problem.network.flow, problem.alignment
+    layers = range(first, last + 1)
+    splits = [_split(problem, n, first, last, stripes) for n in layers]
+    inside = set(flow.writes[first:last])
+
+    def largest(n: int, operand: int | None) -> int:
+        sizes = (size for _, size in network.ranges_of(n, operand, splits[n - first]))
+        return align_up(max(sizes) + network.unit, unit)
+
+    alive = {name for n in layers for name in network.alive[n]}
+    total = sum(align_up(problem.constants[n], unit) for n in layers)
+    for name in alive - inside - decision.in_l3 - network.views.places.keys():
+        total += align_up(flow.forms[name].size_bytes, unit)
+    made = [0]
+    for n in layers:
+        total += sum(
+            largest(n, k) for k, t in enumerate(flow.reads[n]) if t in decision.in_l3 - inside
+        )
+        if flow.writes[n] in inside:
+            made.append(largest(n, None))
+        elif flow.writes[n] in decision.in_l3:
+            total += largest(n, None)
+    return total + max(sum(pair) for pair in pairwise([*made, 0]))
+
+
+# -- decisions ------------------------------------------------------------------------------------
+
+
+def _with_chains(problem: ChainProblem, decision: Decision, chains: Sequence[_Chain]) -> Decision:
+    """Return the decision with chains."""
+    splits = list(decision.splits)
+    passing = set[str]()
+    for chain in chains:
+        for n in range(chain.first, chain.last + 1):
+            splits[n] = _split(problem, n, chain.first, chain.last, chain.stripes)
+        passing.update(problem.network.flow.writes[chain.first : chain.last])
+    return replace(
+        decision,
+        splits=Splits.of(splits),
+        in_l3=decision.in_l3 - passing,
+        spilled=decision.spilled - passing,
+        passing=frozenset(passing),
+    )
+
+
+def _overfull(problem: ChainProblem, decision: Decision) -> int | None:
+    """Return a layer where the blocks of a decision have no place; None where they have one."""
+    program = problem.build(decision)
+    requests = owners(tuple(program.requests.values()))
+    step, size = fullest_step(requests, problem.alignment)
+    if size <= problem.room:
+        offsets = best_fit(requests, problem.alignment, problem.room)
+        if peak_of(requests, offsets, problem.alignment) <= problem.room:
+            return None
+    return program.runs[max(step, 0)].layer if step < program.end else len(problem.tiled) - 1
+
+
+def _finer(problem: ChainProblem, chain: _Chain, layer: int) -> _Chain | None:
+    """Return a chain with smaller stripes where it has a layer, or is next to it; None where there
+    are none."""
+    if not chain.first - 1 <= layer <= chain.last + 1:
+        return chain
+    most = problem.network.cuts[chain.last].stripes
+    if chain.stripes == most:
+        return None
+    return replace(chain, stripes=min(most, chain.stripes + max(1, chain.stripes // 4)))
+
+
+def _back_in_l2(problem: ChainProblem, decision: Decision) -> Decision:
+    """Return the decision with what L2 has room for again, the largest tensors first."""
+    network = problem.network
+
+    def with_split(one: Decision, n: int, split: Split) -> Decision:
+        return replace(one, splits=one.splits.having(n, split))
+
+    for names in moved_groups(network, decision):
+        trial = with_in_l2(network, decision, names, with_split)
+        if _overfull(problem, trial) is None:
+            decision = trial
+    return decision
