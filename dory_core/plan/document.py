@@ -266,6 +266,7 @@ def _step_json(
         ],
         "proof": step.tiling.proof,
         "l3_tiles": len(step.parts),
+        "turns": step.stride,
         "bytes": {"l1": step.l1_bytes, "l1_budget": levels[0].budget},
         "l1_blocks": [
             {"name": b.name, "bytes": b.bytes, "offsets": list(b.offsets)} for b in step.l1

@@ -136,8 +136,8 @@ def _chain(problem: ChainProblem, decision: Decision, first: int, last: int) -> 
     brought = _cycles_below(problem, below.intersection(flow.reads[first]))
     stored = _cycles_below(problem, below.intersection((flow.writes[last],)))
     if first == last:
-        cycles = float(problem.tiled[first].estimate.cycles)
-        return _Chain(first, last, 0, max(cycles, brought + stored))
+        alone = float(problem.tiled[first].estimate.cycles)
+        return _Chain(first, last, 0, max(alone, brought + stored))
     if below.isdisjoint(flow.writes[first:last]):
         return None
     low, high = 2, problem.network.cuts[last].stripes

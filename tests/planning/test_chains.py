@@ -106,6 +106,8 @@ def test_chains_are_exact(name: str, tmp_path: Path) -> None:
             part.position for parts in zip(*(s.parts for s in chain), strict=True) for part in parts
         ]
         assert all(b == a + 1 for a, b in pairwise(starts))
+    document = [(layer["turns"], layer["l3_tiles"]) for layer in plan.to_json()["layers"]]
+    assert document == [(step.stride, len(step.parts)) for step in plan.steps]
     assert_exact(tmp_path / "app", plugins=plugins)
 
 

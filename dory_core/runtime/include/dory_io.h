@@ -31,7 +31,8 @@ typedef struct {
   const void *input;          /* in storage form: HWC, sub-byte elements packed along C */
   void *output;               /* in storage form */
   /* Called by core 0 after each layer with its output in storage form; may be NULL. A layer whose
-   * output lies in L3 is handed out piece by piece, from its first byte to its last. */
+   * output is never whole in L2 is handed out piece by piece, from its first byte to its last;
+   * pieces of several layers may alternate. */
   void (*on_layer)(void *user, int layer, const void *data, uint32_t bytes);
   void *user;                 /* handed to on_layer */
   const dory_memory_t *l2_more; /* of the number that the header of the network names, else NULL */

@@ -42,7 +42,7 @@ def memory_map(plan: Mapping[str, Any], level: str, memory: int = 0) -> Figure:
     memory: its number in the level.
     """
     use = plan["memory"][level]
-    places = [layer for layer in plan["layers"] for _ in range(layer["l3_tiles"])]
+    places = _positions(plan["layers"])
     blocks = [block for block in use["blocks"] if block["memory"] == memory]
     several = len({block["memory"] for block in use["blocks"]}) > 1
     high = max([use["used"], *(b["offset"] + b["size"] for b in blocks)])
@@ -71,6 +71,17 @@ def memory_map(plan: Mapping[str, Any], level: str, memory: int = 0) -> Figure:
     names = indices(places)
     first_parts = ["" if a == b else a for a, b in zip(names, ["", *names], strict=False)]
     return _figure(name, title, scale, use, boxes, meanings, first_parts)
+
+
+def _positions(layers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the layer that runs at each position of the execution."""
+    found = list[Mapping[str, Any]]()
+    at = 0
+    while at < len(layers):
+        together = layers[at : at + layers[at]["turns"]]
+        found += [*together] * together[0]["l3_tiles"]
+        at += len(together)
+    return found
 
 
 def local_memory(plan: Mapping[str, Any]) -> Figure:
