@@ -7,7 +7,7 @@ is read must lie there, whole and in a layout that serves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from dory_core.expr import evaluate

@@ -21,6 +21,7 @@ from dory_core.hardware import Link
 from dory_core.ir.places import whole_axes
 from dory_core.planning.coarsen import moved_groups, with_in_l2
 from dory_core.planning.heuristics import best_fit, peak_of
+from dory_core.planning.packing import plan_memory
 from dory_core.planning.sequence import Decision, PartSequence, Sequencer
 from dory_core.planning.splits import Splits
 from dory_core.records import dataclass
@@ -78,7 +79,10 @@ def chained(problem: ChainProblem, decision: Decision) -> Decision | None:
         over = _overfull(problem, trial)
         if over is None:
             return _back_in_l2(problem, trial)
-        chains = [one for chain in chains if (one := _finer(problem, chain, over)) is not None]
+        finer = [one for chain in chains if (one := _finer(problem, chain, over)) is not None]
+        if finer == chains:
+            return None
+        chains = finer
     return None
 
 
@@ -120,13 +124,17 @@ def _cheapest(problem: ChainProblem, decision: Decision, row: range) -> list[_Ch
     """Return the cheapest way to cut a row of layers into chains and single layers."""
     ways: list[tuple[float, list[_Chain]]] = [(0.0, [])]  # up to each layer
     for last in row:
-        found = []
-        for first in range(max(row.start, last - _LONGEST + 1), last + 1):
+        best, chains = float("inf"), list[_Chain]()
+        computed = 0
+        for first in range(last, max(row.start, last - _LONGEST + 1) - 1, -1):
+            cost, before = ways[first - row.start]
+            computed += problem.tiled[first].estimate.cycles
+            if cost + computed >= best:
+                continue  # it computes each row once at least
             chain = _chain(problem, decision, first, last)
-            if chain is not None:
-                cost, before = ways[first - row.start]
-                found.append((cost + chain.cost, [*before, chain]))
-        ways.append(min(found, key=lambda way: way[0]))
+            if chain is not None and cost + chain.cost < best:
+                best, chains = cost + chain.cost, [*before, chain]
+        ways.append((best, chains))
     return ways[-1][1]
 
 
@@ -137,18 +145,14 @@ def _chain(problem: ChainProblem, decision: Decision, first: int, last: int) -> 
     stored = _cycles_below(problem, below.intersection((flow.writes[last],)))
     if first == last:
         alone = float(problem.tiled[first].estimate.cycles)
-        return _Chain(first, last, 0, max(alone, brought + stored))
+        # Nothing is computed while the first stripe comes and the last one goes.
+        ends = (brought + stored) / decision.splits[first].stripes
+        return _Chain(first, last, 0, max(alone, brought + stored) + ends)
     if below.isdisjoint(flow.writes[first:last]):
         return None
-    low, high = 2, problem.network.cuts[last].stripes
-    if _needed(problem, decision, first, last, high) > problem.room:
+    low = _fewest_stripes(problem, decision, first, last)
+    if low is None:
         return None
-    while low < high:
-        middle = (low + high) // 2
-        if _needed(problem, decision, first, last, middle) <= problem.room:
-            high = middle
-        else:
-            low = middle + 1
     cycles = [
         problem.tiled[n].estimate.cycles
         * _repeated(problem, n, _split(problem, n, first, last, low))
@@ -162,6 +166,26 @@ def _chain(problem: ChainProblem, decision: Decision, first: int, last: int) -> 
     others -= {*flow.writes[first:last]}
     moved = brought + stored + _cycles_below(problem, below & others)
     return _Chain(first, last, low, max(computed + parts + waits, moved))
+
+
+def _fewest_stripes(problem: ChainProblem, decision: Decision, first: int, last: int) -> int | None:
+    """Return the fewest stripes with which a chain of layers about fits; None where none do."""
+
+    def fits(stripes: int) -> bool:
+        return _needed(problem, decision, first, last, stripes) <= problem.room
+
+    low, high, most = 2, 2, problem.network.cuts[last].stripes
+    while not fits(high):
+        if high == most:
+            return None
+        low, high = high + 1, min(2 * high, most)
+    while low < high:
+        middle = (low + high) // 2
+        if fits(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 def _cycles_below(problem: ChainProblem, names: Iterable[str]) -> float:
@@ -228,14 +252,20 @@ def _with_chains(problem: ChainProblem, decision: Decision, chains: Sequence[_Ch
     )
 
 
-def _overfull(problem: ChainProblem, decision: Decision) -> int | None:
-    """Return a layer where the blocks of a decision have no place; None where they have one."""
-    program = problem.build(decision)
-    requests = owners(tuple(program.requests.values()))
-    step, size = fullest_step(requests, problem.alignment)
+def _overfull(problem: ChainProblem, decision: Decision, exactly: bool = True) -> int | None:
+    """Return a layer where the blocks of a decision have no place; None where they have one.
+
+    exactly: search the best packing where others do not fit.
+    """
+    program, unit = problem.build(decision), problem.alignment
+    requests = owners(requested := tuple(program.requests.values()))
+    step, size = fullest_step(requests, unit)
     if size <= problem.room:
-        offsets = best_fit(requests, problem.alignment, problem.room)
-        if peak_of(requests, offsets, problem.alignment) <= problem.room:
+        # Any packing that fits will do.
+        offsets = best_fit(requests, unit, problem.room)
+        if peak_of(requests, offsets, unit) <= problem.room:
+            return None
+        if exactly and plan_memory(requested, unit).chosen.peak_bytes <= problem.room:
             return None
     return program.runs[max(step, 0)].layer if step < program.end else len(problem.tiled) - 1
 
@@ -260,6 +290,6 @@ def _back_in_l2(problem: ChainProblem, decision: Decision) -> Decision:
 
     for names in moved_groups(network, decision):
         trial = with_in_l2(network, decision, names, with_split)
-        if _overfull(problem, trial) is None:
+        if _overfull(problem, trial, exactly=False) is None:
             decision = trial
     return decision

@@ -231,21 +231,25 @@ class Problem:
         if waiting * _MUCH <= way.timeline.cycles or largest <= bounds.finer.large:
             return way
         try:
-            other = self._streamed(bounds.finer)
+            other = self._streamed(bounds.finer, way.decision)
         except DoesNotFit:
             return way
         better = other.timeline.cycles < way.timeline.cycles and other.peak <= way.peak
         return other if better else way
 
-    def _streamed(self, bounds: ChunkBytes) -> Way:
-        """Return a way to stream the network. bounds: of chunks. Raises: DoesNotFit."""
+    def _streamed(self, bounds: ChunkBytes, like: Decision | None = None) -> Way:
+        """Return a way to stream the network. bounds: of chunks. like: with layers that take turns
+        where this one has some, and without where it has none. Raises: DoesNotFit."""
         room = max(0, self.room - self.linked_home)
         fitted = fit_network(self.network, self.part, self.fetched, room, self.alignment, bounds)
-        way = self._of_fitted(fitted, room)
-        taking_turns = self._in_chains(fitted, room)
+        wanted = like is None or like.passing
+        taking_turns = self._in_chains(fitted, room) if wanted else None
         if taking_turns is None:
-            return way
+            return self._of_fitted(fitted, room)
         other = self._of_fitted(taking_turns, room)
+        if like is not None:
+            return other
+        way = self._of_fitted(fitted, room)
         return other if other.timeline.cycles < way.timeline.cycles else way
 
     def _in_chains(self, fitted: Fitted, room: int) -> Fitted | None:
