@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dory_core.target import OperatingPoint
 
 #: Raised whenever a key comes, goes or changes: this dory reads its own documents alone.
-PLAN_VERSION = 4
+PLAN_VERSION = 5
 GENERATOR = "dory"
 
 

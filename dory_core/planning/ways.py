@@ -242,14 +242,14 @@ class Problem:
         where this one has some, and without where it has none. Raises: DoesNotFit."""
         room = max(0, self.room - self.linked_home)
         fitted = fit_network(self.network, self.part, self.fetched, room, self.alignment, bounds)
-        wanted = like is None or like.passing
-        taking_turns = self._in_chains(fitted, room) if wanted else None
-        if taking_turns is None:
-            return self._of_fitted(fitted, room)
-        other = self._of_fitted(taking_turns, room)
-        if like is not None:
-            return other
+        if like is not None and like.passing:
+            taking_turns = self._in_chains(fitted, room)
+            return self._of_fitted(taking_turns or fitted, room)
         way = self._of_fitted(fitted, room)
+        taking_turns = self._in_chains(fitted, min(room, way.peak)) if like is None else None
+        if taking_turns is None:
+            return way
+        other = self._of_fitted(taking_turns, min(room, way.peak))
         return other if other.timeline.cycles < way.timeline.cycles else way
 
     def _in_chains(self, fitted: Fitted, room: int) -> Fitted | None:
