@@ -67,7 +67,7 @@ def test_windows_of_all_shapes_read_halves_in_place(steps: tuple[Requant, ...] |
         cases = [
             whole(WindowKernel(), halved(c_in, 8, image, window, steps), cores)
             for c_in, image in shapes
-            for window in windows
+            for window in (windows if steps is None else windows[2:6])
         ]
         odd = whole(WindowKernel(), halved(16, 13, (7, 9), SAME), cores)
         cases += [odd, replace(odd, tile=(5, 3, 4, 16))]
