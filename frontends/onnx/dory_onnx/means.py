@@ -19,6 +19,8 @@ REDUCTIONS = frozenset(["ReduceMean", "ReduceSum", "ReduceMax"])
 _ROUNDING = frozenset(["Floor", "Clip"])
 #: Largest common multiple of the numbers of elements.
 _MOST = 1 << 24
+#: Largest result, and largest row or column of windows: more is in no network that a chip holds.
+_MOST_ELEMENTS = 1 << 24
 
 
 def is_rounded(model: OnnxModel, node: Node, arithmetic: Collection[str]) -> bool:
@@ -86,9 +88,17 @@ def border_mean(node: Node, shape: Shape) -> BorderMean | None:
     size = shape[2:]
     window = window_of(node, kernel, size)
     given = window_of(node, kernel, size, ceil=False)
+    extents = (1, *size)[-2:]
+    rows, columns = (_outputs(window, axis, extent) for axis, extent in enumerate(extents))
+    largest = max(rows * columns, rows * window.kernel[0], columns * window.kernel[1])
+    if largest > _MOST_ELEMENTS:
+        raise NotSupported(
+            f"{node.label}: {rows} x {columns} windows of {window.kernel[0]} x {window.kernel[1]}"
+            " are more than any chip computes",
+            EXPORT_HINT,
+        )
     counts = [
-        _counts(node, window, given.pads, axis, extent)
-        for axis, extent in enumerate((1, *size)[-2:])
+        _counts(node, window, given.pads, axis, extent) for axis, extent in enumerate(extents)
     ]
     if all((count == k).all() for count, k in zip(counts, window.kernel, strict=True)):
         return None
@@ -103,19 +113,19 @@ def border_mean(node: Node, shape: Shape) -> BorderMean | None:
     return BorderMean(window, Array((divisor // number)[None]), divisor)
 
 
+def _outputs(window: ops.Window, axis: int, extent: int) -> int:
+    """Return the windows along an axis of so many elements."""
+    reach = (window.kernel[axis] - 1) * window.dilations[axis] + 1
+    padded = extent + window.pads[axis] + window.pads[axis + 2]
+    return (padded - reach) // window.strides[axis] + 1
+
+
 def _counts(
     node: Node, window: ops.Window, pads: Sequence[int], axis: int, extent: int
 ) -> npt.NDArray[np.int64]:
     """Return how many elements count for each row or column of the output."""
     before, behind = pads[axis], pads[axis + 2]
-    outputs = (
-        extent
-        + window.pads[axis]
-        + window.pads[axis + 2]
-        - (window.kernel[axis] - 1) * window.dilations[axis]
-        - 1
-    ) // window.strides[axis] + 1
-    starts = np.arange(outputs) * window.strides[axis] - before
+    starts = np.arange(_outputs(window, axis, extent)) * window.strides[axis] - before
     taps = starts[:, None] + np.arange(window.kernel[axis])[None, :] * window.dilations[axis]
     counted = (0, extent)
     if node.attributes.get("count_include_pad", 0):

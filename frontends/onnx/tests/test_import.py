@@ -101,6 +101,15 @@ def test_ceil_mode_of_a_mean_is_not_what_is_refused(width: int, tmp_path: Path) 
         windowed(tmp_path, "AveragePool", (4, width), **form)
 
 
+@pytest.mark.parametrize("form", [{}, {"count_include_pad": 1}, {"ceil_mode": 1}])
+def test_a_mean_over_more_padding_than_any_memory_holds(
+    form: dict[str, object], tmp_path: Path
+) -> None:
+    pads = [0, 0, 1 << 30, 0]
+    with pytest.raises(NotSupported, match=r"AveragePool '.*': .* windows of 2 x 2 are more than"):
+        windowed(tmp_path, "AveragePool", (4, 6), kernel_shape=[2, 2], pads=pads, **form)
+
+
 def test_window_larger_than_its_input(tmp_path: Path) -> None:
     with pytest.raises(NotSupported, match=r"Conv '.*': its window \[3, 3\] does not fit"):
         windowed(tmp_path, "Conv", (2, 5))

@@ -125,6 +125,16 @@ def test_average_pools_of_whole_images_round_as_global_ones(
     assert difference(builder.model([(last.stored, last.shape)]), tmp_path) == ""
 
 
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 3e38])
+def test_padding_beyond_all_values_is_the_last_one(value: float, tmp_path: Path) -> None:
+    builder = Builder(np.random.default_rng(1))
+    x = builder.input((1, 3, 4, 4))
+    pads = builder.constant(np.array([0, 0, 1, 0, 0, 0, 0, 2], np.int64))
+    out = builder.node("Pad", [x.name, pads, builder.constant(np.float32(value))])
+    last = builder.quantised(out, (1, 3, 5, 6), x.scale, x.zero)
+    assert difference(builder.model([(last.stored, last.shape)]), tmp_path) == ""
+
+
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_sums_of_int8_round_with_the_zero_points_of_uint8(

@@ -45,6 +45,15 @@ def replaced(model: onnx.ModelProto, name: str, values: np.ndarray) -> None:
     tensor.CopyFrom(numpy_helper.from_array(values, name))
 
 
+@pytest.mark.parametrize("value", [np.float32("nan"), np.zeros(0, np.float32)])
+def test_padding_that_is_no_number(value: np.ndarray, tmp_path: Path) -> None:
+    builder = Builder(np.random.default_rng(2))
+    last = OPERATORS["pad"](builder, builder.input((1, 3, 6, 6)))
+    model = onnx.load_from_string(builder.model([(last.stored, last.shape)]))
+    replaced(model, node(model, "Pad").input[2], np.asarray(value))
+    refused(model, tmp_path, "Pad", "which is no number")
+
+
 def test_list_of_operators_is_that_of_the_import_and_of_its_refusals(tmp_path: Path) -> None:
     rows = dory("--list-operators", "--frontend", "qdq", "--json").json
     taken = {row["operator"]: row["constraints"] for row in rows}

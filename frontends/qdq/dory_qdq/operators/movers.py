@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from dory_onnx import window_of
 
 from dory_core.api import ops
@@ -171,19 +173,27 @@ def pad(call: Call, source: Real) -> Place:
         pads = full
     if len(pads) != 2 * rank or min(pads) < 0:
         raise call.error(f"pads {pads} do not fit shape {list(place.shape)}")
-    value = call.constant(2).reshape(-1)[0] if call.has(2) else call.attribute("value", 0.0)
-    stored = int(np.rint(np.float32(value) / np.float32(source.x.scale))) + source.x.zero_point
-    lo, hi = source.x.bounds
+    given = call.constant(2) if call.has(2) else np.asarray(call.attribute("value", 0.0))
+    stored = _stored(call, source, given)
     shape = tuple(s + b + a for s, b, a in zip(place.shape, pads[:rank], pads[rank:], strict=True))
     name, axes = call.tensor(place)
     before, after = [0, 0, 0], [0, 0, 0]
     for dimension, axis in enumerate(_with_axes(call, axes, shape)):
         if axis is not None:
             before[axis], after[axis] = pads[dimension], pads[rank + dimension]
-    output = call.emit(
-        ops.Pad, name, before=tuple(before), after=tuple(after), value=min(max(stored, lo), hi)
-    )
+    output = call.emit(ops.Pad, name, before=tuple(before), after=tuple(after), value=stored)
     return call.network.placed(output, shape, _with_axes(call, axes, shape))
+
+
+def _stored(call: Call, source: Real, value: npt.NDArray[Any]) -> int:
+    """Return what a real number is quantised to, as the elements of a tensor are."""
+    lo, hi = source.x.bounds
+    zero = source.x.zero_point
+    with np.errstate(over="ignore"):
+        steps = np.rint(np.asarray(value, np.float32) / np.float32(source.x.scale)).reshape(-1)
+    if steps.size != 1 or np.isnan(steps[0]):
+        raise call.error(f"it pads with {value.tolist()}, which is no number", "pad with a number")
+    return int(np.clip(steps[0], lo - zero, hi - zero)) + zero
 
 
 def _with_axes(
