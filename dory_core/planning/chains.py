@@ -6,8 +6,8 @@ common are computed twice, which costs less than moving them to the level below 
 depth-first, as in Alwani et al., "Fused-Layer CNN Accelerators", MICRO 2016.
 
 Which layers form chains is the cheapest way to cut rows of layers into chains and single layers, by
-an estimate: the cycles of the cores or those of the link, whichever are more. The timeline of the
-whole network decides whether the chains are used.
+an estimate for chains: the cycles of the cores or those of the link, whichever are more. The
+timeline of the whole network decides whether the chains are used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dory_core.tiling.outer import Split, stripe_axis
 from dory_core.tiling.tiled import TiledLayer
 
 #: Most layers of a chain.
-_LONGEST = 12
+_LONGEST = 8
 #: How often stripes are made smaller when a chain does not fit.
 _ATTEMPTS = 12
 #: What a part costs beside its share of the layer, in set-ups of a transfer of the link below.
@@ -64,14 +64,34 @@ class _Chain:
     cost: float
 
 
-def chained(problem: ChainProblem, decision: Decision) -> Decision | None:
-    """Return a decision in which layers take turns and all fits; None where that gains nothing."""
+def chained(problem: ChainProblem, decision: Decision, alone: Sequence[float]) -> Decision | None:
+    """Return a decision in which layers take turns and all fits; None where that gains nothing.
+
+    alone: cycles of each layer, and of waiting for the level below, when none take turns.
+    """
     chains = [
         chain
         for row in _rows(problem, decision)
-        for chain in _cheapest(problem, decision, row)
+        for chain in _cheapest(problem, decision, row, alone)
         if chain.stripes
     ]
+    return _that_fits(problem, decision, chains)
+
+
+def chained_alike(problem: ChainProblem, decision: Decision, other: Decision) -> Decision | None:
+    """Return a decision in which the layers take turns that do so in another one, and all fits;
+    None where it does not."""
+    chains = [
+        _Chain(n, n + split.chain - 1, split.stripes, 0.0)
+        for n, split in enumerate(other.splits)
+        if split.chain > 1 and split.place == 0
+    ]
+    return _that_fits(problem, decision, chains)
+
+
+def _that_fits(problem: ChainProblem, decision: Decision, chains: list[_Chain]) -> Decision | None:
+    """Return the decision with chains, in as small stripes as they need; None where all is in
+    vain."""
     for _ in range(_ATTEMPTS):
         if not chains:
             return None
@@ -120,13 +140,17 @@ def _may_pass(problem: ChainProblem, n: int) -> bool:
 # -- which chains ---------------------------------------------------------------------------------
 
 
-def _cheapest(problem: ChainProblem, decision: Decision, row: range) -> list[_Chain]:
-    """Return the cheapest way to cut a row of layers into chains and single layers."""
+def _cheapest(
+    problem: ChainProblem, decision: Decision, row: range, alone: Sequence[float]
+) -> list[_Chain]:
+    """Return the cheapest way to cut a row of layers into chains and single layers. alone: see
+    :func:`chained`."""
     ways: list[tuple[float, list[_Chain]]] = [(0.0, [])]  # up to each layer
     for last in row:
-        best, chains = float("inf"), list[_Chain]()
-        computed = 0
-        for first in range(last, max(row.start, last - _LONGEST + 1) - 1, -1):
+        cost, before = ways[-1]
+        best, chains = cost + alone[last], [*before, _Chain(last, last, 0, alone[last])]
+        computed = problem.tiled[last].estimate.cycles
+        for first in range(last - 1, max(row.start, last - _LONGEST + 1) - 1, -1):
             cost, before = ways[first - row.start]
             computed += problem.tiled[first].estimate.cycles
             if cost + computed >= best:
@@ -143,11 +167,6 @@ def _chain(problem: ChainProblem, decision: Decision, first: int, last: int) -> 
     flow, below = problem.network.flow, decision.in_l3
     brought = _cycles_below(problem, below.intersection(flow.reads[first]))
     stored = _cycles_below(problem, below.intersection((flow.writes[last],)))
-    if first == last:
-        alone = float(problem.tiled[first].estimate.cycles)
-        # Nothing is computed while the first stripe comes and the last one goes.
-        ends = (brought + stored) / decision.splits[first].stripes
-        return _Chain(first, last, 0, max(alone, brought + stored) + ends)
     if below.isdisjoint(flow.writes[first:last]):
         return None
     low = _fewest_stripes(problem, decision, first, last)

@@ -20,7 +20,7 @@ from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, initial_ta
 from dory_core.plan.timeline import NetworkTimeline
 from dory_core.planning.ahead import LoadsAhead, plan_ahead
 from dory_core.planning.bins import pack_bins
-from dory_core.planning.chains import ChainProblem, chained
+from dory_core.planning.chains import ChainProblem, chained, chained_alike
 from dory_core.planning.constants import chunk_sizes
 from dory_core.planning.exact import Bin
 from dory_core.planning.fit import ChunkBytes, Fitted, fit_network, fixed_tensors
@@ -243,17 +243,22 @@ class Problem:
         room = max(0, self.room - self.linked_home)
         fitted = fit_network(self.network, self.part, self.fetched, room, self.alignment, bounds)
         if like is not None and like.passing:
-            taking_turns = self._in_chains(fitted, room)
-            return self._of_fitted(taking_turns or fitted, room)
+            return self._of_fitted(self._in_chains(fitted, room, like) or fitted, room)
         way = self._of_fitted(fitted, room)
-        taking_turns = self._in_chains(fitted, min(room, way.peak)) if like is None else None
+        if like is not None or sum(way.timeline.stalls) * _MUCH <= way.timeline.cycles:
+            return way
+        room = min(room, way.peak)
+        taking_turns = self._in_chains(fitted, room, way)
         if taking_turns is None:
             return way
-        other = self._of_fitted(taking_turns, min(room, way.peak))
+        other = self._of_fitted(taking_turns, room)
         return other if other.timeline.cycles < way.timeline.cycles else way
 
-    def _in_chains(self, fitted: Fitted, room: int) -> Fitted | None:
-        """Return a network that fits with layers that take turns; None where none should."""
+    def _in_chains(self, fitted: Fitted, room: int, like: Way | Decision) -> Fitted | None:
+        """Return a network that fits with layers that take turns; None where none should.
+
+        like: how it runs without such layers, or a decision with the same chains.
+        """
         network, link = self.network, self.link
         if not fitted.decision.in_l3 or link is None:
             return None
@@ -269,7 +274,12 @@ class Problem:
         problem = ChainProblem(
             network, self.tiled, whole, build, room, self.alignment, link, frozenset(fixed)
         )
-        decision = chained(problem, fitted.decision)
+        if isinstance(like, Decision):
+            decision = chained_alike(problem, fitted.decision, like)
+        else:
+            pairs = zip(like.steps, like.timeline.stalls, strict=False)
+            alone = [step.estimate.cycles + waiting for step, waiting in pairs]
+            decision = chained(problem, fitted.decision, alone)
         if decision is None:
             return None
         try:
