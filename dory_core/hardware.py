@@ -147,8 +147,6 @@ class Link:
     bytes_per_cycle: sustained rate once started. port_bytes_per_cycle: what the port of the lower
     memory carries, where that is less: it is busy for so long after the start, and neither the next
     transfer nor a core that waits gets through before; 0 where it holds up nobody.
-    port_queue_bytes: so many bytes, at most, of a transfer behind the one that a core waits for
-    stand at that port before the core.
     row_cycles: extra cost of each row of a strided transfer. minimum_cycles: shortest transfer.
     element_cycles: cost per element of a transfer whose rows are single elements (layout change), 0
     when it is no dearer than others.
@@ -176,7 +174,6 @@ class Link:
     dma: bool = True
     core_cycles_per_byte: float = 1.0
     port_bytes_per_cycle: float = 0.0
-    port_queue_bytes: int = 0
 
     def __post_init__(self) -> None:
         what = f"link of levels {self.upper} and {self.lower}"
@@ -185,8 +182,6 @@ class Link:
         require(self.bytes_per_cycle > 0, f"{what}: bytes_per_cycle is {self.bytes_per_cycle}")
         port = self.port_bytes_per_cycle
         require(port >= 0, f"{what}: port_bytes_per_cycle is {port}")
-        queue = self.port_queue_bytes
-        require(queue >= 0 and (port or not queue), f"{what}: port_queue_bytes is {queue}")
         require(
             unit > 0 and unit & (unit - 1) == 0 and unit <= MOST_ALIGNMENT,
             f"{what}: alignment_bytes {unit} is no power of two up to {MOST_ALIGNMENT}",
@@ -215,11 +210,6 @@ class Link:
         """Return the cycles of one transfer of ``bytes_`` in ``rows`` rows."""
         data = self.data_cycles(bytes_, rows - 1, single_elements)
         return max(self.setup_cycles + data, self.minimum_cycles)
-
-    @property
-    def port_queue_cycles(self) -> float:
-        """Cycles that a core waits at the port for a transfer behind the one that it waits for."""
-        return self.port_queue_bytes / self.port_bytes_per_cycle if self.port_queue_bytes else 0.0
 
     @property
     def rate(self) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dory_core.codegen.cexpr import wrapped
 from dory_core.codegen.values import Values
 from dory_core.copies import DMA, PIECES
-from dory_core.expr import Expr, Var
+from dory_core.expr import Expr
 from dory_core.plan.operations import (
     AHEAD,
     CONSTANTS,
@@ -47,9 +47,9 @@ class Copies:
     def __post_init__(self) -> None:
         copies = list(_copies(self.values.program))
         self.functions = {c.operand: c for c in copies if c.of is Of.NEXT or c.channels is not None}
-        several = {slot.name: slot.copies for slot in self.values.slots}
+        stores = next((slot.copies for slot in self.values.slots if slot.name == "y_slot"), 1)
         self.tickets = {
-            c.operand: several.get(c.ticket_slot.name, 1) if isinstance(c.ticket_slot, Var) else 1
+            c.operand: stores if c.operand == "y" else 1
             for c in copies
             if not c.carriage.by_cores and c.operand != AHEAD
         }
@@ -63,7 +63,7 @@ class Copies:
         started = (op for one in choices for op in one.body if isinstance(op, Copy))
         self.local -= {copy.operand for copy in started}
         if self._finds_constants:
-            self.tickets.setdefault("w", 1)
+            self.tickets["w"] = 1
             self.local -= {"w"}
 
     @property
@@ -78,13 +78,11 @@ class Copies:
         """Yield the declarations of tickets that outlive the block in which their copy starts."""
         none = "DORY_NO_TICKET"
         for name, copies in self.tickets.items():
-            started = name == "w" and self._finds_constants
             if copies > 1:
                 values = ", ".join([none] * copies)
                 yield f"dory_ticket_t {name}_ticket[{copies}] = {{{values}}};"
-                if started:
-                    yield f"w_ticket[{self.values.first_copy('w')}] = *{AHEAD};"
             elif name not in self.local:
+                started = name == "w" and self._finds_constants
                 yield f"dory_ticket_t {name}_ticket = {f'*{AHEAD}' if started else none};"
 
     def statement(self, copy: Copy) -> str:
@@ -94,26 +92,18 @@ class Copies:
         if copy.operand == AHEAD:
             return f"*{AHEAD} = {self.load(copy)};"
         kind = "const dory_ticket_t " if copy.operand in self.local else ""
-        ticket = self.ticket(copy.operand, copy.ticket_slot, self._tile(copy))
-        return f"{kind}{ticket} = {self.load(copy)};"
+        return f"{kind}{self.ticket(copy.operand, copy.ticket_slot)} = {self.load(copy)};"
 
-    def ticket(self, operand: str, slot: Value, of: Of | None = Of.CURRENT) -> str:
-        """Return the variable of a ticket. of: None for the first tile."""
-        if self.tickets[operand] == 1:
-            return f"{operand}_ticket"
-        values = self.values
-        text = values.slot_text(slot, of) if isinstance(slot, Var) else values.text(slot)
-        return f"{operand}_ticket[{text}]"
-
-    def _tile(self, copy: Copy) -> Of | None:
-        """Return which tile a copy is for; None for the first one, which starts before the loop."""
-        first = bool(self.values.axes) and copy.to_l1 and copy.of is Of.CURRENT
-        return None if first else copy.of
+    def ticket(self, operand: str, slot: Value) -> str:
+        """Return the variable of a ticket."""
+        place = f"[{self.values.text(slot)}]" if self.tickets[operand] > 1 else ""
+        return f"{operand}_ticket{place}"
 
     def load(self, copy: Copy) -> str:
         """Return the expression that starts a copy where it is needed."""
         values = self.values
-        l1 = values.address(copy.l1, self._tile(copy))
+        first = bool(values.axes) and copy.to_l1 and copy.of is Of.CURRENT
+        l1 = values.address(copy.l1, None if first else copy.of)
         if copy.operand not in self.functions:
             return self._start(copy, l1)
         arguments = [l1]

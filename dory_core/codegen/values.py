@@ -124,7 +124,7 @@ class Values:
                 constant -= block.offsets[0]
             slots = [term for _, term in terms if isinstance(term, Var) and _is_slot(term)]
             terms = [term for term in terms if not _is_slot(term[1])]
-            copies = (self.slot(slot, of) for slot in slots)
+            copies = (self._slot(slot, of) for slot in slots)
             texts += (f"{copy} * {name}_STEP" for copy in copies if copy != "0")
         if terms or constant:
             texts.append(self.reader.behind(terms, constant))
@@ -139,29 +139,16 @@ class Values:
             return weights_symbol(self.prefix, self.step)
         return table_symbol(self.prefix, memory)
 
-    def first_copy(self, buffer: str) -> str:
-        """Return which copy of a ping-pong buffer the first tile uses."""
-        return self.text(next(s.first for s in self.slots if s.name == f"{buffer}_slot"))
-
-    def slot(self, variable: Var, of: Of | None) -> str:
-        """Return the same as :meth:`slot_text` so that it can stand next to any operator."""
-        if of is Of.NEXT:
-            return f"({self.slot_text(variable, of)})"
-        return self.atom(variable if of is Of.CURRENT else self._slot(variable).first)
-
-    def slot_text(self, variable: Var, of: Of | None) -> str:
+    def _slot(self, variable: Var, of: Of | None) -> str:
         """Return which copy of a ping-pong buffer the tile uses, the next one, or the first one."""
         if of is Of.CURRENT:
-            return self.text(variable)
-        slot = self._slot(variable)
+            return self.atom(variable)
+        slot = next(slot for slot in self.slots if slot.name == variable.name)
         if of is None:
-            return self.text(slot.first)
+            return self.atom(slot.first)
         if self.changes_always(slot.axes):
-            return f"{self._count(slot, 1)} % {slot.copies}"
-        return f"{slot.name} ^ 1u"
-
-    def _slot(self, variable: Var) -> Slot:
-        return next(slot for slot in self.slots if slot.name == variable.name)
+            return f"({self._count(slot, 1)} % {slot.copies})"
+        return f"({slot.name} ^ 1u)"
 
     def _count(self, slot: Slot, more: int = 0) -> str:
         """Return how often the tile has changed, counted from the slot's first value."""

@@ -88,14 +88,12 @@ class PartTimeline:
     """One run of a tile loop: its estimate, what it moves, and every event in its own time.
 
     left: cycles behind its end for which the link is still busy with a load for another layer.
-    waits: cycles that tiles behind the first one wait for transfers.
     """
 
     estimate: LayerEstimate
     traffic: Traffic
     events: tuple[Event, ...]
     left: float = 0.0
-    waits: float = 0.0
 
 
 class LayerCosts:
@@ -221,12 +219,6 @@ def estimate(
     return _run(costs, schedule, record).estimate
 
 
-def estimate_with_waits(costs: LayerCosts, schedule: Schedule) -> tuple[LayerEstimate, float]:
-    """Return the same, and for how many cycles tiles behind the first one wait for transfers."""
-    found = _run(costs, schedule, None)
-    return found.estimate, found.waits
-
-
 def first_weights(costs: LayerCosts, schedule: Schedule) -> Charge:
     """Return what the load of the first block of constants costs."""
     _, c_in = schedule.input_channels(next(schedule.steps()))
@@ -245,30 +237,24 @@ def _run(
     walk = _Walk(costs, schedule, record)
     walk.free = arrives or 0.0
     steps = list(schedule.steps())
-    copies = schedule.buffering
-    x_late, w_late, queued = copies.x == 1, copies.w == 1, copies.queued
-    slots = [0.0] * copies.y  # when the last store from each y slot is done
+    x_late, w_late = schedule.buffering.x == 1, schedule.buffering.w == 1
+    slots = [0.0] * schedule.buffering.y  # when the last store from each y slot is done
     now = 0.0
     loaded = 0.0  # when the data of the current step is there
     if steps:
         now, loaded = walk.load(steps[0], now, True, arrives is None)
         loaded = max(loaded, arrives or 0.0)
-    compute = stall = first = 0.0
+    compute = stall = 0.0
     for step, following in zip(steps, [*steps[1:], None], strict=True):
-        early = late = 0.0
-        if following is not None and queued:
-            now, early = walk.load(following, now, not x_late, not w_late)
         ready = max(now, loaded, slots[step.y_slot] if step.store_y else 0.0)
-        if early:
-            ready = walk.behind_the_queue(ready)
         stall += ready - now
-        first = first if step.index else ready - now
         now = ready
         starts = ahead is not None and ahead.tile == step.index
-        if ahead is not None and starts and (following is None or queued):
+        if ahead is not None and starts and following is None:
             now = walk.load_ahead(ahead, now)
         now += costs.barrier + costs.step
-        if following is not None and not queued:
+        early = late = 0.0
+        if following is not None:
             now, early = walk.load(following, now, not x_late, not w_late)
             if ahead is not None and starts:
                 now = walk.load_ahead(ahead, now)
@@ -284,7 +270,6 @@ def _run(
     end = max([now, *slots])
     if costs.stores and costs.carriages and costs.carriages["y"].by_cores:
         end += costs.barrier
-    waits = stall - first
     stall += end - now
     cycles = round(end)
     found = LayerEstimate(
@@ -296,7 +281,7 @@ def _run(
         costs.link_name if walk.busy > compute else "compute",
     )
     traffic = Traffic(len(steps), walk.transfers, walk.bytes)
-    return PartTimeline(found, traffic, (), max(0.0, walk.free - end), waits)
+    return PartTimeline(found, traffic, (), max(0.0, walk.free - end))
 
 
 class _Walk:
@@ -373,10 +358,6 @@ class _Walk:
             schedule.c_out[step.o].size, schedule.h[step.h].size, schedule.w[step.w].size
         )
         return self._start("store y", step.index, now, charge)
-
-    def behind_the_queue(self, ready: float) -> float:
-        """Return when a core that waits goes on; transfers that it does not wait for are queued."""
-        return max(ready, min(ready + self.costs.link.port_queue_cycles, self.free))
 
     def load_ahead(self, ahead: AheadLoad, now: float) -> float:
         """Start the load for another layer; return when the core goes on."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dory_core.target import OperatingPoint
 
 #: Raised whenever a key comes, goes or changes: this dory reads its own documents alone.
-PLAN_VERSION = 5
+PLAN_VERSION = 6
 GENERATOR = "dory"
 
 
@@ -259,7 +259,6 @@ def _step_json(
             "w": schedule.buffering.w,
             "y": schedule.buffering.y,
         },
-        "queued": schedule.buffering.queued,
         "terms": [
             {"name": t.name, "weight": t.weight, "value": t.value, "text": t.text}
             for t in step.tiling.terms

@@ -119,7 +119,6 @@ _LAYER = _record(
     tiles=_record(c_out=_COUNT, h=_COUNT, w=_COUNT, c_in=_COUNT, count=_COUNT),
     order=_list(_TEXT),
     buffering=_record(x=_COUNT, w=_COUNT, y=_COUNT),
-    queued=_FLAG,
     terms=_list(_record(name=_TEXT, weight=_NUMBER, value=_NUMBER, text=_TEXT)),
     proof=_TEXT,
     l3_tiles=_COUNT,

@@ -1,6 +1,6 @@
 """The program of a layer: its Plan as operations in the order of execution.
 
-The order of what a tile does is ``dory_core.tiles.schedule.Buffering.phases``.
+The order of what a tile does is ``dory_core.tiles.schedule.TILE_PHASES``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from dory_core.program.boxes import (
 from dory_core.program.constants import CONSTANT_PARTS, block_field, constants_of_tile
 from dory_core.program.spans import Tiles, product, table
 from dory_core.records import dataclass
-from dory_core.tiles.schedule import Phase
+from dory_core.tiles.schedule import TILE_PHASES, Phase
 
 
 def lower_layer(step: LayerStep, any_core: bool, later: LayerStep | None = None) -> LayerProgram:
@@ -76,7 +76,7 @@ class _Load:
             return ()
         # A core has no channel of its own when there are fewer channels than cores.
         shared = copy.each_core and copy.channels is not None
-        return (Wait(copy.operand, copy.ticket_slot, not shared, copy.each_core),)
+        return (Wait(copy.operand, open=not shared, each_core=copy.each_core),)
 
 
 class _Lowering:
@@ -159,14 +159,13 @@ class _Lowering:
 
     def _phases(self) -> Iterator[Operation]:
         """Yield what the loop does with each tile."""
-        queued = self.step.schedule.buffering.queued
-        for phase in self.step.schedule.buffering.phases:
+        for phase in TILE_PHASES:
             if phase is Phase.ARRIVE:
                 yield from self._arrive()
             elif phase is Phase.LOAD_EARLY:
                 yield from self._next_loads(early=True)
-                if not queued:
-                    yield from self._loads_ahead(is_last=False)
+                yield from self._ahead_at(is_last=False)
+                yield from load_for_next_part(self.step, self.tiles, is_last=False)
             elif phase is Phase.COMPUTE:
                 yield from (*self._marks(), self._call(), Barrier())
             elif phase is Phase.STORE:
@@ -191,14 +190,14 @@ class _Lowering:
         surely = load.copy.operand == "w" or isinstance(x_is_there(self.step, self.tiles), int)
         yield from (replace(wait, open=wait.open and surely) for wait in load.waits)
 
-    def _loads_ahead(self, is_last: bool) -> Iterator[Operation]:
-        """Yield the loads for a later layer and for the next part where a tile of the loop starts
-        them: the last one, or another one."""
-        ahead, count = self.step.ahead, self.step.parts[-1].schedule.count
-        if ahead is not None and is_last == (ahead.tile == count - 1):
+    def _ahead_at(self, is_last: bool) -> Iterator[Operation]:
+        """Yield that load where a tile of the loop starts it: the last one, or another one."""
+        if self.step.ahead is None:
+            return
+        tile, count = self.step.ahead.tile, self.step.parts[-1].schedule.count
+        if is_last == (tile == count - 1):
             reason = "the first constants of the next layer travel while this one computes"
-            yield When(AtTile(ahead.tile), tuple(load_for_later(self.later)), reason)
-        yield from load_for_next_part(self.step, self.tiles, is_last)
+            yield When(AtTile(tile), tuple(load_for_later(self.later)), reason)
 
     def _tile(self) -> Iterator[Operation]:
         """Yield what happens to the only tile between its arrival and the end of the kernel."""
@@ -216,9 +215,8 @@ class _Lowering:
                 yield from (replace(wait, open=wait.open and opened) for wait in load.waits)
         if self._stores and not self._carriage("y").by_cores:
             yield Wait("y", self._slot("y"), open=False)
-        if self.step.schedule.buffering.queued:
-            yield from self._loads_ahead(is_last=False)
-        yield from self._loads_ahead(is_last=True)
+        yield from self._ahead_at(is_last=True)
+        yield from load_for_next_part(self.step, self.tiles, is_last=True)
         yield Mark(MarkKind.TILE)
         yield Barrier()
 
@@ -227,9 +225,7 @@ class _Lowering:
         for (axes, _), group in groupby(loads, lambda load: (load.axes, load.copy.each_core)):
             copies = tuple(replace(load.copy, of=Of.NEXT) for load in group)
             alone = early and not any(copy.carriage.by_cores for copy in copies)
-            queued = self.step.schedule.buffering.queued
-            what = "follows this tile's loads" if queued else "travels while this tile computes"
-            reason = what if alone else ""
+            reason = "travels while this tile computes" if alone else ""
             yield When(Changes(axes), copies, reason)
 
     @property
@@ -274,7 +270,6 @@ class _Lowering:
                 constants_of_tile(step, self.tiles),
                 (block_field(step, self.tiles, "size"), 1, 1),
                 each_core=carriage.by_cores,
-                ticket_slot=self._ticket("w"),
                 carriage=carriage,
             )
             yield _Load(copy, self.tiles.along("o", "i"), step.schedule.buffering.w > 1)
@@ -289,7 +284,7 @@ class _Lowering:
             self._buffer(name),
             Address(l2_name(plan.place.memory), box.offset, name),
             each_core=carriage.by_cores or (plan.form == CHANNELS and self.any_core),
-            ticket_slot=self._ticket(name),
+            ticket_slot=self._slot(name) if name == "y" else 0,
             carriage=carriage,
         )
         return shaped(copy, plan, box)
@@ -303,13 +298,6 @@ class _Lowering:
         """Return which copy of a buffer the tile uses."""
         name = "x" if name in OPERANDS else name
         return self._slot_variables.get(name, self.first.get(name, 0))
-
-    def _ticket(self, name: str) -> Value:
-        """Return which ticket of an operand a tile's copy has: one for each that may be open."""
-        if name == "y":
-            return self._slot(name)
-        queued = self.step.schedule.buffering.queued
-        return self._slot_variables.get("x" if name in OPERANDS else name, 0) if queued else 0
 
     def _buffer(self, name: str, part: Value = 0) -> Address:
         """Return the address of ``part`` bytes into the tile's copy of a buffer."""

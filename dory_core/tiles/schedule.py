@@ -1,6 +1,6 @@
 """The tile loop of a layer as data: which tiles, in which order, with which buffers.
 
-:attr:`Buffering.phases` is the order of what happens to a tile; the program of a layer
+:data:`TILE_PHASES` is the order of what happens to a tile; the program of a layer
 (``dory_core.program``) and the estimator of the tiling search both follow it.
 """
 
@@ -49,27 +49,15 @@ class Phase(Enum):
 #: In this order. The loads of the first tile are started before the loop; the last stores are
 #: waited for behind it.
 TILE_PHASES = (Phase.ARRIVE, Phase.LOAD_EARLY, Phase.COMPUTE, Phase.STORE, Phase.LOAD_LATE)
-#: With two loads in flight: the other copy of a buffer is free since the barrier behind the kernel,
-#: so the next tile's loads follow this one's on the link without a gap.
-QUEUED_PHASES = (Phase.LOAD_EARLY, Phase.ARRIVE, Phase.COMPUTE, Phase.STORE, Phase.LOAD_LATE)
 
 
 @dataclass(frozen=True, slots=True)
 class Buffering:
-    """Copies of each buffer in L1: 1, or 2 for a ping-pong buffer.
-
-    queued: the next tile's loads into ping-pong buffers start before this tile's are waited for.
-    """
+    """Copies of each buffer in L1: 1, or 2 for a ping-pong buffer."""
 
     x: int = 1
     w: int = 1
     y: int = 1
-    queued: bool = False
-
-    @property
-    def phases(self) -> tuple[Phase, ...]:
-        """What happens to a tile, in this order."""
-        return QUEUED_PHASES if self.queued else TILE_PHASES
 
     def of(self, name: str) -> int:
         """Return the copies of the buffer ``name``; partial sums and scratch have one."""
@@ -77,8 +65,8 @@ class Buffering:
 
     @property
     def text(self) -> str:
-        """``x2 w1 y2``, and ``queued``."""
-        return f"x{self.x} w{self.w} y{self.y}{' queued' if self.queued else ''}"
+        """``x2 w1 y2``."""
+        return f"x{self.x} w{self.w} y{self.y}"
 
 
 @dataclass(frozen=True, slots=True)

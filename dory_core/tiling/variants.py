@@ -13,17 +13,10 @@ A timeline is not walked when a lower bound of it already exceeds the best one f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import cache
 from itertools import product
 
-from dory_core.estimate.timeline import (
-    LayerCosts,
-    LayerEstimate,
-    estimate,
-    estimate_with_waits,
-    lower_bound,
-)
+from dory_core.estimate.timeline import LayerCosts, LayerEstimate, estimate, lower_bound
 from dory_core.expr import evaluate
 from dory_core.ir.geometry import make_tile
 from dory_core.records import dataclass
@@ -115,22 +108,7 @@ def cheapest(
             mine = costs.of(schedule)
             if best is not None and lower_bound(mine, schedule) >= best.estimate.cycles:
                 continue
-            chosen, found = _queued(mine, schedule)
+            found = estimate(mine, schedule)
             if best is None or found.cycles < best.estimate.cycles:
-                best = Variant(values, chosen.buffering, chosen, found)
+                best = Variant(values, buffering, schedule, found)
     return best
-
-
-def _queued(costs: LayerCosts, schedule: Schedule) -> tuple[Schedule, LayerEstimate]:
-    """Return a schedule with its estimate, with queued loads where these are faster.
-
-    They are where a tile waits that is not the first one. Copies that every core starts take a
-    ticket of each of them, so none of them is queued.
-    """
-    alone, waits = estimate_with_waits(costs, schedule)
-    copies = schedule.buffering
-    if not waits or max(copies.x, copies.w) == 1 or costs.link.blocking or costs.moves.planar:
-        return schedule, alone
-    queued = replace(schedule, buffering=replace(copies, queued=True))
-    found = estimate(costs, queued)
-    return (queued, found) if found.cycles < alone.cycles else (schedule, alone)

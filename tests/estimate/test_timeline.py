@@ -71,31 +71,6 @@ def test_a_double_buffered_input_alone_leaves_the_store_exposed():
     assert result.cycles == 266 + 1000 + 266 + 1000 + 266
 
 
-def in_queue(queued, **link):
-    """Return the cycles of four tiles whose loads of 128 bytes take 5 + 1285 cycles."""
-    chip = hierarchy(cores=8, bytes_per_cycle=0.1, issue_cycles=5, **link)
-    costs = LayerCosts(POINTWISE, bind_kernel(ConstantKernel(), POINTWISE), chip, ["y"])
-    tile = make_tile(POINTWISE, 8, 2, 8)
-    copies = Buffering(2, 1, 1, queued=queued)
-    return estimate(costs, make_schedule(POINTWISE, tile, copies, has_weights=False)).cycles
-
-
-def test_queued_loads_follow_each_other_on_the_link():
-    behind_the_last_load = 22 + 1000 + 22
-    assert in_queue(False) == 1290 + 3 * (22 + 1290) + behind_the_last_load
-    assert in_queue(True) == 1290 + 3 * 1285 + behind_the_last_load
-
-
-def test_a_core_that_waits_stands_behind_part_of_the_queue():
-    """A delay of 200 cycles is hidden, one of 300 makes tiles longer than their loads."""
-    short, long = ({"port_bytes_per_cycle": 0.1, "port_queue_bytes": n} for n in (20, 30))
-    assert in_queue(True, **short) == in_queue(True)
-    # The last tile has no load behind it, and the first one's is waited for.
-    tile = 22 + 1000 + 22
-    assert in_queue(True, **long) == 1290 + 300 + tile + 2 * (5 + 300 + tile) + tile
-    assert in_queue(False, **long) == in_queue(False)
-
-
 def test_a_busy_port_is_waited_for_unless_the_kernel_hides_it():
     chip = hierarchy(port_bytes_per_cycle=0.5)
     single, *_ = run(POINTWISE, HALF, Buffering(1, 1, 1), chip=chip)

@@ -56,7 +56,7 @@ from dory_core.plan.operations import (
     is_constants,
     l2_name,
 )
-from tests.program.walk import Values, first_wait, value, walk
+from tests.program.walk import Values, value, walk
 
 NOTHING = -1
 PADDING = 1 << 60
@@ -369,7 +369,7 @@ class Machine:
                 for key in [key for key in self.flying if "barrier" in str(key)]:
                     self._land(key)
             elif isinstance(operation, Mark):
-                self._mark(operation, values, program, part)
+                self._mark(operation, values)
             elif isinstance(operation, Call):
                 arguments = {
                     name: (argument.memory, value(argument.offset, values))
@@ -384,7 +384,7 @@ class Machine:
                 call = Called(self, step, number, part, *next(boxes), arguments, sizes, where)
                 call.run()
 
-    def _mark(self, mark: Mark, values: Values, program: LayerProgram, part: int) -> None:
+    def _mark(self, mark: Mark, values: Values) -> None:
         """What lies in L1 when a layer begins is lost but for what it keeps; scratch is junk."""
         if mark.kind is MarkKind.LAYER:
             lost = np.ones(len(self.memories[L1]), dtype=bool)
@@ -392,8 +392,7 @@ class Machine:
                 lost[start:end] = False
             loaded = self.flying.pop((AHEAD, 0), None)
             if loaded is not None:  # it is the layer's own from here on
-                found = first_wait(program, part, "w")
-                self.flying["w", found] = loaded
+                self.flying["w", 0] = loaded
                 lost[loaded.target_bytes] = False
             self.memories[L1][lost] = NOTHING
             self.kept = []

@@ -17,7 +17,7 @@ from dory_core.tiles.schedule import ORDERS, Buffering, Schedule
 from tests.planning.networks import CASES, plan_graph, win
 from tests.planning.test_joined import looped
 from tests.program.program_text import program_text
-from tests.program.walk import first_wait, value, walk
+from tests.program.walk import value, walk
 from tests.toy.chip import NAME, ToyChip, three_levels
 
 SAME = win(3, pads=1)
@@ -116,9 +116,7 @@ def test_every_tile_waits_for_what_it_reads_before_it_is_computed(
 ) -> None:
     program = lower_layer(step, any_core=False, later=later)
     for number in range(len(step.parts)):
-        open_: dict[str, set[int]] = {}
-        if step.finds_constants(number):
-            open_["w"] = {first_wait(program, number, "w")}
+        open_: dict[str, set[int]] = {"w": {0}} if step.finds_constants(number) else {}
         for operation, values in walk(program, number):
             if isinstance(operation, Copy):
                 slot = value(operation.ticket_slot, values)

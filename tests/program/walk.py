@@ -17,7 +17,6 @@ from dory_core.plan.operations import (
     Operation,
     Slot,
     Value,
-    Wait,
     When,
 )
 
@@ -38,13 +37,6 @@ def walk(program: LayerProgram, part: int = 0) -> Iterator[tuple[Operation, Valu
             yield from _loop(operation, values)
         else:
             yield from _run((operation,), values, None)
-
-
-def first_wait(program: LayerProgram, part: int, operand: str) -> int:
-    """Return the ticket that a part waits for first of an operand."""
-    waits = (pair for pair in walk(program, part) if isinstance(pair[0], Wait))
-    slots = (value(wait.slot, values) for wait, values in waits if wait.operand == operand)
-    return next(slots, 0)  # a program with a fault may wait for nothing
 
 
 def value(expression: Value, values: Values) -> int:

@@ -10,7 +10,7 @@ import pytest
 import dory_core.tiling.tiler as tiler_module
 from dory_core.binding import bind_kernel, bind_layer
 from dory_core.errors import DoesNotFit, NotSupported
-from dory_core.estimate.timeline import LayerCosts, estimate, estimate_with_waits
+from dory_core.estimate.timeline import LayerCosts, estimate
 from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
 from dory_core.ir import Array, requant
 from dory_core.tiles.schedule import ORDERS, Buffering, make_schedule
@@ -48,13 +48,6 @@ def budget_of(layer, kernel, share):
     return int(full_bytes(TilingProblem(formulated(layer, kernel), 0)) * share)
 
 
-def with_and_without_queue(costs, schedule):
-    """Return the cycles of a schedule; with queued loads too where a later tile waits."""
-    alone, waits = estimate_with_waits(costs, schedule)
-    queued = replace(schedule, buffering=replace(schedule.buffering, queued=True))
-    return [alone.cycles, *([estimate(costs, queued).cycles] if waits else [])]
-
-
 def test_every_buffering_gets_its_own_optimum():
     for seed in range(30):
         layer, kernel = random_layer(seed), SampleKernel()
@@ -81,7 +74,7 @@ def test_the_buffering_and_order_with_the_fewest_cycles_is_kept():
                 schedule = make_schedule(
                     layer, tiling.tile, buffering, order, formulation.has_weights
                 )
-                everything += with_and_without_queue(costs, schedule)
+                everything.append(estimate(costs, schedule).cycles)
         if not everything:
             with pytest.raises(DoesNotFit):
                 tile_layer(layer, [kernel], budget)
@@ -115,7 +108,7 @@ def test_latency_is_the_minimum_over_all_tiles():
                             order,
                             formulation.has_weights,
                         )
-                        cycles += with_and_without_queue(costs, schedule)
+                        cycles.append(estimate(costs, schedule).cycles)
         if not cycles:
             continue
         tiled = tile_layer(layer, [kernel], budget, "latency")

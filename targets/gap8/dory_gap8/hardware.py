@@ -127,8 +127,7 @@ def stack_bytes(cores: int) -> int:
 # Cluster DMA, measured: 26 cycles + 8 bytes per cycle until its event, at least 34; a cycle per row
 # (towards L1 rows of 8 bytes and more are free); rows of one byte take a cycle each. The port of L2
 # is busy for a cycle per 4 bytes: 8192 bytes take 2086 cycles until the next access of L2 gets
-# through, 32768 bytes 8231. A wait of the HAL is such an access. The model of the DMA has at most
-# eight bursts of 256 bytes on their way, behind which a core stands that waits for an earlier copy.
+# through, 32768 bytes 8231. A wait of the HAL is such an access.
 CLUSTER_DMA = Link(
     upper=1,
     lower=2,
@@ -139,7 +138,6 @@ CLUSTER_DMA = Link(
     minimum_cycles=34,
     element_cycles=1.0,
     port_bytes_per_cycle=4.0,
-    port_queue_bytes=2048,
 )
 
 # What a tile costs beside its kernel: some of that code has left the instruction cache of 4 KiB,

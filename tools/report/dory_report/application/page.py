@@ -156,7 +156,6 @@ def _explanation(layer: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]],
     """Return why a layer has this kernel and this tile."""
     tiles, buffering = layer["tiles"], layer["buffering"]
     copies = ", ".join(f"{name} x{count}" for name, count in buffering.items())
-    copies += ", loads queued" if layer["queued"] else ""
     tile = (
         f"{tiles['c_out']} output channels x {tiles['h']} rows x {tiles['w']} columns, "
         f"{tiles['c_in']} input channels; loops {', '.join(layer['order'])}; buffers {copies}"
