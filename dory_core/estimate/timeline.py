@@ -22,7 +22,7 @@ from dory_core.ir.geometry import Tile
 from dory_core.ir.places import whole_axes
 from dory_core.kernel import declared_cycles
 from dory_core.records import dataclass
-from dory_core.tiles.schedule import Schedule, TileStep
+from dory_core.tiles.schedule import Phase, Schedule, TileStep, tile_phases
 
 
 def link_name(link: Link) -> str:
@@ -164,6 +164,16 @@ class LayerCosts:
             self._x[key] = tuple(self._charge(cost, name, self.link) for name, cost in costs)
         return self._x[key]
 
+    def shares_loads(self, x: bool, w: bool) -> bool:
+        """Return whether every core starts or makes its share of a load. x, w: which ones count."""
+        assert self.carriages is not None
+        names = [*(name for name, _, _ in self.moves.moved if x), *(["w"] if w else [])]
+        found = (self.carriages.get(name) for name in names)
+        hwc = any(layout.is_hwc for _, _, layout in self.moves.moved)
+        return (x and hwc and self.moves.planar) or any(
+            one is not None and one.by_cores for one in found
+        )
+
     @property
     def free_setup(self) -> int:
         """Cycles of the set-up of a transfer that no copy does without."""
@@ -204,6 +214,13 @@ class LayerCosts:
             self._w[key] = self._charge(self.moves.weights(*key), "w", self.constants_link)
         return self._w[key]
 
+    def table(self, schedule: Schedule) -> int:
+        """Return the bytes of all blocks of constants."""
+        if not schedule.has_weights:
+            return 0
+        blocks = Counter((o.size, i.size) for o in schedule.c_out for i in schedule.c_in)
+        return sum(n * self.moves.weights(*sizes).bytes for sizes, n in blocks.items())
+
     def store_y(self, c_out: int, h: int, w: int) -> Charge:
         """Return what the store of an output tile costs."""
         key = (c_out, h, w)
@@ -238,6 +255,7 @@ def _run(
     walk.free = arrives or 0.0
     steps = list(schedule.steps())
     x_late, w_late = schedule.buffering.x == 1, schedule.buffering.w == 1
+    phases = tile_phases(costs.shares_loads(not x_late, not w_late))
     slots = [0.0] * schedule.buffering.y  # when the last store from each y slot is done
     now = 0.0
     loaded = 0.0  # when the data of the current step is there
@@ -252,12 +270,14 @@ def _run(
         starts = ahead is not None and ahead.tile == step.index
         if ahead is not None and starts and following is None:
             now = walk.load_ahead(ahead, now)
-        now += costs.barrier + costs.step
         early = late = 0.0
-        if following is not None:
-            now, early = walk.load(following, now, not x_late, not w_late)
-            if ahead is not None and starts:
-                now = walk.load_ahead(ahead, now)
+        for phase in phases:
+            if phase is Phase.MEET:
+                now += costs.barrier + costs.step
+            elif phase is Phase.LOAD_EARLY and following is not None:
+                now, early = walk.load(following, now, not x_late, not w_late)
+                if ahead is not None and starts:
+                    now = walk.load_ahead(ahead, now)
         cycles = walk.compute(step)
         walk.event("cores", "compute", step.index, now, now + cycles)
         compute += cycles

@@ -1,6 +1,6 @@
 """The program of a layer: its Plan as operations in the order of execution.
 
-The order of what a tile does is ``dory_core.tiles.schedule.TILE_PHASES``.
+The order of what a tile does is ``dory_core.tiles.schedule.tile_phases``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from dory_core.program.boxes import (
 from dory_core.program.constants import CONSTANT_PARTS, block_field, constants_of_tile
 from dory_core.program.spans import Tiles, product, table
 from dory_core.records import dataclass
-from dory_core.tiles.schedule import TILE_PHASES, Phase
+from dory_core.tiles.schedule import Phase, tile_phases
 
 
 def lower_layer(step: LayerStep, any_core: bool, later: LayerStep | None = None) -> LayerProgram:
@@ -62,11 +62,12 @@ def lower_layer(step: LayerStep, any_core: bool, later: LayerStep | None = None)
 @dataclass(frozen=True, slots=True, eq=False)
 class _Load:
     """A copy towards L1. axes: along which the tile needs another one. early: the next tile's is
-    started before the current one is computed."""
+    started before the current one is computed. shared: every core may make or start a share."""
 
     copy: Copy
     axes: tuple[str, ...]
     early: bool
+    shared: bool
 
     @property
     def waits(self) -> tuple[Wait, ...]:
@@ -159,9 +160,12 @@ class _Lowering:
 
     def _phases(self) -> Iterator[Operation]:
         """Yield what the loop does with each tile."""
-        for phase in TILE_PHASES:
+        shared = any(load.early and load.shared for load in self.loads)
+        for phase in tile_phases(shared):
             if phase is Phase.ARRIVE:
                 yield from self._arrive()
+            elif phase is Phase.MEET:
+                yield Barrier()
             elif phase is Phase.LOAD_EARLY:
                 yield from self._next_loads(early=True)
                 yield from self._ahead_at(is_last=False)
@@ -218,7 +222,6 @@ class _Lowering:
         yield from self._ahead_at(is_last=True)
         yield from load_for_next_part(self.step, self.tiles, is_last=True)
         yield Mark(MarkKind.TILE)
-        yield Barrier()
 
     def _next_loads(self, early: bool) -> Iterator[Operation]:
         loads = [load for load in self.loads if load.axes and load.early == early]
@@ -260,7 +263,9 @@ class _Lowering:
         for name, plan in zip(OPERANDS, step.inputs, strict=False):
             if plan.form != RESIDENT:
                 early = step.schedule.buffering.x > 1
-                yield _Load(self._tensor_copy(name), self.tiles.x_axes, early)
+                copy = self._tensor_copy(name)
+                shared = copy.carriage.by_cores or plan.form == CHANNELS
+                yield _Load(copy, self.tiles.x_axes, early, shared)
         if step.weights is not None and not step.kernel.fetches:
             carriage = self._carriage("w")
             copy = Copy(
@@ -272,7 +277,8 @@ class _Lowering:
                 each_core=carriage.by_cores,
                 carriage=carriage,
             )
-            yield _Load(copy, self.tiles.along("o", "i"), step.schedule.buffering.w > 1)
+            early = step.schedule.buffering.w > 1
+            yield _Load(copy, self.tiles.along("o", "i"), early, carriage.by_cores)
 
     def _tensor_copy(self, name: str) -> Copy:
         """Return the copy of the tile's box of x, x2 or y."""

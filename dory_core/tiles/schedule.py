@@ -1,6 +1,6 @@
 """The tile loop of a layer as data: which tiles, in which order, with which buffers.
 
-:data:`TILE_PHASES` is the order of what happens to a tile; the program of a layer
+:func:`tile_phases` is the order of what happens to a tile; the program of a layer
 (``dory_core.program``) and the estimator of the tiling search both follow it.
 """
 
@@ -39,16 +39,29 @@ L1_ALIGNMENT = BUFFER_ALIGNMENT
 class Phase(Enum):
     """What happens to a tile, on every core of the cluster; core 0 alone drives the DMA."""
 
-    ARRIVE = "wait for its loads and for the store that still uses its output buffer; barrier"
+    ARRIVE = "wait for its loads and for the store that still uses its output buffer"
     LOAD_EARLY = "start the next tile's loads into double buffers: they overlap with computation"
+    MEET = "barrier: every core may use what has arrived"
     COMPUTE = "the kernel computes the tile; barrier"
     STORE = "start the store of its output"
     LOAD_LATE = "start the next tile's loads into single buffers"
 
 
-#: In this order. The loads of the first tile are started before the loop; the last stores are
-#: waited for behind it.
-TILE_PHASES = (Phase.ARRIVE, Phase.LOAD_EARLY, Phase.COMPUTE, Phase.STORE, Phase.LOAD_LATE)
+_COMPUTED = (Phase.COMPUTE, Phase.STORE, Phase.LOAD_LATE)
+
+
+def tile_phases(shared: bool) -> tuple[Phase, ...]:
+    """Return what happens to a tile, in this order.
+
+    The loads of the first tile are started before the loop; the last stores are waited for behind
+    it. The copy of a double buffer that the next tile's loads fill is free since the barrier behind
+    the kernel of the tile before, so these loads follow this tile's on the link without a gap.
+
+    shared: every core starts or makes its share of a load into double buffers. Nobody does that
+    before the cores have met: in between core 0 alone touches L1.
+    """
+    meeting = (Phase.MEET, Phase.LOAD_EARLY) if shared else (Phase.LOAD_EARLY, Phase.MEET)
+    return (Phase.ARRIVE, *meeting, *_COMPUTED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,10 @@ TermsHook = Callable[[Layer, Kernel, Tile], Sequence[Term]]
 
 OBJECTIVES = ("heuristic", "latency")
 
+#: Constants that a kernel pads in every block take room of the network: so many cycles must be
+#: saved for each byte more of them. Latency alone counts no bytes.
+_BYTE_CYCLES = 0.25
+
 #: ``Tiling.proof`` of a layer that was not tiled as is best for it alone.
 IN_ONE_TILE = "one tile, so that tensors stay in L1: fewer estimated cycles of the layers together"
 
@@ -135,7 +139,8 @@ class Tiler:
         if not solved:
             raise does_not_fit(TilingProblem(formulation, budget_bytes))
         costs = LayerCosts(layer, bound, self._hierarchy)
-        best = cheapest(formulation, solved.items(), costs)
+        by_bytes = _BYTE_CYCLES if self._objective == "heuristic" else 0.0
+        best = cheapest(formulation, solved.items(), costs, byte_cycles=by_bytes)
         assert best is not None  # every solved buffering has a schedule
         proof = OPTIMAL
         if self._objective == "latency":

@@ -101,14 +101,22 @@ def cheapest(
     candidates: Iterable[tuple[Buffering, dict[str, int]]],
     costs: LayerCosts,
     best: Variant | None = None,
+    byte_cycles: float = 0.0,
 ) -> Variant | None:
-    """Return the candidate with the fewest estimated cycles; the first of equals wins."""
+    """Return the candidate with the fewest estimated cycles; the first of equals wins.
+
+    byte_cycles: what a byte of the layer's constants counts as, in cycles.
+    """
+    least = (
+        None if best is None else best.estimate.cycles + byte_cycles * costs.table(best.schedule)
+    )
     for buffering, values in candidates:
         for schedule in schedules(formulation, values, buffering):
             mine = costs.of(schedule)
-            if best is not None and lower_bound(mine, schedule) >= best.estimate.cycles:
+            extra = byte_cycles * mine.table(schedule) if byte_cycles else 0.0
+            if least is not None and lower_bound(mine, schedule) + extra >= least:
                 continue
             found = estimate(mine, schedule)
-            if best is None or found.cycles < best.estimate.cycles:
-                best = Variant(values, buffering, schedule, found)
+            if least is None or found.cycles + extra < least:
+                best, least = Variant(values, buffering, schedule, found), found.cycles + extra
     return best

@@ -71,6 +71,26 @@ def test_a_double_buffered_input_alone_leaves_the_store_exposed():
     assert result.cycles == 266 + 1000 + 266 + 1000 + 266
 
 
+def test_loads_into_double_buffers_follow_each_other_on_the_link():
+    """Four tiles whose loads of 128 bytes take longer than a kernel and its two barriers."""
+    chip = hierarchy(cores=8, bytes_per_cycle=0.1, issue_cycles=5)
+    costs = LayerCosts(POINTWISE, bind_kernel(ConstantKernel(), POINTWISE), chip, ["y"])
+    tile = make_tile(POINTWISE, 8, 2, 8)
+    schedule = make_schedule(POINTWISE, tile, Buffering(2, 1, 1), has_weights=False)
+    assert estimate(costs, schedule).cycles == 4 * (10 + 1280) + 22 + 1000 + 22
+
+
+def test_cores_that_copy_meet_before_they_load_the_next_tile():
+    """Of a link without a DMA: a copy takes its time of the cores, whenever it starts."""
+    chip = hierarchy(cores=8, dma=False, core_cycles_per_byte=1.0)
+    costs = LayerCosts(POINTWISE, bind_kernel(ConstantKernel(), POINTWISE), chip, ["y"])
+    tile = make_tile(POINTWISE, 8, 2, 8)
+    schedule = make_schedule(POINTWISE, tile, Buffering(2, 1, 1), has_weights=False)
+    events = []
+    assert estimate(costs, schedule, events.append).cycles == 4 * (128 // 8 + 22 + 1000 + 22)
+    assert [event.start for event in events[:3]] == [0, 16 + 22, 16 + 22 + 16]
+
+
 def test_a_busy_port_is_waited_for_unless_the_kernel_hides_it():
     chip = hierarchy(port_bytes_per_cycle=0.5)
     single, *_ = run(POINTWISE, HALF, Buffering(1, 1, 1), chip=chip)

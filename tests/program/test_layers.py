@@ -7,10 +7,20 @@ from itertools import product
 
 import pytest
 
+from dory_core.copies import CORES, Carriage
 from dory_core.ir.geometry import Span
 from dory_core.pipeline import IMPORTED, run, setup_for
 from dory_core.plan import LayerStep, Plan
-from dory_core.plan.operations import AHEAD, Call, Copy, Of, Wait
+from dory_core.plan.operations import (
+    AHEAD,
+    Barrier,
+    Call,
+    Copy,
+    LayerProgram,
+    Of,
+    Wait,
+    When,
+)
 from dory_core.program.lower import lower_layer
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiles.schedule import ORDERS, Buffering, Schedule
@@ -138,6 +148,61 @@ def test_every_tile_waits_for_what_it_reads_before_it_is_computed(
         loads = later is not None or step.parts[number].ahead is not None
         assert open_.pop(AHEAD, set()) == ({0} if loads else set())
         assert not any(open_.values())
+
+
+def overtaken(program: LayerProgram, step: LayerStep, part: int) -> list[int]:
+    """Return the tiles that load a copy of a buffer which cores may still use: no barrier stands
+    between its last use and the start of the load. What the cores copy counts as theirs."""
+    found, used = [], set[tuple[str, int]]()
+    for operation, values in walk(program, part):
+        if isinstance(operation, Call):
+            used = {(name, values.get(f"{name}_slot", 0)) for name in ("x", "w")}
+        elif isinstance(operation, Barrier):
+            used = set()
+        elif isinstance(operation, Copy) and operation.operand in ("x", "w"):
+            block = step.block(operation.operand)
+            assert block is not None
+            slot = block.offsets.index(value(operation.l1.offset, values))
+            if (operation.operand, slot) in used:
+                found.append(values["tile"])
+    return found
+
+
+def without_barrier_behind_the_kernel(program: LayerProgram) -> LayerProgram:
+    loop = program.loop
+    assert loop is not None
+    call = next(n for n, one in enumerate(loop.body) if isinstance(one, Call))
+    assert isinstance(loop.body[call + 1], Barrier)
+    other = replace(loop, body=(*loop.body[: call + 1], *loop.body[call + 2 :]))
+    operations = tuple(other if one is loop else one for one in program.operations)
+    return replace(program, operations=operations)
+
+
+def test_all_cores_have_left_what_a_load_overwrites() -> None:
+    faults = 0
+    for _, step, later in LAYERS:
+        program = lower_layer(step, any_core=False, later=later)
+        for part in range(len(step.parts)):
+            assert not overtaken(program, step, part)
+            if program.loop is not None:
+                wrong = without_barrier_behind_the_kernel(program)
+                faults += bool(overtaken(wrong, step, part))
+    assert faults > 5
+
+
+def test_core_0_starts_loads_before_the_cores_meet_and_shares_are_made_behind_it() -> None:
+    doubled = [s for _, s, _ in LAYERS if s.schedule.buffering.x > 1 and s.schedule.count > 2]
+    assert doubled
+    for step in doubled:
+        shares = {**step.carriages, "x": Carriage(CORES)}
+        for one, behind in ((step, False), (replace(step, carriages=shares), True)):
+            loop = lower_layer(one, any_core=False).loop
+            assert loop is not None
+            bodies = [op.body if isinstance(op, When) else (op,) for op in loop.body]
+            copies = ((n, body[0]) for n, body in enumerate(bodies))
+            loads = [n for n, op in copies if isinstance(op, Copy) and op.operand in ("x", "w")]
+            barrier = next(n for n, body in enumerate(bodies) if isinstance(body[0], Barrier))
+            assert (loads[0] > barrier) == behind
 
 
 def spans(count: int) -> tuple[Span, ...]:

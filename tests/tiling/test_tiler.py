@@ -17,7 +17,7 @@ from dory_core.tiles.schedule import ORDERS, Buffering, make_schedule
 from dory_core.tiling.latency import tile_space
 from dory_core.tiling.problem import TilingProblem
 from dory_core.tiling.tiler import Tiler, signature
-from dory_core.tiling.variants import bufferings, fits, solve_bufferings
+from dory_core.tiling.variants import bufferings, cheapest, fits, solve_bufferings
 from tests.tiling.exhaustive import search, search_values
 from tests.tiling.sample_layers import (
     SampleKernel,
@@ -84,6 +84,32 @@ def test_the_buffering_and_order_with_the_fewest_cycles_is_kept():
         assert estimate(costs, tiled.schedule) == tiled.estimate
         assert tiled.tiling.used_bytes <= budget
         assert tiled.schedule.buffering == tiled.tiling.buffering
+
+
+class PaddedKernel(SampleKernel):
+    """Pads the output channels of every block of constants to a multiple of 16."""
+
+    def weight_bytes(self, layer, tile):
+        return -(-tile.c_out // 16) * 16 * tile.c_in
+
+
+def test_constants_that_are_padded_have_to_save_cycles():
+    """Blocks of 24 channels take the room of 32, and two buffers less time than one of 48."""
+    layer = conv(32, 48, (8, 8), (1, 1), pads=(0, 0, 0, 0))
+    formulation = formulated(layer, PaddedKernel())
+    slow = replace(CHIP, links=(Link(1, 2, setup_cycles=26, bytes_per_cycle=0.5),))
+    costs = LayerCosts(layer, bind_kernel(PaddedKernel(), layer), slow)
+    sizes = {v.name: v.bounds[1] for v in formulation.variables}
+    halves = (Buffering(1, 2, 2), {**sizes, "c_out": 24})
+    whole = (Buffering(), sizes)
+    chosen = [
+        cheapest(formulation, [whole, halves], costs, byte_cycles=cycles)
+        for cycles in (0.0, 1000.0)
+    ]
+    faster, smaller = (variant.schedule for variant in chosen)
+    assert (len(faster.c_out), len(smaller.c_out)) == (2, 1)
+    assert costs.table(faster) == 64 * 32 > costs.table(smaller) == 48 * 32
+    assert estimate(costs, faster).cycles < estimate(costs, smaller).cycles
 
 
 def test_latency_is_the_minimum_over_all_tiles():
