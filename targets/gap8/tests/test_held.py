@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from dory_gap8.backend import UnpackingKernel, candidates
@@ -12,6 +13,8 @@ from gap8_layers import BYTES, make_case
 from test_block import SAME, conv
 
 from dory_core.api import Array, Layer, geometry, ops, requant
+from dory_core.testing.apps import assert_exact, build_app
+from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernels import HostLibrary, KernelCase, whole_case
 from dory_core.testing.random_layers import RandomLayers
 
@@ -63,6 +66,19 @@ def test_bounds_that_are_no_power_of_two_are_left_to_other_kernels() -> None:
     rejection = kernel.accepts(conv(8, 6, (7, 8), SAME))
     assert rejection is not None
     assert rejection.reason == "registers hold the inputs of 1 outputs, 3 at least are worth it"
+
+
+@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
+def test_applications_whose_tiles_have_borders_on_some_sides(tmp_path: Path, sanitize: str) -> None:
+    """Tiles of a first layer with strips of four outputs and of three."""
+    b = GraphBuilder((1, 37, 45), name="first")
+    b.conv(8, FIRST)
+    b.conv(4, ops.Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)))
+    plan = build_app(b.graph(), "gap8", tmp_path / "app", budgets={1: 5000}).to_json()
+    first = plan["layers"][0]
+    assert first["kernel"] == "dory_gap8_held"
+    assert first["tiles"]["count"] > 2
+    assert_exact(tmp_path / "app", sanitize=sanitize)
 
 
 SPACE = replace(

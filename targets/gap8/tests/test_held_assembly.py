@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
-from dory_gap8.backend.held import HeldKernel
+from dory_gap8 import calibration as cal
+from dory_gap8.backend.held import HeldKernel, held_of
 from dory_gap8.backend.held_assembly import Finish, Form, form_of, longest_strip, strip
+from test_block import conv
 from xpulpv2 import Machine, Program, signed
+
+from dory_core.api import geometry, ops
 
 X, WEIGHTS, Y, ARGUMENTS, STACK = 0x1000, 0x4000, 0x8000, 0xE000, 0xF800
 X_ROW, Y_ROW = 64, 56
@@ -99,3 +104,52 @@ def test_strips_of_all_lengths(window: str, finish: Finish) -> None:
     assert longest >= 2
     for outputs in range(1, longest + 1):
         check(form, row_bytes, finish, outputs, bool(outputs % 2))
+
+
+def test_registers_hold_four_outputs_of_first_layers() -> None:
+    """Instructions per output as the README says; three outputs where windows overlap less."""
+    for window, limbs, outputs, cycles in (
+        ("5x5 s2", False, 4, 53),
+        ("5x5 s2", True, 4, 62),
+        ("3x3x3", True, 4, 62),
+        ("3x3x3 s2", False, 3, 42),
+        ("3x3x3 s2", True, 3, 49),
+        ("10x4 s2", True, 4, 77),
+    ):
+        rows, row_bytes, stride = WINDOWS[window]
+        form = form_of(rows, row_bytes, stride)
+        finish = Finish(20, 14 * limbs, False, False, "p.clipu", 9)
+        assert longest_strip(form, finish) == outputs
+        assert strip(form, finish, outputs, False, "strip").channel_cycles == cycles
+
+
+def test_sources_have_the_function_of_each_length_of_a_strip() -> None:
+    layer = conv(1, 5, (9, 11), ops.Window(kernel=(5, 5), strides=(2, 2), pads=(2, 2, 2, 2)))
+    kernel = HeldKernel()
+    [source] = [f for f in kernel.sources(layer) if f.path.endswith("_asm.h")]
+    blocks = re.findall(r"__asm__\(\n(.*?)\n\);", source.content, re.DOTALL)
+    held = held_of(layer)
+    assert held is not None
+    assert len(blocks) == held.outputs == 4
+    for n, block in enumerate(blocks, 1):
+        text = "".join(re.findall(r'^ +"(.*)"$', block, re.MULTILINE))
+        text = text.replace("\\n\\t", "\n").replace('\\"', '"')
+        assert text == held.strip(n, False, f"{kernel.symbol(layer)}_{n}").text
+
+
+@pytest.mark.parametrize("rows", [8, 9])
+def test_the_model_is_what_instructions_of_strips_take(rows: int) -> None:
+    """A tile of one core: strips of four outputs, or of three where that fills the last one."""
+    kernel = HeldKernel(cores=1)
+    window = ops.Window(kernel=(5, 5), strides=(2, 2))
+    layer = conv(1, 32, (2 * rows + 3, 43), window)
+    held = held_of(layer)
+    assert held is not None
+    y, strips = layer.output, -(-rows // 4)
+    counted = 0
+    for n in range(strips):
+        made = held.strip((n + 1) * rows // strips - n * rows // strips, False)
+        one = made.strip_cycles + 32 * made.channel_cycles
+        counted += made.call_cycles + y.width * one
+    model = kernel.cycles(layer, geometry.extent(layer)) - cal.HELD_CALL
+    assert counted < model * 100 / (100 + cal.HELD_STALLS) < 1.02 * counted
