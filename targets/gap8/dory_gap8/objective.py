@@ -49,7 +49,7 @@ def kernel_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[T
     Dense convolutions: reuse of im2col, rows that divide among the cores, even widths and channels
     in fours for the 4x2 block; on the 4x4 block pixels in fours that divide among the cores. What
     is left over of a whole axis is no worse: other tiles have it, too. Where inputs are in
-    registers: whole strips that divide among the cores, few tiles, and channels not in parts.
+    registers: whole strips that divide among the cores.
     Depthwise: channels divide among the cores; on channels last, the channels of all strips do,
     strips are whole and long, and pixels start on a word. Fully connected: outputs in fours, which
     divide among the cores where inputs are bytes. Others share pixels: rows that divide among the
@@ -78,14 +78,9 @@ def kernel_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[T
     if isinstance(kernel, HeldKernel):
         full, length = geometry.extent(layer), kernel.strip_outputs(layer)
         strips, all_strips = (ceil_div(t.h, length) * t.w for t in (tile, full))
-        parts = ceil_div(full.c_out, tile.c_out)
-        tiles = parts * ceil_div(full.h, tile.h) * ceil_div(full.w, tile.w)
-        reloaded = max(1, int(all_strips) // (STRIPS_OF_A_TILE * cores))
         return [
             Term("PAR_BALANCE", BETA_BALANCE, _whole(strips, cores, all_strips)),
             Term("STRIP", BETA_BALANCE, _whole(tile.h, length, full.h)),
-            Term("HIDE_LOADS", BETA_BALANCE, -reloaded * parts),
-            Term("TILES", BETA_BALANCE, -tiles),
         ]
     if isinstance(kernel, BlockKernel):
         full = geometry.extent(layer)
@@ -108,12 +103,33 @@ def kernel_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[T
     return terms
 
 
+def layer_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[Term]:
+    """Return what kernels like of all tiles of a layer.
+
+    Where inputs are in registers: few tiles, and channels in few parts, each of which loads inputs.
+    """
+    if isinstance(kernel, UnpackingKernel):
+        kernel = kernel.inner
+    if not isinstance(kernel, HeldKernel):
+        return []
+    full = geometry.extent(layer)
+    strips = int(ceil_div(full.h, kernel.strip_outputs(layer)) * full.w)
+    parts = ceil_div(full.c_out, tile.c_out)
+    tiles = parts * ceil_div(full.h, tile.h) * ceil_div(full.w, tile.w)
+    reloaded = max(1, strips // (STRIPS_OF_A_TILE * cores))
+    return [
+        Term("HIDE_LOADS", BETA_BALANCE, -reloaded * parts),
+        Term("TILES", BETA_BALANCE, -tiles),
+    ]
+
+
 def terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[Term]:
     """Return all terms; those of the kernels for the border tile too.
 
     The border tile's terms have the suffix ``_BORDER`` (section 6.1: borders can be half the work).
     """
     found = [utilisation(layer, kernel, tile), *kernel_terms(layer, kernel, tile, cores)]
+    found += layer_terms(layer, kernel, tile, cores)
     if tile.last is not None:
         found += [
             Term(f"{t.name}_BORDER", t.weight, t.value)

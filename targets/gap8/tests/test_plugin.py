@@ -173,6 +173,21 @@ def test_depthwise_on_channels_last_likes_whole_strips_and_words() -> None:
     }
 
 
+def test_inputs_in_registers_like_whole_strips_and_few_tiles() -> None:
+    """Tiles are counted once, not for the border too; parts of the channels load inputs again."""
+    layer = conv(1, 32, 100, 5, stride=2)
+    tile = with_border(layer, make_tile(layer, 16, 16, 34))
+    terms = plugin.dory_objective_terms(context(), layer, candidate(layer, "held"), tile)
+    assert {t.name: (t.weight, t.value) for t in terms[1:]} == {
+        "PAR_BALANCE": (1e6, (4 * 34 - 1) % 8),
+        "STRIP": (1e6, 3),
+        "HIDE_LOADS": (1e6, -2 * (13 * 50 // (25 * 8))),
+        "TILES": (1e6, -2 * 4 * 2),
+        "PAR_BALANCE_BORDER": (1e6, (1 * 16 - 1) % 8),
+        "STRIP_BORDER": (1e6, 1),
+    }
+
+
 @pytest.mark.parametrize(
     ("layer", "kernel"),
     [

@@ -187,7 +187,8 @@ class HeldKernel(ClusterKernel):
             if n <= self.cores
         ]
         cycles = ways[0] if len(ways) == 1 else minimum(*ways)
-        return cal.HELD_CALL + cycles * (100 + cal.HELD_STALLS) // 100
+        runs = ceil_div(strips, self.cores) + 1
+        return cal.HELD_CALL + runs * cal.HELD_RUN + cycles * (100 + cal.HELD_STALLS) // 100
 
     @staticmethod
     def _channel_cycles(layer: Layer) -> tuple[int, int]:
@@ -197,13 +198,13 @@ class HeldKernel(ClusterKernel):
         return longest - held.outputs * (longest - shorter), longest - shorter
 
     def _strip_cycles(self, layer: Layer) -> int:
-        """Return the cycles of a strip beside its channels, with its share of a run of strips."""
+        """Return the cycles of a strip beside its channels, with its share of copies."""
         held, x, y = _known(layer), layer.inputs[0], layer.output
         strip = held.strip(held.outputs, x.signed).strip_cycles
         words = held.form.x_rows(held.outputs) * held.form.words
         ends = (layer.window.strides[1] * x.channels) | (x.width * x.channels)
         strip += words * (3 if ends % 2 else 2 if ends % 4 else 0) // 4  # begin off the words
-        return strip + (cal.HELD_RUN + self._copies(layer)) // y.width
+        return strip + self._copies(layer) // y.width
 
     def _copies(self, layer: Layer) -> int:
         """Return what copies of inputs with padding cost on average in a row of strips.
