@@ -112,13 +112,15 @@ BLOCK_COPIED_WIDTH = 48
 # Four neighbours that share inputs, by counting instructions: tenths of a cycle for 64 products, of
 # which three take 66 instructions instead of 72, with stride 2 69, and wait for the memory as the
 # block does; a group of four channels beside them, and a row of its windows; the next four pixels;
-# a call for a row of outputs, 120 of which are compiled and estimated.
+# a call for a row of outputs, 120 of which are compiled and estimated; what four pixels of other
+# rows take more, a call and by estimate 150 for their pointers.
 SLIDE_STEP = 225
 SLIDE_STEP_TWO = 235
 SLIDE_GROUP = 22
 SLIDE_ROW = 10
 SLIDE_FOURS = 29
 SLIDE_CALL = 193
+SLIDE_APART = 350
 # Gathering the columns of four pixels: fixed part; the same for neighbours in a row, whose places
 # the compiler knows (40 instructions less, by counting those of a compiled loop); per row, per run
 # where taps are apart (by counting), tenths of a cycle per element and, at borders, per tap and per

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -36,13 +38,15 @@ class Row:
         return (4 * self.fours - 1) * self.stride + 3
 
 
-def check(variant: block.Variant, row: Row, seed: int) -> Machine:
-    """Run a row of outputs on random values and compare it with numpy's."""
+def check(
+    variant: block.Variant, row: Row, seed: int, more: Mapping[str, object] = MappingProxyType({})
+) -> Machine:
+    """Run a row of outputs on random values and compare it with numpy's. more: macros."""
     _, _, _, x_signed, lanes, _ = variant
     random = np.random.default_rng(seed)
     pixel = 4 * row.words
     macros = {"DORY_STRIDE_W": row.stride, "DORY_PIXEL": pixel, "DORY_PIXEL_WORDS": row.words}
-    machine = Machine(Program.parse(block.assembly(*variant, slide=macros)))
+    machine = Machine(Program.parse(block.assembly(*variant, slide={**macros, **more})))
     bits = 32 // lanes
     low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if x_signed else (0, 1 << bits)
     if bits == 16:
@@ -95,6 +99,56 @@ def _put_arguments(machine: Machine, row: Row, y_bytes: int, numbers: tuple[int,
     places = (block.WEIGHTS, block.PARAMETERS, block.OUTPUTS, y_bytes)
     rest = (*numbers, row.skip * 48 * row.words, row.fours)
     machine.put(block.ARGUMENTS, *starts, *steps, row.rows, row.groups, *places, *rest)
+
+
+def check_apart(variant: block.Variant, row: Row, seed: int) -> Machine:
+    """Run a block of four pixels anywhere on random values and compare it with numpy's."""
+    lanes = variant[4]
+    random = np.random.default_rng(seed)
+    pixel = 4 * row.words
+    macros = {"DORY_STRIDE_W": row.stride, "DORY_PIXEL": pixel, "DORY_PIXEL_WORDS": row.words}
+    text = block.assembly(*variant, slide={**macros, "DORY_APART": 1})
+    machine = Machine(Program.parse(text))
+    bits = 32 // lanes
+    x = random.integers(0, 1 << 7, (row.rows, 4, 3, row.words, lanes))
+    places = random.permutation(row.rows * 4)
+    for place, (y, j) in zip(places, np.ndindex(row.rows, 4), strict=True):
+        address = block.INPUTS + 3 * pixel * int(place)
+        image = x[y, j].astype(f"<i{bits // 8}").tobytes()
+        machine.memory[address : address + len(image)] = image
+        machine.put(block.TABLE + 16 * y + 4 * j, address + (3 - row.stride) * pixel)
+    w = random.integers(-128, 128, (row.groups, row.rows, row.words, 3, 4, lanes))
+    _put_weights(machine, row, w, bits)
+    channels = 4 * row.groups
+    end = block.End.draw(variant, channels, random)
+    machine.put(block.PARAMETERS, *end.words)
+    y_bytes = channels * (4 if variant[0] == block.RAW else 1)
+    _put_arguments(machine, row, y_bytes, end.numbers)
+    machine.put(block.ARGUMENTS + 76, block.TABLE)
+    machine.call(block.ARGUMENTS, block.STACK)
+    order = [n * row.stride % 3 for n in range(3)]
+    v = np.einsum("rptwl,grwtcl->pgc", x[:, :, order], w).reshape(4, channels)
+    end.compare(machine, v, y_bytes)
+    return machine
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(("form", "reach"), FORMS)
+def test_every_variant_of_four_pixels_anywhere(form, reach, stride) -> None:
+    for seed in range(4):
+        row = Row(stride, 2 + seed, 1 + seed % 3, 1 + seed // 2)
+        variant = (form, reach, block.SIGNED, seed % 2, 4 - 2 * (seed // 2), seed % 2 * (form > 0))
+        assert check_apart(variant, row, seed).stalls == 0, "an instruction waits for a load"
+
+
+def test_neighbours_beside_pixels_anywhere() -> None:
+    """The same function with a table and without."""
+    variant = (block.STEP, 0, block.UNSIGNED, 0, 4, 0)
+    for row in (Row(rows=2, fours=2), Row(2, groups=3, left=1, right=1)):
+        plain, other = (check(variant, row, 1, {"DORY_APART": n}).cycles for n in (0, 1))
+        assert 0 <= other - plain <= 2 + 2 * row.groups * row.fours
+    words = [check_apart(variant, Row(1, n), 1).cycles for n in (3, 4)]
+    assert words[1] - words[0] == 72
 
 
 def random_row(random: np.random.Generator, stride: int) -> Row:

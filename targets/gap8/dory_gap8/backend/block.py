@@ -286,14 +286,24 @@ class BlockKernel(ClusterKernel):
             hundredths = min(100, 400 * sides // y.width + 100 * rows // y.height)
             group += at_border[0] * hundredths // 100
             pixel += at_border[1] * hundredths // 100
-        pixels = ceil_div(tile.h * tile.w, size)
+        blocks, apart = self._blocks(layer, tile)
         groups = ceil_div(tile.c_out, 4)
-        ways = [
-            ceil_div(pixels, self.cores // n) * (pixel + ceil_div(groups, n) * group)
-            for n in (1, 2, 4, 8)
-            if n <= self.cores
-        ]
+        ways = []
+        for n in (n for n in (1, 2, 4, 8) if n <= self.cores):
+            count, channels = ceil_div(blocks, self.cores // n), ceil_div(groups, n)
+            way = count * (pixel + channels * group)
+            if apart is not None:
+                way += minimum(count, apart) * self._apart_cycles(layer, channels)
+            ways.append(way)
         return cal.BLOCK_CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
+
+    def _blocks(self, layer: Layer, tile: Tile) -> tuple[Number, Number | None]:
+        """Return the blocks of pixels of a tile, and how many of them are apart if any may be."""
+        return ceil_div(tile.h * tile.w, block_pixels(layer)), None
+
+    def _apart_cycles(self, layer: Layer, groups: Number) -> Number:
+        """Return how many cycles a block that is apart takes more, by its groups of channels."""
+        return 0
 
     def _step_cycles(self, layer: Layer) -> int:
         """Return tenths of a cycle per step of the block."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Constraint, Layer, Number, Rejection
+from dory_core.api import Constraint, Layer, Number, Rejection, ceil_div
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.block import BlockKernel, finish, passes, pixel_bytes
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 FOUR = 4
 # Columns of a window.
 COLUMNS = 3
+# Rows from which on pixels that make no fours are taken down their columns, four at a time.
+LEAST_ROWS = 3
 # An instruction reaches so many bytes.
 MOST_OFFSET = 2047
 # Pixels between column 1 of a block and what it reaches, by the stride: the last column, or column
@@ -30,9 +32,14 @@ MOST_OFFSET = 2047
 REACHES = {1: 4, 2: 8}
 
 
+def _is_apart(layer: Layer) -> bool:
+    """Return whether rows of outputs have other pixels than whole fours."""
+    return layer.output.width % FOUR > 0
+
+
 @dataclass(frozen=True)
 class SlideKernel(BlockKernel):
-    """Windows of three columns, one or two columns apart, rows of whole fours of outputs."""
+    """Windows of three columns, one or two columns apart."""
 
     kind = "slide"
     title = "convolution, inputs in place and shared by neighbours"
@@ -48,8 +55,10 @@ class SlideKernel(BlockKernel):
         top, left, bottom, right = window.pads
         if max(left, right) > 1 or max(top, bottom) >= window.kernel[0]:
             return Rejection("it takes a column of padding, and fewer rows than its filter has")
-        if width % FOUR:
-            return Rejection(f"rows of {width} outputs are no multiple of {FOUR}")
+        if _is_apart(layer) and (width < 2 * FOUR or layer.output.height < LEAST_ROWS):
+            size = f"{layer.output.height} rows of {width} outputs"
+            least = f"{LEAST_ROWS} rows of {2 * FOUR} at least"
+            return Rejection(f"its {size} are no multiples of {FOUR}, nor {least}")
         most = MOST_OFFSET // REACHES[stride]
         if pixel % 4 or not 8 <= pixel <= most:
             return Rejection(f"it wants words of 8 to {most} bytes in a pixel, this has {pixel}")
@@ -58,7 +67,10 @@ class SlideKernel(BlockKernel):
         return None
 
     def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
-        """Rows of whole fours."""
+        """Rows of whole fours, or whole rows."""
+        width = layer.output.width
+        if _is_apart(layer):
+            return (Constraint(tile.w >= width, f"a tile has rows of all {width} outputs"),)
         return (Constraint(tile.w % FOUR == 0, f"rows of a tile are multiples of {FOUR}"),)
 
     def _segments(self, layer: Layer) -> int:
@@ -92,13 +104,14 @@ class SlideKernel(BlockKernel):
 
         Not by its padding: the part of a layer by which tiles are chosen may have none.
         """
-        return self.cores * pixel_bytes(layer)
+        zeros = COLUMNS if _is_apart(layer) else 1
+        return self.cores * zeros * pixel_bytes(layer)
 
     def _needs_scratch(self, layer: Layer) -> bool:
         return True
 
     def _tokens(self, layer: Layer) -> list[str]:
-        return [f"c{layer.inputs[0].channels}"]
+        return [f"c{layer.inputs[0].channels}", *(["apart"] if _is_apart(layer) else [])]
 
     def _macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
         pixel = pixel_bytes(layer)
@@ -106,6 +119,22 @@ class SlideKernel(BlockKernel):
             ("DORY_CHANNELS", str(layer.inputs[0].channels)),
             ("DORY_PIXEL", str(pixel)),
             ("DORY_PIXEL_WORDS", str(pixel // 4)),
+            ("DORY_APART", str(int(_is_apart(layer)))),
+        )
+
+    def _blocks(self, layer: Layer, tile: Tile) -> tuple[Number, Number | None]:
+        """Fours of neighbours, and fours down the columns of other pixels."""
+        if not _is_apart(layer):
+            return super()._blocks(layer, tile)
+        rest = layer.output.width % FOUR
+        apart = rest * ceil_div(tile.h, FOUR)
+        return tile.h * (layer.output.width // FOUR) + apart, apart
+
+    def _apart_cycles(self, layer: Layer, groups: Number) -> Number:
+        """Loads that are not shared, a call of its own, its pointers."""
+        steps = self.row_bytes(layer) // 4
+        return (
+            groups * ((cal.BLOCK_STEP - self._step_cycles(layer)) * steps // 10) + cal.SLIDE_APART
         )
 
     def _step_cycles(self, layer: Layer) -> int:

@@ -19,6 +19,7 @@
  *                     wide, 1 or 2 (DORY_STRIDE_W) columns apart; then DORY_PIXEL and
  *                     DORY_PIXEL_WORDS are the bytes and words of a pixel's inputs, two words at
  *                     least, and DORY_CHANNELS their number
+ *   DORY_APART        whether there are blocks of pixels that are no such neighbours, too
  *
  * Inputs are read where they lie: the inputs of a pixel are segments of `steps` steps, and a table names where each segment of each pixel begins. Nothing has to be gathered for windows,
  * strides or dilations, and a segment that is padding points to zeros.
@@ -64,7 +65,13 @@ typedef struct {
   int32_t shift, low_bits, hi;
   int32_t skip;  /* bytes of weights between two groups, of rows that all are padding */
   int32_t fours; /* blocks of pixels that follow one another in a row, 1 at least */
+#if DORY_APART
+  /* NULL, or the pixels of the only block are anywhere, and pointers to DORY_LAST_READ of each row of
+   * each of their windows, whose rows all count; four more may be read. */
+  const DORY_X_T **table;
+#endif
 } dory_block_t;
+#define DORY_LAST_READ (3 - DORY_STRIDE_W) /* the column of a window that is read last */
 #else
 typedef struct {
   const DORY_X_T **table;     /* where each segment of the pixels begins */

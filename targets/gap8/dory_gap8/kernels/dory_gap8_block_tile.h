@@ -113,6 +113,7 @@ static DORY_GAP8_NOINLINE void dory_block_rest(const dory_block_t *start, const 
                                                int32_t c, int32_t pixels, DORY_Y_T *y) {
   dory_block_t b = *start;
   const int32_t first_row = (int32_t)(b.weights - dory_block_weights(t, t->channels.first));
+  const int32_t pitch = b.y_bytes / (int32_t)sizeof(dory_block_y_t);
   b.y_bytes = DORY_BLOCK_CHUNK * (int32_t)sizeof(dory_block_y_t);
   for (; c < t->channels.end; c += DORY_BLOCK_CHUNK) {
     int32_t words[DORY_BLOCK_PIXELS * DORY_BLOCK_CHUNK * sizeof(dory_block_y_t) / sizeof(int32_t)];
@@ -125,7 +126,7 @@ static DORY_GAP8_NOINLINE void dory_block_rest(const dory_block_t *start, const 
     dory_block_run(&b);
     for (int32_t j = 0; j < pixels; j++) {
       const dory_block_y_t *const from = chunk + j * DORY_BLOCK_CHUNK;
-      DORY_Y_T *const to = y + j * t->y_c + c;
+      DORY_Y_T *const to = y + j * pitch + c;
       for (int32_t i = 0; i < n; i++) {
 #if DORY_BLOCK_FORM != DORY_BLOCK_RAW
         to[i] = from[i];

@@ -8,7 +8,10 @@
  * behind column 1, which is why the inputs of a pixel are a constant.
  *
  * With stride 2, the third column of the windows comes before the second, and weights lie so.
- * Hardware loop 0 runs over the words of a row, loop 1 over rows. */
+ * Hardware loop 0 runs over the words of a row, loop 1 over rows.
+ *
+ * With DORY_APART a block may have four pixels anywhere (`table`): each row of each of their windows
+ * has a pointer, in a0 .. a3, to the column that is read last; ra points into the table. */
 
 #define DORY_AT_X DORY_AT_TABLE
 #define DORY_AT_LEFT DORY_AT_TABLE_END
@@ -20,6 +23,7 @@
 #define DORY_AT_RIGHT_ROW DORY_AT_INPUT_2
 #define DORY_AT_LAST DORY_AT_INPUT_3
 #define DORY_AT_LAST_ROW "136(sp)"
+#define DORY_AT_PLACES "140(sp)"
 
 /* Column n + 1 of the windows, or the same once a0 has moved on by a word. */
 #define DORY_PIXELS(n) #n "*" DORY_BLOCK_TEXT(DORY_PIXEL)
@@ -36,6 +40,51 @@
   DORY_DOTS(dot, s4, s5, s6, s7, x1, "")         \
   DORY_DOTS(dot, s8, s9, s10, s11, x2, "")       \
   DORY_DOTS(dot, a4, a5, a6, a7, x3, label)
+
+#if DORY_APART
+
+/* A column of four separate windows, behind the one that is read last. */
+#define DORY_COLUMN_APART(dot, n)                \
+  DORY_WEIGHTS                                   \
+  DORY_I("lw t4, " DORY_PIXELS(n) "(a0)")        \
+  DORY_I("lw t5, " DORY_PIXELS(n) "(a1)")        \
+  DORY_DOTS(dot, s0, s1, s2, s3, t4, "")         \
+  DORY_I("lw t4, " DORY_PIXELS(n) "(a2)")        \
+  DORY_DOTS(dot, s4, s5, s6, s7, t5, "")         \
+  DORY_I("lw t5, " DORY_PIXELS(n) "(a3)")        \
+  DORY_DOTS(dot, s8, s9, s10, s11, t4, "")       \
+  DORY_DOTS(dot, a4, a5, a6, a7, t5, "")
+#if DORY_STRIDE_W == 1
+#define DORY_TWO_APART(dot) DORY_COLUMN_APART(dot, -2) DORY_COLUMN_APART(DORY_ADD, -1)
+#else
+#define DORY_TWO_APART(dot) DORY_COLUMN_APART(dot, -1) DORY_COLUMN_APART(DORY_ADD, 1)
+#endif
+#define DORY_THREE_APART(dot, label) DORY_TWO_APART(dot) DORY_STEP(DORY_ADD, label)
+
+#define DORY_LOAD_PLACES DORY_I("lw t0, 76(a0)")
+#define DORY_KEEP_PLACES DORY_I("sw t0, " DORY_AT_PLACES)
+#define DORY_IF_APART DORY_I("lw t1, " DORY_AT_PLACES)
+#define DORY_GO_APART DORY_I("bnez t1, 10f")
+#define DORY_GROUP_APART                                      \
+  "10: " DORY_I("mv ra, t1")                                  \
+  DORY_POINTERS                                               \
+  DORY_THREE_APART(DORY_START, "")                            \
+  DORY_I("lw t0, " DORY_AT_ROWS)                              \
+  DORY_I("li t1, " DORY_BLOCK_TEXT(DORY_PIXEL_WORDS) "-1")    \
+  DORY_I("lp.setup x1, t0, 12f")                              \
+  DORY_I("lp.setup x0, t1, 3f")                               \
+  DORY_THREE_APART(DORY_ADD, "3: ")                           \
+  DORY_POINTERS                                               \
+  "12: " DORY_I("li t1, " DORY_BLOCK_TEXT(DORY_PIXEL_WORDS))  \
+  DORY_I("j 11b")
+
+#else
+#define DORY_LOAD_PLACES
+#define DORY_KEEP_PLACES
+#define DORY_IF_APART
+#define DORY_GO_APART
+#define DORY_GROUP_APART
+#endif
 
 #if DORY_STRIDE_W == 1
 #define DORY_LAST_BEHIND DORY_PIXELS(4)
@@ -119,17 +168,21 @@ __asm__(DORY_I(".pushsection .text." DORY_BLOCK_NAME ", \"ax\", @progbits")
         DORY_I("sw s2, " DORY_AT_HI)
         DORY_I("sw s3, " DORY_AT_SKIP)
         DORY_I("sw s4, " DORY_AT_FOURS)
+        DORY_LOAD_PLACES
         DORY_I("sw t6, " DORY_AT_WEIGHTS)
+        DORY_KEEP_PLACES
         /* Four pixels. */
         "5: " DORY_I("sw a6, " DORY_AT_Y)
         DORY_I("sw a5, " DORY_AT_PARAMETERS)
         /* Four channels; a4: how many times they are left. */
         "6: " DORY_I("lw t0, " DORY_AT_SKIP)
+        DORY_IF_APART
         DORY_I("lw a0, " DORY_AT_X)
-        DORY_I("lw a1, " DORY_AT_LEFT)
-        DORY_I("lw a2, " DORY_AT_RIGHT)
         DORY_I("add t6, t6, t0")
         DORY_I("sw a4, " DORY_AT_GROUPS_LEFT)
+        DORY_GO_APART
+        DORY_I("lw a1, " DORY_AT_LEFT)
+        DORY_I("lw a2, " DORY_AT_RIGHT)
         DORY_THREE_TAPS(DORY_START, "")
         DORY_I("lw t1, " DORY_AT_ROWS)
         DORY_I("li t3, " DORY_BLOCK_TEXT(DORY_PIXEL_WORDS) "-1")
@@ -143,7 +196,7 @@ __asm__(DORY_I(".pushsection .text." DORY_BLOCK_NAME ", \"ax\", @progbits")
         DORY_I("add a0, a0, t0")
         DORY_I("add a1, a1, t1")
         "8: " DORY_I("add a2, a2, t2")
-        DORY_I("lw t1, " DORY_AT_PARAMETERS)
+        "11: " DORY_I("lw t1, " DORY_AT_PARAMETERS)
         DORY_OUTPUT
         DORY_I("lw a4, " DORY_AT_GROUPS_LEFT)
         DORY_I("lw t0, " DORY_AT_FOURS)
@@ -179,6 +232,7 @@ __asm__(DORY_I(".pushsection .text." DORY_BLOCK_NAME ", \"ax\", @progbits")
         "7: " DORY_SAVED("lw")
         DORY_I("addi sp, sp, 144")
         DORY_I("ret")
+        DORY_GROUP_APART
         DORY_I(".size " DORY_BLOCK_NAME ", . - " DORY_BLOCK_NAME)
         DORY_I(".option pop")
         DORY_I(".popsection"));

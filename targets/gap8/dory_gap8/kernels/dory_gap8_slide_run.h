@@ -27,9 +27,52 @@ static inline const int8_t *dory_slide_row(int32_t sum[4][4], dory_columns_t fro
   return w;
 }
 
+/* Stores what becomes of the sums of four pixels and channels; y: the first of them. */
+static inline void dory_slide_store(const dory_block_t *b, int32_t sum[4][4], int32_t group,
+                                    dory_block_y_t *y) {
+  const int32_t y_step = b->y_bytes / (int32_t)sizeof(dory_block_y_t);
+  for (int32_t j = 0; j < 4; j++) {
+    for (int32_t c = 0; c < 4; c++) {
+      const int32_t *const p = b->parameters + (4 * group + c) * DORY_BLOCK_PARAMETERS;
+      const int32_t v = dory_block_value(sum[j][c], p, b->shift, b->low_bits, b->hi);
+      y[j * y_step + 4 * group + c] = (dory_block_y_t)v;
+    }
+  }
+}
+
+#if DORY_APART
+/* Computes `groups` times four channels of four pixels anywhere. */
+static inline void dory_apart_run(const dory_block_t *b) {
+  const int8_t *w = b->weights;
+  for (int32_t group = 0; group < b->groups; group++, w += b->skip) {
+    int32_t sum[4][4] = {{0}};
+    for (int32_t row = 0; row < b->rows; row++) {
+      for (int32_t i = 0; i < DORY_CHANNELS; i += DORY_LANES) {
+        for (int32_t n = 0; n < 3; n++, w += 16) {
+          const int32_t behind = n * DORY_STRIDE_W % 3 - DORY_LAST_READ;
+          for (int32_t j = 0; j < 4; j++) {
+            const DORY_X_T *const x = dory_at(b->table[4 * row + j], behind * DORY_CHANNELS + i);
+            for (int32_t c = 0; c < 4; c++) {
+              sum[j][c] = dory_block_dot(x, DORY_LANES, w + 4 * c, sum[j][c]);
+            }
+          }
+        }
+      }
+    }
+    dory_slide_store(b, sum, group, b->y);
+  }
+}
+#endif
+
 /* Computes `groups` times four channels of `fours` blocks of pixels. */
 static inline void dory_block_run(const dory_block_t *b) {
   const int32_t y_step = b->y_bytes / (int32_t)sizeof(dory_block_y_t);
+#if DORY_APART
+  if (b->table != NULL) {
+    dory_apart_run(b);
+    return;
+  }
+#endif
   for (int32_t n = 0; n < b->fours; n++) {
     const int is_last = n == b->fours - 1;
     const DORY_X_T *const x = dory_at(b->x, n * (4 * DORY_STRIDE_W * DORY_CHANNELS));
@@ -54,13 +97,7 @@ static inline void dory_block_run(const dory_block_t *b) {
         from.left = dory_at(from.left, next_left);
         from.right = dory_at(from.right, next_right);
       }
-      for (int32_t j = 0; j < 4; j++) {
-        dory_block_y_t *const y = b->y + (4 * n + j) * y_step + 4 * group;
-        for (int32_t c = 0; c < 4; c++) {
-          const int32_t *const p = b->parameters + (4 * group + c) * DORY_BLOCK_PARAMETERS;
-          y[c] = (dory_block_y_t)dory_block_value(sum[j][c], p, b->shift, b->low_bits, b->hi);
-        }
-      }
+      dory_slide_store(b, sum, group, b->y + 4 * n * y_step);
     }
   }
 }
