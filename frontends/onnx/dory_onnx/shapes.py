@@ -348,7 +348,8 @@ def _fold(model: OnnxModel, node: Node, shapes: Mapping[str, Shape]) -> npt.NDAr
         part = slice(node.attributes.get("start", 0), node.attributes.get("end"))
         return None if shape is None else np.array(shape[part], dtype=np.int64)
     rule = _FOLDS.get(node.op)
-    if rule is None or not all(model.is_constant(v) for v in node.inputs if v):
+    given = [name for name in node.inputs if name]
+    if rule is None or not node.input(0) or not all(map(model.is_constant, given)):
         return None
     contents = [model.constant(v) if v else None for v in node.inputs]
     try:

@@ -110,6 +110,14 @@ def test_a_mean_over_more_padding_than_any_memory_holds(
         windowed(tmp_path, "AveragePool", (4, 6), kernel_shape=[2, 2], pads=pads, **form)
 
 
+@pytest.mark.parametrize("op", ["Reshape", "Slice", "Transpose", "Identity"])
+def test_a_node_that_reads_nothing_is_refused(op: str, tmp_path: Path) -> None:
+    builder = OnnxBuilder((1, 4, 6))
+    builder.node(op, "", builder.constant([1, 24], np.int64))
+    with pytest.raises(NotSupported):
+        imported(builder, tmp_path)
+
+
 def test_window_larger_than_its_input(tmp_path: Path) -> None:
     with pytest.raises(NotSupported, match=r"Conv '.*': its window \[3, 3\] does not fit"):
         windowed(tmp_path, "Conv", (2, 5))
