@@ -97,16 +97,31 @@ def make_steps(
     return tuple(steps)
 
 
+#: A step with joined parts, and their numbers.
+JoinedStep = tuple[frozenset[int], LayerStep]
+
+
 def join_steps(
-    steps: Sequence[LayerStep], residency: Residency, joined: Joined, hierarchy: MemoryHierarchy
+    steps: Sequence[LayerStep],
+    residency: Residency,
+    joined: Joined,
+    hierarchy: MemoryHierarchy,
+    known: dict[int, JoinedStep],
 ) -> tuple[LayerStep, ...]:
-    """Return the steps of a network with joined parts. residency: with the copies of buffers."""
+    """Return the steps of a network with joined parts.
+
+    residency: with the copies of buffers. known: steps that were joined before, and are then.
+    """
     found = list(steps)
     for n, numbers in joined.items():
+        if n in known and known[n][0] == numbers:
+            found[n] = known[n][1]
+            continue
         step, tiled, stay = steps[n], residency.tiled[n], residency.stays[n]
         places = [plan.place for plan in step.inputs]
         maker = _StepMaker(step.layer, tiled, tuple(places), step.output.place, {}, hierarchy)
         found[n] = maker.joined(step, stay, numbers)
+        known[n] = numbers, found[n]
     return tuple(found)
 
 

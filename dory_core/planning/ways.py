@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 
 from dory_core.blocks import Block, Packing, align_up, level_alignment, packing
 from dory_core.budgets import Budgets, memory_budgets
@@ -37,7 +38,13 @@ from dory_core.planning.prefetch import prefetch
 from dory_core.planning.residence import MOVED, Residency, plan_residency
 from dory_core.planning.sequence import Decision, Fetch, PartSequence, Sequencer, Store
 from dory_core.planning.splits import Splits
-from dory_core.planning.steps import conversions_before, join_steps, make_steps, schedule_of
+from dory_core.planning.steps import (
+    JoinedStep,
+    conversions_before,
+    join_steps,
+    make_steps,
+    schedule_of,
+)
 from dory_core.planning.views import Views, plan_views
 from dory_core.program.network import lower_network
 from dory_core.program.timeline import network_timeline
@@ -421,12 +428,13 @@ class Problem:
         parts = [len(step.parts) for step in way.steps]
         doubled = with_two_copies(way.residency, parts, self.budgets.bytes[1])
         joined = can_be_joined(way.steps, doubled, hierarchy)
+        known: dict[int, JoinedStep] = {}
         for _ in range(_JOININGS):
             if not joined:
                 break
             residency = only_of(joined, doubled, way.residency)
             program, waits = fetched_earlier(way.program, joined), dict[str, float]()
-            steps = join_steps(way.steps, residency, joined, hierarchy)
+            steps = join_steps(way.steps, residency, joined, hierarchy, known)
             timeline = self._timeline(program, way.places, steps, way.final, partial(_add, waits))
             if timeline.cycles < best.timeline.cycles:
                 best = replace(
@@ -494,7 +502,7 @@ class Problem:
             for event in events
             for piece in self._pieces(event, places[event.block].offset, source(event))
         ]
-        transfers.sort(key=lambda t: (t.start, t.incoming, t.wait))
+        transfers.sort(key=attrgetter("start", "incoming", "wait"))
         busy: list[int] = []  # per slot: the position at which its transfer is waited for
         placed = []
         for transfer in transfers:
@@ -502,7 +510,9 @@ class Problem:
             # transfer that blocks is waited for after others have started.
             slot = next((i for i, until in enumerate(busy) if until < transfer.start), len(busy))
             busy[slot : slot + 1] = [transfer.wait]
-            placed.append(replace(transfer, slot=slot))
+            t = transfer  # a copy field by field takes half of the time of ``replace``
+            ends = (t.l2_offset, t.l3_offset, t.size, t.incoming)
+            placed.append(ExtTransfer(t.name, *ends, t.start, t.wait, slot))
         return tuple(placed)
 
     def _pieces(self, event: Fetch | Store, block: int, below: int) -> Iterator[ExtTransfer]:
