@@ -14,7 +14,8 @@
  *   DORY_SHIFT, DORY_LOW_BITS, DORY_HI   of all channels: the assembly has no registers for them
  *   DORY_CORES            cores of the cluster
  *   DORY_WALK             strips that are computed at a time where there is padding
- *   DORY_PATCH_ROW        bytes between rows of their inputs, a multiple of four
+ *   DORY_PATCH_ROWS, DORY_PATCH_ROW   rows of the copy of their inputs, and bytes between them, a
+ *                         multiple of four
  *   DORY_WORD_CYCLES, DORY_OUTPUT_CYCLES   of a channel of a strip: once, and for each output
  *   DORY_HELD_ASM         the file with the assembly
  *
