@@ -250,16 +250,14 @@ class Problem:
         room = max(0, self.room - self.linked_home)
         fitted = fit_network(self.network, self.part, self.fetched, room, self.alignment, bounds)
         if like is not None and like.passing:
-            return self._of_fitted(self._in_chains(fitted, room, like) or fitted, room)
+            fitted = self._in_chains(fitted, room, like) or fitted
         way = self._of_fitted(fitted, room)
-        if like is not None or sum(way.timeline.stalls) * _MUCH <= way.timeline.cycles:
-            return way
-        room = min(room, way.peak)
-        taking_turns = self._in_chains(fitted, room, way)
-        if taking_turns is None:
-            return way
-        other = self._of_fitted(taking_turns, room)
-        return other if other.timeline.cycles < way.timeline.cycles else way
+        if like is None and sum(way.timeline.stalls) * _MUCH > way.timeline.cycles:
+            room = min(room, way.peak)
+            taking_turns = self._in_chains(fitted, room, way)
+            other = way if taking_turns is None else self._of_fitted(taking_turns, room)
+            way = min(way, other, key=lambda one: one.timeline.cycles)
+        return self._joined(way)
 
     def _in_chains(self, fitted: Fitted, room: int, like: Way | Decision) -> Fitted | None:
         """Return a network that fits with layers that take turns; None where none should.
@@ -301,7 +299,7 @@ class Problem:
         return Fitted(decision, memory, tiled, sizes)
 
     def _of_fitted(self, fitted: Fitted, room: int) -> Way:
-        """Return the best way to run a network that fits ``room`` bytes."""
+        """Return the best way to run a network that fits ``room`` bytes, without joined parts."""
         network, alignment = self.network, self.alignment
         # What the stack would have needed is free for fetching early: the peak stays below its own.
         arena = max(fitted.memory.chosen.peak_bytes, min(fitted.memory.stack_bytes, room))
@@ -311,7 +309,7 @@ class Problem:
         way = self._way(fitted.decision, moved, fitted.chunks, static, fitted.memory, arena)
         residency = self._residency(fitted.decision, fitted.tiled)
         if residency.stays == moved.stays:
-            return self._joined(way)
+            return way
         decision = replace(fitted.decision, nearer=residency.tensors)
         chunks = tuple(
             self.fetched(n, tiled, split)
@@ -326,7 +324,7 @@ class Problem:
             memory = replace(memory, chosen=packing(wanted, offsets, alignment, "as without"))
         other = self._way(decision, residency, chunks, static, memory, way.peak)
         better = other.timeline.cycles < way.timeline.cycles and other.peak <= way.peak
-        return self._joined(other if better else way)
+        return other if better else way
 
     def _residency(self, decision: Decision, tiled: Sequence[TiledLayer]) -> Residency:
         """Return what stays in L1 of a network that is cut so."""
