@@ -88,12 +88,15 @@ class Constraint:
 class Term:
     """A term of the objective, maximised as weight * value.
 
-    weight: an exact multiple of 1/2. value: expression over the tile variables.
+    weight: an exact multiple of 1/2. value: expression over the tile variables. alternative: the
+    number of the objective that it belongs to where there are several, None if it belongs to all:
+    each is solved, and the tile with the fewest estimated cycles is kept.
     """
 
     name: str
     weight: float
     value: Number
+    alternative: int | None = None
 
     def __post_init__(self) -> None:
         weight: object = self.weight

@@ -268,22 +268,29 @@ def _best_of_grid(
     domains: Domains, chosen: dict[str, Any], objective: Sum, limits: Sequence[Limit]
 ) -> tuple[int, dict[str, int]] | None:
     """Return (objective, values) of the best allowed combination of positions in the domains."""
-    grids = np.meshgrid(*chosen.values(), indexing="ij")
-    positions = {name: grid.ravel() for name, grid in zip(chosen, grids, strict=True)}
+    # Each variable has an axis of its own: what depends on few of them is computed for few values.
+    grids = np.meshgrid(*chosen.values(), indexing="ij", sparse=True)
+    positions = dict(zip(chosen, grids, strict=True))
     env = {name: domains.variables[name].domain[index] for name, index in positions.items()}
-    allowed = np.ones(grids[0].size, dtype=bool)
+    shape = tuple(len(index) for index in chosen.values())
+    allowed = np.ones(shape, dtype=bool)
     for total, lowest, highest in limits:
         value = total.values(env, positions)
         if highest is not None:
             allowed &= value <= highest
         if lowest is not None:
             allowed &= value >= lowest
-    legal = np.flatnonzero(allowed)
-    if not legal.size:
+    if not allowed.any():
         return None
-    value = np.broadcast_to(objective.values(env, positions), allowed.shape)[legal]
-    at = int(np.argmax(value))
-    return int(value[at]), {name: int(values[legal[at]]) for name, values in env.items()}
+    value = np.broadcast_to(objective.values(env, positions), shape)
+    legal = np.flatnonzero(allowed)
+    at = int(legal[np.argmax(value[allowed])])
+    best = np.unravel_index(at, shape)
+    found = (
+        (name, int(domains.variables[name].domain[chosen[name][i]]))
+        for name, i in zip(chosen, best, strict=True)
+    )
+    return int(value[best]), dict(found)
 
 
 def reduce_domains(domains: Domains, objective: Sum, limits: Sequence[Limit]) -> None:

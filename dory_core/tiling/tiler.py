@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from dory_core.binding import BoundKernel, BoundLayer, KernelRejection
@@ -134,18 +135,25 @@ class Tiler:
     def _solve(
         self, layer: Layer, bound: BoundKernel, budget_bytes: int, rival: int | None
     ) -> tuple[Variant, Tiling]:
-        formulation = self._formulation(layer, bound)
-        solved = solve_bufferings(formulation, budget_bytes)
-        if not solved:
-            raise does_not_fit(TilingProblem(formulation, budget_bytes))
+        whole = self._formulation(layer, bound)
         costs = LayerCosts(layer, bound, self._hierarchy)
         by_bytes = _BYTE_CYCLES if self._objective == "heuristic" else 0.0
-        best = cheapest(formulation, solved.items(), costs, byte_cycles=by_bytes)
+        best: Variant | None = None
+        chosen = whole
+        for formulation in whole.alternatives():
+            if best is not None and prod(best.schedule.counts) == 1:
+                break  # tensors of layers in one tile may stay in L1
+            solved = solve_bufferings(formulation, budget_bytes)
+            if not solved:
+                raise does_not_fit(TilingProblem(formulation, budget_bytes))
+            found = cheapest(formulation, solved.items(), costs, best, byte_cycles=by_bytes)
+            if found is not best:
+                best, chosen = found, formulation
         assert best is not None  # every solved buffering has a schedule
         proof = OPTIMAL
         if self._objective == "latency":
-            best, proof = fastest(formulation, budget_bytes, costs, best, rival)
-        problem = TilingProblem(formulation, budget_bytes, best.buffering)
+            best, proof = fastest(chosen, budget_bytes, costs, best, rival)
+        problem = TilingProblem(chosen, budget_bytes, best.buffering)
         return best, make_tiling(problem, best.values, proof)
 
     def _formulation(self, layer: Layer, bound: BoundKernel) -> Formulation:

@@ -13,6 +13,7 @@ from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.estimate.timeline import LayerCosts, estimate
 from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
 from dory_core.ir import Array, requant
+from dory_core.kernel import Term
 from dory_core.tiles.schedule import ORDERS, Buffering, make_schedule
 from dory_core.tiling.latency import tile_space
 from dory_core.tiling.problem import TilingProblem
@@ -57,6 +58,36 @@ def test_every_buffering_gets_its_own_optimum():
         for buffering in bufferings(formulation):
             expected = search_values(TilingProblem(formulation, budget, buffering))
             assert found.get(buffering) == expected, (seed, buffering)
+
+
+def test_of_several_objectives_the_tile_with_the_fewest_cycles_is_kept():
+    """A term without a number belongs to all of them."""
+
+    def objective(*numbers):
+        def terms(layer, kernel, tile):
+            split = {0: Term("high", 100, tile.h, 0), 1: Term("deep", 100, tile.c_out, 1)}
+            return [*(split[n] for n in numbers), Term("wide", 1, tile.w)]
+
+        return terms
+
+    kept = set()
+    for seed in range(20):
+        layer, kernel = random_layer(seed), SampleKernel()
+        candidates, budget = bind_layer(layer, [kernel]), budget_of(layer, kernel, 0.4)
+        try:
+            tiled = [
+                Tiler(CHIP, objective(*n)).tile(candidates, budget) for n in ((0,), (1,), (0, 1))
+            ]
+        except DoesNotFit:
+            continue
+        cycles = [t.estimate.cycles for t in tiled]
+        assert cycles[2] == min(cycles[:2])
+        winner = cycles.index(cycles[2])
+        assert tiled[2].tiling.tile == tiled[winner].tiling.tile
+        named = [t.name for t in tiled[2].tiling.terms]
+        assert named == [("high", "deep")[winner], "wide"]
+        kept.add(winner)
+    assert kept == {0, 1}
 
 
 def test_the_buffering_and_order_with_the_fewest_cycles_is_kept():

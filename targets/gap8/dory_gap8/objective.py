@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dory_core.api import (
     Kernel,
     Layer,
@@ -20,6 +22,7 @@ from dory_gap8.backend.depthwise_form import LANES, WALK, form_of
 from dory_gap8.backend.depthwise_hwc import DepthwiseHwcKernel
 from dory_gap8.backend.held import HeldKernel
 from dory_gap8.backend.unpacked import UnpackingKernel
+from dory_gap8.hardware import TILE_CYCLES
 
 # Weights of the paper: alpha of the memory use, beta of the kernels' wishes.
 ALPHA = 0.5
@@ -28,6 +31,10 @@ BETA_BALANCE = 1e6
 
 # Strips of a core whose inputs are loaded in the time that a tile takes beside its kernel.
 STRIPS_OF_A_TILE = 25
+
+# Bytes per cycle that nothing hides of what the first tile loads and the last one stores.
+PORT_BYTES = 4
+
 # Pixels that the block of dory's own dense kernels computes at once.
 BLOCK_PIXELS = 4
 
@@ -123,16 +130,66 @@ def layer_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[Te
     ]
 
 
+def _blocks_cycles(layer: Layer, kernel: BlockKernel, tile: Tile, cores: int) -> Number:
+    """Return the cycles of all tiles of a dense layer, by blocks of pixels on all cores."""
+    assert tile.last is not None
+    full, last, unit = geometry.extent(layer), tile.last, BLOCK_PIXELS * cores
+    window = layer.window
+
+    def call(pixels: int, channels: int) -> int:
+        x_w = (pixels - 1) * window.strides[1] + window.kernel[1]
+        row = Tile(channels, 1, pixels, full.c_in, window.kernel[0], x_w)
+        return int(kernel.cycles(layer, row))
+
+    # What another block costs with one and with two groups of four channels.
+    one, two = (call(2 * unit, c) - call(unit, c) for c in (4, 8))
+    pixels, group = max(0, 2 * one - two), max(1, two - one)
+    rows, columns = full.h // tile.h, full.w // tile.w
+    more_rows, more_columns = full.h % tile.h != 0, full.w % tile.w != 0
+    blocks = (
+        rows * columns * ceil_div(tile.h * tile.w, unit)
+        + more_rows * columns * ceil_div(last.h * tile.w, unit)
+        + rows * more_columns * ceil_div(tile.h * last.w, unit)
+        + more_rows * more_columns * ceil_div(last.h * last.w, unit)
+    )
+    parts = ceil_div(full.c_out, tile.c_out)
+    groups = -(-full.c_out // 4)
+    tiles = ceil_div(full.h, tile.h) * ceil_div(full.w, tile.w) * parts
+    return tiles * TILE_CYCLES + blocks * (parts * pixels + groups * group)
+
+
+def cycles_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[Term]:
+    """Few cycles of all tiles of a layer, and little to load and store that nothing hides.
+
+    It neglects how often tiles are loaded, and constants, whose first ones may be loaded ahead; it
+    counts tiles of depthwise layers as full ones.
+    """
+    if isinstance(kernel, BlockKernel):
+        cycles = _blocks_cycles(layer, kernel, tile, cores)
+    elif isinstance(kernel, DepthwiseHwcKernel):
+        full = geometry.extent(layer)
+        tiles = ceil_div(full.h, tile.h) * ceil_div(full.w, tile.w)
+        tiles = tiles * ceil_div(full.c_out, tile.c_out)
+        cycles = tiles * (TILE_CYCLES + kernel.cycles(layer, tile))
+    else:
+        return []
+    exposed = geometry.tensor_bytes(layer, tile) // PORT_BYTES
+    return [Term("CYCLES", 1, -cycles - exposed, alternative=1)]
+
+
 def terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[Term]:
     """Return all terms; those of the kernels for the border tile too.
 
     The border tile's terms have the suffix ``_BORDER`` (section 6.1: borders can be half the work).
+    Dense layers on blocks and depthwise layers have a second objective: few cycles of all tiles.
     """
     found = [utilisation(layer, kernel, tile), *kernel_terms(layer, kernel, tile, cores)]
     found += layer_terms(layer, kernel, tile, cores)
-    if tile.last is not None:
-        found += [
-            Term(f"{t.name}_BORDER", t.weight, t.value)
-            for t in kernel_terms(layer, kernel, tile.last, cores)
-        ]
-    return found
+    if tile.last is None:
+        return found
+    found += [
+        Term(f"{t.name}_BORDER", t.weight, t.value)
+        for t in kernel_terms(layer, kernel, tile.last, cores)
+    ]
+    cycles = cycles_terms(layer, kernel, tile, cores)
+    return [*(replace(t, alternative=0) for t in found), *cycles] if cycles else found
