@@ -262,7 +262,7 @@ class LayersOfFile(GrowingGraph):
             return False
         count = len(node.inputs) if node.op == "Concat" else 1
         names = node.inputs[:count]
-        if any(name not in self.values for name in names):
+        if not names or any(name not in self.values for name in names):
             return False
         check_attributes(node, self.dialect.extra_attributes | OLD_ATTRIBUTES)
         shape = self.shapes[names[0]]

@@ -101,6 +101,14 @@ class OnnxModel:
         return tuple(n for n in nodes if not all(self.is_constant(o) for o in n.outputs))
 
 
+def whole_numbers(content: Any) -> tuple[int, ...] | None:
+    """Return the numbers of a constant or attribute; None where these are no integers."""
+    values = np.reshape(content, -1)
+    if values.size and values.dtype.kind not in "iu":
+        return None
+    return tuple(int(v) for v in values)
+
+
 def load(path: Path, check: Callable[[OnnxModel], None] | None = None) -> OnnxModel:
     """Read an ONNX file.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dory_core.api import Array, NotSupported
-from dory_onnx.model import EXPORT_HINT, Node, OnnxModel
+from dory_onnx.model import EXPORT_HINT, Node, OnnxModel, whole_numbers
 
 #: How elements are found with which a Resize by whole factors repeats each of them.
 _REPEATING = frozenset(
@@ -78,14 +78,17 @@ def turned_axes(node: Node, rank: int) -> tuple[int, int, int]:
 
 def ranges_of(model: OnnxModel, node: Node, shape: Sequence[int]) -> list[range] | None:
     """Return which elements along each axis a Slice takes; None where they are no constants."""
-    given: list[list[int] | None] = []
+    given: list[Sequence[int] | None] = []
     for place, name in enumerate(("starts", "ends", "axes", "steps"), start=1):
         content = node.attributes.get(name)
         if content is None and node.input(place):
             content = model.constant(node.input(place))
             if content is None:
                 return None
-        given.append(None if content is None else [int(v) for v in np.reshape(content, -1)])
+        numbers = None if content is None else whole_numbers(content)
+        if content is not None and numbers is None:
+            return None
+        given.append(numbers)
     starts, ends, axes, steps = given
     if starts is None or ends is None:
         return None
@@ -142,7 +145,10 @@ def parts_of(
         each = -(-shape[axis] // count)
         sizes = (*[each] * (count - 1), shape[axis] - each * (count - 1))
     else:
-        sizes = tuple(int(v) for v in np.reshape(content, -1))
+        found = whole_numbers(content)
+        if found is None:
+            return None
+        sizes = found
     fits = len(sizes) == count and min(sizes) > 0 and sum(sizes) == shape[axis]
     return (axis, sizes) if fits else None
 

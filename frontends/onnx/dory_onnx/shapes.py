@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import NotSupported, ops
-from dory_onnx.model import Node, OnnxModel
+from dory_onnx.model import Node, OnnxModel, whole_numbers
 from dory_onnx.movers import factors_of, parts_of, permutation_of, ranges_of
 
 Shape = tuple[int, ...]
@@ -126,11 +126,11 @@ def _rounded_up(
 
 def integers_of(model: OnnxModel, node: Node, name: str) -> tuple[int, ...] | None:
     """Return an attribute that newer operators read as their second input; None when it is no
-    constant."""
+    constant of integers."""
     content = node.attributes.get(name)
     if content is None:
         content = model.constant(node.input(1))
-    return None if content is None else tuple(int(v) for v in np.reshape(content, -1))
+    return None if content is None else whole_numbers(content)
 
 
 def _ints(node: Node, name: str, count: int, default: int) -> tuple[int, ...]:

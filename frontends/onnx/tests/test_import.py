@@ -118,6 +118,28 @@ def test_a_node_that_reads_nothing_is_refused(op: str, tmp_path: Path) -> None:
         imported(builder, tmp_path)
 
 
+def test_a_slice_of_nothing_is_refused(tmp_path: Path) -> None:
+    builder = OnnxBuilder((1, 4, 6))
+    builder.node("Conv", builder.value, builder.constant([[[[1]]]]))
+    builder.node("Slice", starts=[0], ends=[2], axes=[2])
+    builder.node("Conv", builder.value, builder.constant([[[[1]]]]))
+    with pytest.raises(NotSupported, match=r"Slice '.*': operator Slice in the middle"):
+        imported(builder, tmp_path)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.complex64])
+@pytest.mark.parametrize("op", ["Slice", "ReduceMean", "Split"])
+def test_numbers_that_are_no_integers_are_not_rounded(op: str, kind: type, tmp_path: Path) -> None:
+    builder = OnnxBuilder((2, 4, 6))
+    builder.node("Conv", builder.value, builder.constant(np.ones((2, 2, 1, 1))))
+    numbers = builder.constant([2, 2], kind)
+    given = [builder.constant([0, 0], np.int64), numbers] if op == "Slice" else [numbers]
+    builder.node(op, builder.value, *given, **({"axis": 2} if op == "Split" else {}))
+    builder.node("Conv", builder.value, builder.constant(np.ones((2, 2, 1, 1))))
+    with pytest.raises(NotSupported, match=f"{op} '.*': .*no constants"):
+        imported(builder, tmp_path)
+
+
 def test_window_larger_than_its_input(tmp_path: Path) -> None:
     with pytest.raises(NotSupported, match=r"Conv '.*': its window \[3, 3\] does not fit"):
         windowed(tmp_path, "Conv", (2, 5))
