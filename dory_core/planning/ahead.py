@@ -9,7 +9,7 @@ length is the estimated cycles. Tensors that stay in L1 keep their places.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -29,7 +29,12 @@ _WAYS = 8
 #: Of layers with more tiles, only the last ones may start the load for the next layer.
 _MANY_TILES = 64
 
+#: Sizes of L1 within which smaller tiles of a layer are looked for.
+_TRIES = 3
+
 Span = tuple[int, int]
+#: Returns a layer in the best tiles within some bytes of L1, None when nothing fits.
+Smaller = Callable[[TiledLayer, int], TiledLayer | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +52,18 @@ def plan_ahead(
     linked: Collection[int],
     hierarchy: MemoryHierarchy,
     budget_bytes: int,
+    smaller: Smaller | None = None,
 ) -> LoadsAhead:
     """Return which layers load the first constants of the next one.
 
     residency: the layers in the order of execution, with what stays in L1. writes: the tensor that
     each of them makes. linked: layers in one part whose constants can be loaded at any time.
-    budget_bytes: of L1.
+    budget_bytes: of L1. smaller: makes smaller tiles, which leave more room for such loads.
     """
     if hierarchy.link(1).blocking or hierarchy.constants_link.blocking:
         return LoadsAhead(residency, {})  # nothing overlaps
     loads: dict[int, tuple[int, AheadLoad]] = {}
-    stays = list(residency.stays)
+    stays, tiled = list(residency.stays), list(residency.tiled)
     unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
     kept = {
         name: _sizes(one, unit)["y"]
@@ -68,12 +74,39 @@ def plan_ahead(
         layers = [
             _Layer(n, residency.tiled[n], stays[n], kept, hierarchy, budget_bytes) for n in run
         ]
-        for found, layer, behind in zip(_best(layers), layers, [*layers[1:], None], strict=True):
+        layers, found_ones = _cut_smaller(layers, smaller)
+        for found, layer, behind in zip(found_ones, layers, [*layers[1:], None], strict=True):
+            tiled[layer.n], stays[layer.n] = layer.tiled, layer.stay
             if found.offsets is not None:
-                stays[layer.n] = replace(stays[layer.n], offsets=found.offsets)
+                stays[layer.n] = replace(layer.stay, offsets=found.offsets)
             if found.load is not None and behind is not None:
                 loads[layer.n] = (behind.n, found.load)
-    return LoadsAhead(replace(residency, stays=tuple(stays)), loads)
+    return LoadsAhead(replace(residency, tiled=tuple(tiled), stays=tuple(stays)), loads)
+
+
+def _cut_smaller(
+    layers: list[_Layer], smaller: Smaller | None
+) -> tuple[list[_Layer], list[_Found]]:
+    """Return the layers and what each loads ahead, in smaller tiles where all are faster by it.
+
+    Only layers in several tiles are tried, beside which a load found no room: that for the next
+    layer, or their own.
+    """
+    cycles, best = _best(layers)
+    if smaller is None:
+        return layers, best
+    for k in range(len(layers)):
+        following = layers[k + 1] if k + 1 < len(layers) else None
+        behind = following is not None and following.can_be_loaded and best[k].load is None
+        own = k > 0 and layers[k].can_be_loaded and best[k - 1].load is None
+        if layers[k].tiled.schedule.count == 1 or not (behind or own):
+            continue
+        for one in layers[k].in_smaller_tiles(smaller, following):
+            others = [*layers[:k], one, *layers[k + 1 :]]
+            less, found = _best(others)
+            if less < cycles:
+                cycles, best, layers = less, found, others
+    return layers, best
 
 
 def _runs(residency: Residency, linked: Collection[int]) -> Iterator[list[int]]:
@@ -107,6 +140,8 @@ class _Layer:
         """kept: bytes of the tensors that stay in L1 anywhere."""
         self.n = n
         self.tiled = tiled
+        self.stay = stay
+        self._others = (kept, hierarchy, budget_bytes)
         self.unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
         self.room = budget_bytes // self.unit * self.unit
         schedule = tiled.schedule
@@ -124,6 +159,49 @@ class _Layer:
     def _by_dma(self, hierarchy: MemoryHierarchy) -> bool:
         moves = LayerMoves(self.tiled.layer, self.tiled.bound, (), weight_unit(hierarchy))
         return moves.carriages(hierarchy, [self.tiled.schedule])["w"].by != CORES
+
+    @property
+    def constants_bytes(self) -> int:
+        """Bytes of all blocks of constants."""
+        o, i = self.tiled.schedule.c_out, self.tiled.schedule.c_in
+        return sum(self.costs.moves.weights(a.size, b.size).bytes for a in o for b in i)
+
+    def in_smaller_tiles(self, smaller: Smaller, following: _Layer | None) -> Iterator[_Layer]:
+        """Yield the layer in smaller tiles: within what the first constants of the following layer
+        leave of L1, then within less. Their constants take no more bytes."""
+        first = self if following is None or not following.can_be_loaded else following
+        taken = sum(self._others[0][name] for name in self.stay.beside)
+        room = self.room - taken - align_up(first.first_bytes, self.unit)
+        for _ in range(_TRIES):
+            tiled = smaller(self.tiled, room)
+            if tiled is None:
+                return
+            room = tiled.l1_bytes - 1
+            one = self._with_tiles(tiled)
+            if one is not None and one.constants_bytes <= self.constants_bytes:
+                yield one
+
+    def _with_tiles(self, tiled: TiledLayer) -> _Layer | None:
+        """Return the layer with other tiles; None where what stays in L1 does not allow them."""
+        schedule, stay = tiled.schedule, self.stay
+        if stay.leaves or (stay.found and (schedule.counts[1:] != (1, 1, 1) or self._apart)):
+            return None
+        if stay.found:
+            once = replace(schedule.buffering, x=1)
+            tiled = replace(tiled, schedule=replace(schedule, buffering=once))
+        if stay.offsets:
+            sizes = _sizes(tiled, self.unit)
+            stay = replace(stay, offsets={b: stay.offsets.get(b, 0) for b in sizes})
+            offsets = _Layer(self.n, tiled, stay, *self._others).placed(None, None)
+            if offsets is None:
+                return None
+            stay = replace(stay, offsets=offsets)
+        return _Layer(self.n, tiled, stay, *self._others)
+
+    @property
+    def _apart(self) -> bool:
+        """Whether the layer keeps channels apart, so that tiles read other inputs."""
+        return self.tiled.schedule.is_channelwise
 
     def cycles(self, arrives: float | None, ahead: AheadLoad | None) -> tuple[int, float]:
         """Return the layer's cycles, and for how many more the link is busy behind it."""
@@ -228,17 +306,18 @@ class _Found:
     offsets: Mapping[str, int] | None
 
 
-def _best(layers: Sequence[_Layer]) -> list[_Found]:
-    """Return what each layer loads ahead and where its buffers lie on the cheapest way."""
+def _best(layers: Sequence[_Layer]) -> tuple[int, list[_Found]]:
+    """Return the cycles of the cheapest way, what each layer loads ahead on it and where its
+    buffers lie."""
     ways = [_Way(0)]
     for one, following in zip(layers, [*layers[1:], None], strict=True):
         ways = _cheapest_ways(_steps(ways, one, following))
     found: list[_Found] = []
-    way = min(ways, key=lambda way: way.cycles, default=None)
-    while way is not None and way.before is not None:
+    best = way = min(ways, key=lambda way: way.cycles)
+    while way.before is not None:
         found.append(_Found(way.load, way.offsets))
         way = way.before
-    return found[::-1]
+    return best.cycles, found[::-1]
 
 
 def _cheapest_ways(ways: Iterable[_Way]) -> list[_Way]:

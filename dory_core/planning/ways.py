@@ -451,7 +451,8 @@ class Problem:
         whole = (first == last for first, last in zip(program.first, program.last, strict=True))
         linked = [n for n, one in enumerate(whole) if one and not chunks[n]]
         writes, budget = self.network.flow.writes, self.budgets.bytes[1]
-        return plan_ahead(residency, writes, linked, self.ctx.memory, budget)
+        smaller = self.tiling.parts.smaller
+        return plan_ahead(residency, writes, linked, self.ctx.memory, budget, smaller)
 
     def _pack(
         self, program: PartSequence, memory: MemoryPlan, static: int

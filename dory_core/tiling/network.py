@@ -50,6 +50,10 @@ class PartTilings:
             self._known[key] = self._tiler.tile(bound.part(part), self._l1_bytes)
         return self._known[key]
 
+    def smaller(self, tiled: TiledLayer, budget_bytes: int) -> TiledLayer | None:
+        """Return a layer in the best tiles within fewer bytes of L1; None when nothing fits."""
+        return self._tiler.smaller(tiled, budget_bytes)
+
 
 @dataclass(frozen=True, slots=True)
 class TiledGraph:

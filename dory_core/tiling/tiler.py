@@ -41,6 +41,9 @@ _BYTE_CYCLES = 0.25
 
 #: ``Tiling.proof`` of a layer that was not tiled as is best for it alone.
 IN_ONE_TILE = "one tile, so that tensors stay in L1: fewer estimated cycles of the layers together"
+SMALLER = (
+    "smaller tiles beside loads of other layers: fewer estimated cycles of the layers together"
+)
 
 
 class Tiler:
@@ -116,6 +119,18 @@ class Tiler:
         assert only is not None  # without a better one there is no bound
         tiling = make_tiling(problem, values, IN_ONE_TILE)
         return replace(tiled, tiling=tiling, schedule=only.schedule, estimate=only.estimate)
+
+    def smaller(self, tiled: TiledLayer, budget_bytes: int) -> TiledLayer | None:
+        """Return a tiled layer in the best tiles within fewer bytes of L1, on the same kernel.
+
+        None when nothing fits.
+        """
+        try:
+            found = self._on(tiled.layer, tiled.bound, budget_bytes, None)
+        except (NotSupported, DoesNotFit):
+            return None
+        tiling = replace(found.tiling, proof=SMALLER)
+        return replace(tiled, tiling=tiling, schedule=found.schedule, estimate=found.estimate)
 
     def _on(
         self, layer: Layer, candidate: BoundKernel, budget_bytes: int, rival: int | None
