@@ -46,16 +46,23 @@ def explained(case: Case) -> Reason:
     trials = _Trials(app, whole)
     if trials(after) or trials.run(after):
         return Reason(survivors.LATER, app.way)
+    barriers = any("barrier" in one.old for one in survivors.changes(before, after))
+    if barriers and trials.run(after, "thread"):
+        return Reason(survivors.LATER, f"ThreadSanitizer, {app.way}")
     if case.subject == "kernels":
         [(path, content)] = after.items()
 
         def tests() -> str:
             return is_found_by_tests(path, before[path], content)
 
-        def raced() -> bool:
-            return app.plan.cores > 1 and trials.run(after, "thread")
+        def shared() -> str:
+            if app.plan.cores == 1:
+                return "one core"
+            if trials.run(after, "thread"):
+                return ""
+            return f"ThreadSanitizer sees no place that two of {app.plan.cores} cores write"
 
-        return survivors.explain_kernel(before[path], content, path, trials, tests, raced)
+        return survivors.explain_kernel(before[path], content, path, trials, tests, shared)
     chips = [
         {path: survivors.without_marks(text) for path, text in contents.items()}
         for contents in (before, after)

@@ -173,11 +173,12 @@ def explain_kernel(
     path: str,
     found: Try,
     tests: Callable[[], str],
-    raced: Callable[[], bool],
+    shared: Callable[[], str],
 ) -> Reason:
     """Return why a file of a kernel survives a change.
 
-    tests: which kernel's own tests find it. raced: whether ThreadSanitizer does.
+    tests: which kernel's own tests find it. shared: why no two cores write the same place, empty
+    where ThreadSanitizer sees some that do.
     """
     texts = {path: before}
     (one, *more) = changes(texts, {path: after})
@@ -196,9 +197,8 @@ def explain_kernel(
         return spared
     text = f"'{one.old.strip()[:90]}' becomes '{one.new.strip()[:90]}'"
     if _SHARED.search(one.old):
-        if raced():
-            return Reason(LATER, f"ThreadSanitizer: {text}")
-        return Reason(SHARES, f"{text}: no two cores write the same place")
+        why = shared()
+        return Reason(SHARES, f"{text}: {why}") if why else Reason(LATER, "ThreadSanitizer")
     return number or Reason(UNEXPLAINED, text)
 
 
@@ -313,13 +313,17 @@ def _begins_with_barrier(function: str, sources: Mapping[str, str]) -> bool:
 def _place(one: Change) -> tuple[int, int] | None:
     """Return where the number of a line is that differs, else all that is assigned there."""
     if one.new.strip() not in ("", ";"):
-        changed = re.sub(r"\((-\d+)\)", r"\1", one.new)  # as it is printed
-        old, new = list(_NUMBER.finditer(one.old)), list(_NUMBER.finditer(changed))
-        if _NUMBER.sub("", one.old) == _NUMBER.sub("", changed):
+        old, new = list(_NUMBER.finditer(one.old)), list(_NUMBER.finditer(one.new))
+        if _around(one.old) == _around(one.new):
             pairs = zip(old, new, strict=True)
             return next(a.span() for a, b in pairs if a.group() != b.group())
     assigned = _ASSIGNED.match(one.old)
     return assigned.span(1) if assigned else None
+
+
+def _around(line: str) -> str:
+    """Return a line without its numbers, and without the brackets in which negative ones are."""
+    return _NUMBER.sub("", re.sub(r"\((-\d+)\)", r"\1", line))
 
 
 def _numbers(one: Change, before: Mapping[str, str], place: tuple[int, int], found: Try) -> Reason:

@@ -134,6 +134,7 @@ def test_the_verifier_finds_a_copy_from_elsewhere(tmp_path: Path) -> None:
             lambda n: True,
             survivors.UNREAD,
         ),
+        ("  {INT64_C(-128), 2},", "  {INT64_C(-128), 3},", lambda n: True, survivors.UNREAD),
         ("  run(1, 2);", ";", lambda n: True, survivors.UNEXPLAINED),
     ],
 )
@@ -146,6 +147,15 @@ def test_reasons_of_survivors(
 
     before, after = {"a.c": f"int a;\n{old}\n"}, {"a.c": f"int a;\n{new}\n"}
     assert survivors.explain(before, after, found, before).name == reason
+
+
+def test_listed_survivors_have_reasons() -> None:
+    text = (Path(__file__).parents[1] / "fuzz/survivors.tsv").read_text(encoding="utf-8")
+    rows = [line.split("\t") for line in text.splitlines()]
+    reasons = {value for name, value in vars(survivors).items() if name.isupper()}
+    assert {reason for _, reason, _ in rows} <= reasons - {survivors.UNEXPLAINED}
+    assert all(evidence for _, _, evidence in rows)
+    assert len({name for name, _, _ in rows}) == len(rows) > 300
 
 
 def test_barrier_is_one_of_two_where_core_0_alone_works_between_them() -> None:
