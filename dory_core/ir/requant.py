@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from math import gcd
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -106,13 +107,19 @@ class Requant:
         shape = (-1,) + (1,) * (acc.ndim - 1)
         if self.float32:
             return self._rounded(acc, self.scales.reshape(shape))
-        mul, add, *other = (np.array(p, dtype=np.int64).reshape(shape) for p in self.parameters)
+        # Sums have 64 bits, which addends of a step that counts from far away may not have.
+        fits = all(_INT64[0] <= a <= _INT64[1] for values in self.parameters for a in values)
+        exact: type = np.int64 if fits else object
+        arrays: list[npt.NDArray[Any]] = [
+            np.array(values, dtype=exact).reshape(shape) for values in self.parameters
+        ]
+        mul, add, *other = arrays
         if other:
             add = np.where(acc < self.turn, other[0], add)
-        value = (acc * mul + add) // self.div
+        value: npt.NDArray[Any] = (acc * mul + add) // self.div
         if self.lo is not None and self.hi is not None:
             value = np.clip(value, self.lo, self.hi)
-        return value
+        return value.astype(np.int64, copy=False)
 
     def scalar(self, acc: int, channel: int) -> int:
         """Return the step applied to one accumulator value of one channel, in Python integers."""
@@ -138,6 +145,7 @@ class Requant:
         return np.asarray(inside.astype(np.int64) + zero)
 
 
+_INT64 = (-(2**63), 2**63 - 1)
 _IDENTITY = Requant((1,), (0,), 1)
 
 

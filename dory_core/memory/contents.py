@@ -15,6 +15,7 @@ from dory_core.ir import Concat
 from dory_core.ir.layout import HWC
 from dory_core.ir.views import offsets_of
 from dory_core.kernel import OPERANDS
+from dory_core.memory.cover import verify_tiles
 from dory_core.memory.held import (
     L2,
     Held,
@@ -68,8 +69,9 @@ def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
 
     Tensors in L2 and L3 keep their bytes until something overlaps them, those in L1 until the next
     layer that does not find them there as its input. What a transfer brings is there when it is
-    waited for, and until then its bytes in both levels belong to it.
+    waited for, and until then its bytes in both levels belong to it. Tiles cover each output.
     """
+    verify_tiles(steps)
     memory = _Memory()
     for place in program.given:
         memory.take(memory_of(place), range_of(place))

@@ -70,12 +70,18 @@ def _with(layer: Layer, tensors: Mapping[str, Tensor]) -> Layer:
 def _widened(
     layer: Layer, rank: int, widths: Sequence[int], kernels: Candidates
 ) -> dict[str, Tensor]:
-    """Return the tensors that give a layer its kernel back; none when it has not lost it."""
-    candidates = kernels(layer)
-    if first_accepting(candidates, layer) <= rank:
+    """Return the tensors that give a layer its kernel back; none when it has not lost it.
+
+    The candidates of a layer may depend on its storage; those in one place of the list are forms of
+    one kernel.
+    """
+
+    def keeps(one: Layer) -> bool:
+        return first_accepting(kernels(one), one) <= rank
+
+    if keeps(layer):
         return {}
-    wider = _wider(layer, widths)
-    return next(t for t in wider if first_accepting(candidates, _with(layer, t)) <= rank)
+    return next(t for t in _wider(layer, widths) if keeps(_with(layer, t)))
 
 
 def _wider(layer: Layer, widths: Sequence[int]) -> Iterator[dict[str, Tensor]]:

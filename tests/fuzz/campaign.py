@@ -31,7 +31,7 @@ _LARGEST_DAMAGE = 8
 # What a bug of dory raises; the rest ends the campaign.
 _ERRORS = (
     *(ArithmeticError, AssertionError, AttributeError, BufferError, EOFError, LookupError),
-    *(MemoryError, NameError, OSError, RuntimeError, TypeError, ValueError),
+    *(MemoryError, NameError, OSError, RuntimeError, StopIteration, TypeError, ValueError),
 )
 
 

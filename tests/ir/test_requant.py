@@ -113,6 +113,14 @@ def test_a_step_may_count_from_its_turn() -> None:
         assert [moved.scalar(acc - 40, c) for c in (0, 1)] == [step.scalar(acc, c) for c in (0, 1)]
 
 
+def test_addends_beyond_64_bits_are_exact_where_sums_have_64() -> None:
+    negative, positive = -199071113128782244352, -196573116535467409237
+    step = requant(384307168202282325, positive, 2**59, 0, 255, add_negative=negative, turn=513)
+    accs = np.arange(505, 530)
+    assert step.apply(accs[None])[0].tolist() == [step.scalar(acc, 0) for acc in accs.tolist()]
+    assert len(set(step.apply(accs[None])[0].tolist())) > 5
+
+
 @given(
     st.lists(st.tuples(st.integers(-99, 99), st.integers(-999, 999)), min_size=1, max_size=4),
     st.integers(1, 99),

@@ -163,3 +163,14 @@ def test_chw_kernel_is_refused_for_channels_that_share_bytes() -> None:
 def test_hierarchy_refuses_widths_that_are_none(widths) -> None:
     with pytest.raises(ValueError, match="storage_bits"):
         MemoryHierarchy((), (), storage_bits=widths)
+
+
+def test_candidates_may_be_others_for_packed_tensors() -> None:
+    """A kernel of bytes and its form for packed tensors have one place in the list."""
+    of_bytes, packed = Picky("bytes", in_bytes), Picky("packed", lambda layer: False)
+
+    def candidates(layer: Layer) -> tuple[Kernel, ...]:
+        return (of_bytes if in_bytes(layer) else packed, ANY)
+
+    graph = network(U4, U4)
+    assert bits(choose_storage(graph, STORAGE_BITS, candidates)) == [8, 8, 8]

@@ -9,9 +9,11 @@ from dataclasses import replace
 import pytest
 
 from dory_core.errors import DoryError
+from dory_core.ir import Window
 from dory_core.memory.contents import verify_contents
 from dory_core.plan import RESIDENT, Plan
 from dory_core.plugins import Plugins, load_plugins
+from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import CASES, changed_plan, plan_graph
 
 Change = Callable[[Plan], Plan]
@@ -44,6 +46,24 @@ def test_some_streamed_plans_keep_tensors_in_l1(plans: list[Plan]) -> None:
     found = [t for plan in plans for step in plan.steps for t in step.inputs if t.form == RESIDENT]
     assert found
     assert all(t.place.level == 1 for t in found)
+
+
+@pytest.mark.parametrize("axis", ["c_out", "h", "w"])
+@pytest.mark.parametrize("change", [-1, 1])
+def test_tiles_that_are_not_the_output_are_found(axis: str, change: int, plugins: Plugins) -> None:
+    """One row too many may lie where nothing else does, and one too few too."""
+    builder = GraphBuilder((4, 6, 6))
+    builder.conv(8, Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    plan = plan_graph(builder.graph(), plugins, 65536)
+    (step,) = plan.steps
+    (part,) = step.parts
+    spans = getattr(part.schedule, axis)
+    last = replace(spans[-1], size=spans[-1].size + change)
+    schedule = replace(part.schedule, **{axis: (*spans[:-1], last)})
+    wrong = replace(step, parts=(replace(part, schedule=schedule),))
+    verify_contents(plan.program, plan.steps)
+    with pytest.raises(DoryError, match=r"tiles of layer 0 .* end at"):
+        verify_contents(plan.program, (wrong,))
 
 
 def _changed(plan: Plan, kind: str, change: Callable[..., object]) -> list[Plan]:
