@@ -191,12 +191,13 @@ def test_all_cores_have_left_what_a_load_overwrites() -> None:
 
 
 def test_core_0_starts_loads_before_the_cores_meet_and_shares_are_made_behind_it() -> None:
-    doubled = [s for _, s, _ in LAYERS if s.schedule.buffering.x > 1 and s.schedule.count > 2]
+    pairs = [(step, later) for _, step, later in LAYERS]
+    doubled = [one for one in pairs if one[0].schedule.buffering.x > 1 < one[0].schedule.count]
     assert doubled
-    for step in doubled:
+    for step, later in doubled:
         shares = {**step.carriages, "x": Carriage(CORES)}
         for one, behind in ((step, False), (replace(step, carriages=shares), True)):
-            loop = lower_layer(one, any_core=False).loop
+            loop = lower_layer(one, any_core=False, later=later).loop
             assert loop is not None
             bodies = [op.body if isinstance(op, When) else (op,) for op in loop.body]
             copies = ((n, body[0]) for n, body in enumerate(bodies))
