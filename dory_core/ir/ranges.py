@@ -33,6 +33,9 @@ __all__ = [
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
 
+# Beyond what any accumulator holds, and within 64 bits.
+_FAR = float(1 << 40)
+
 # Without a requantisation these give their accumulator as 32 bits ...
 _SUMS = ops.Conv | ops.ConvTranspose | ops.Linear | ops.AvgPool | ops.ArgMax
 # ... and these elements of their inputs, stored as there.
@@ -231,6 +234,7 @@ def _real_mean(real: ops.RealMean, source: Tensor, padded: bool) -> Accumulator:
     factor = real.scale / real.out_scale
     ends = [(end - real.zero_point) * factor for end in (source.lo, source.hi)]
     ends += [0.0] if padded else []
+    ends = [min(max(end, -_FAR), _FAR) for end in ends]
     lo, hi = floor(min(ends)) - 1 + real.out_zero, ceil(max(ends)) + 1 + real.out_zero
     return Accumulator(one(lo), one(hi), lo, hi)
 

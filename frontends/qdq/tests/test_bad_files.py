@@ -54,6 +54,17 @@ def test_padding_that_is_no_number(value: np.ndarray, tmp_path: Path) -> None:
     refused(model, tmp_path, "Pad", "which is no number")
 
 
+def test_means_of_scales_that_are_far_apart(tmp_path: Path) -> None:
+    builder = Builder(np.random.default_rng(2))
+    x = builder.input((1, 3, 6, 6))
+    out = builder.node("AveragePool", [x.name], kernel_shape=[2, 2], pads=[1, 1, 1, 1])
+    last = builder.quantised(out, (1, 3, 7, 7), 0.01)
+    model = onnx.load_from_string(builder.model([(last.stored, last.shape)]))
+    for op in ("QuantizeLinear", "DequantizeLinear"):
+        replaced(model, node(model, op).input[1], np.asarray(1e30, np.float32))
+    refused(model, tmp_path, "AveragePool", "beyond 32 bits")
+
+
 def test_list_of_operators_is_that_of_the_import_and_of_its_refusals(tmp_path: Path) -> None:
     rows = dory("--list-operators", "--frontend", "qdq", "--json").json
     taken = {row["operator"]: row["constraints"] for row in rows}
