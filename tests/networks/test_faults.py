@@ -27,7 +27,7 @@ from tests.toy.network import AROUND, POINT, save
 # Layers of the application: dense in several parts of the input, depthwise and pointwise
 # convolution, residual.
 CONV, DEPTHWISE, POINTWISE, ADD = 0, 1, 2, 4
-L1 = 6000
+L1 = 5900
 STREAMED_L2 = 30000
 
 
