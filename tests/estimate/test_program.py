@@ -21,6 +21,7 @@ def step(position: int, *cycles: int) -> Any:
     return SimpleNamespace(
         conversions=(),
         is_view=False,
+        stride=1,
         parts=[SimpleNamespace(position=position + k, report=None) for k in range(len(cycles))],
         timelines=[
             SimpleNamespace(
