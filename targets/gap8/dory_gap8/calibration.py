@@ -193,6 +193,14 @@ STRIP_START = 64
 STRIP_BLOCK = 46
 STRIP_COLUMN = 18
 STRIP_UNALIGNED = 4
+# The last strip where it has one or two outputs along a: sums of both, what another addend below
+# zero adds to what becomes of them, a channel, and a call, 20 of which are compiled and estimated.
+HALF_S1 = 7
+HALF_S2 = 12
+HALF_TURNED = 6
+HALF_CHANNEL_S1 = 21
+HALF_CHANNEL_S2 = 16
+HALF_START = 78
 # Percent by which loops took longer on the GVSOC model than their instructions: stores of bytes,
 # loads of eight cores. Five tiles (8 cores, operands in L1), counted when compiled code went from
 # strip to strip and transposed, are met within 1 % by the instructions of outputs, 2 to 3 % for

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import test_block_assembly as block
 import test_depthwise_5x5_assembly as squares
@@ -17,7 +18,7 @@ import test_depthwise_assembly as strips
 from dory_gap8 import calibration as cal
 from dory_gap8.backend import GatherKernel, WindowKernel
 from dory_gap8.backend import block as backend
-from dory_gap8.backend.depthwise_hwc import strip_outputs, two_outputs
+from dory_gap8.backend.depthwise_hwc import half_outputs, strip_outputs, two_outputs
 from test_block import conv
 from test_halves import halved
 from xpulpv2 import Machine, Program
@@ -162,6 +163,31 @@ def test_parts_of_a_strip_cost_their_instructions(limbs, reach, stride) -> None:
     assert strip == pytest.approx(parts, rel=0.03)
     entry = counted(4) - cal.STRIP_START - 4 * (model + 4 * quad)
     assert 0 <= entry <= cal.STRIP_CALL - 310
+
+
+@pytest.mark.parametrize(("limbs", "reach"), FORMS)
+@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_parts_of_a_half_strip_cost_their_instructions(limbs, reach, turned, stride) -> None:
+    kind = strips.LIMBS if limbs else strips.NARROW
+    variant = (kind, int(reach), strips.UNSIGNED, 0, stride, 1, turned)
+
+    def counted(count: int, fresh: int = stride, channels: int = 4, half: int = 2) -> int:
+        what = strips.Strips(count, 1, fresh, half=half)
+        return strips.check(variant, what, seed=channels // 2 - 1).cycles
+
+    sums = cal.HALF_S1 if stride == 1 else cal.HALF_S2
+    two = sums + half_outputs(limbs, reach, bool(turned))
+    assert counted(12) - counted(4) == 8 * 4 * two
+    laid = counted(4, stride - 1) - counted(4)
+    columns = 3 * stride + 3
+    assert laid == pytest.approx(cal.STRIP_BLOCK + columns * cal.STRIP_COLUMN, abs=3)
+    model = cal.HALF_CHANNEL_S1 if stride == 1 else cal.HALF_CHANNEL_S2
+    channels = [(counted(n) - counted(n, channels=2)) / 2 - n * two for n in (4, 5)]
+    assert np.mean(channels) == pytest.approx(model + limbs + reach + 2 * turned, abs=1)
+    entry = counted(4) - 4 * (channels[0] + 4 * two)
+    assert entry + 20 == pytest.approx(cal.HALF_START, abs=2)
+    assert counted(4, half=1) - counted(4) == 1  # a branch that is taken
 
 
 @pytest.mark.parametrize(("limbs", "reach"), FORMS)

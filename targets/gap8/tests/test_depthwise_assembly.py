@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ BLOCKS, WEIGHTS, PARAMETERS, INPUTS, OUTPUTS, PADDING, ARGUMENTS, STACK = (
 LANES, TAPS = 4, 4
 
 
+@cache
 def assembly(
     form: int,
     reach: int,
@@ -26,8 +28,12 @@ def assembly(
     stride: int,
     per_channel: int,
     turned: int = 0,
+    half: bool = False,
 ) -> str:
-    """Return the assembly text of a variant, any window if stride is 0."""
+    """Return the assembly text of a variant, any window if stride is 0.
+
+    half: of the function for a last strip of one or two outputs.
+    """
     macros = {
         "DORY_KERNEL": "kernel",
         "DORY_Q_LIMBS": LIMBS,
@@ -42,7 +48,7 @@ def assembly(
     }
     if stride:
         macros["DORY_STRIDE"] = stride
-    kind = "3x3" if stride else "any"
+    kind = ("3x3_half" if half else "3x3") if stride else "any"
     return assembly_of(f"dory_gap8_depthwise_{kind}_asm.h", macros)
 
 
@@ -100,12 +106,15 @@ class Strips:
     """What a call computes: strips of `count` outputs along b.
 
     fresh: blocks that a call before has laid. before: columns of padding before those of the tile.
+    half: outputs along a of the last strip where the function for one or two of them computes it,
+    in a call of its own behind that of the others; 0 where there is one call.
     """
 
     count: int
     strips: int = 1
     fresh: int = 0
     before: int = 0
+    half: int = 0
 
 
 def check(variant: tuple[int, ...], what: Strips, seed: int) -> Machine:
@@ -142,7 +151,7 @@ def check(variant: tuple[int, ...], what: Strips, seed: int) -> Machine:
     done = outputs_of(machine, random, variant, channels)
 
     # The last strip has one to four outputs: those that are none fall on the last one.
-    valid = 4 * (what.strips - 1) + int(random.integers(1, 5))
+    valid = 4 * (what.strips - 1) + (what.half or int(random.integers(1, 5)))
     step, row = channels + 3, (channels + 3) * count + 5
     unroll = 3 - stride
     arguments = [
@@ -150,12 +159,16 @@ def check(variant: tuple[int, ...], what: Strips, seed: int) -> Machine:
         *(WEIGHTS, PARAMETERS, OUTPUTS),
         *(valid, row, step, count // unroll, count % unroll),
         *(columns * 16 - 4, count * step - 1, channels),
-        *(done.shift, done.low_bits, done.hi, what.strips, 4 * what.fresh),
+        *(done.shift, done.low_bits, done.hi, what.strips - bool(what.half), 4 * what.fresh),
         *(INPUTS + 4, 4 * what.fresh - pad, tile_rows, inside * pixel, pixel),
         *(inside, 16 * what.before, PADDING, 4 * lane),
     ]
     machine.put(ARGUMENTS, *arguments)
-    machine.call(ARGUMENTS, STACK)
+    if what.strips > bool(what.half):
+        machine.call(ARGUMENTS, STACK)
+    if what.half:
+        machine.program = Program.parse(assembly(*variant, half=True))
+        machine.call(ARGUMENTS, STACK)
 
     rows = x[..., lane : lane + channels]  # rows, columns, channels
     windows = np.zeros((valid, count, channels), dtype=np.int64)
@@ -172,6 +185,9 @@ def check(variant: tuple[int, ...], what: Strips, seed: int) -> Machine:
     got = np.frombuffer(machine.memory, np.uint8, len(expected) + 64, OUTPUTS)
     assert np.array_equal(got[: len(expected)], expected), (variant, what, valid)
     assert not got[len(expected) :].any(), "stored beyond the strip"
+
+    if what.half:  # nothing follows
+        return machine
 
     # The next call goes on from here: blocks in turn, the next strip, the rows it adds.
     block = [machine.word(ARGUMENTS + 4 * i) for i in range(stride + 1)]
@@ -228,6 +244,37 @@ def test_another_addend_costs_13_instructions_for_four_outputs(stride, label, ou
     assert outputs == 4 * label
 
 
+@pytest.mark.parametrize(
+    ("clip", "turned"), [(NO_CLIP, 0), (UNSIGNED, 0), (SIGNED, 0), (UNSIGNED, 1), (SIGNED, 1)]
+)
+@pytest.mark.parametrize(("form", "reach"), [(NARROW, 0), (NARROW, 1), (LIMBS, 0), (LIMBS, 1)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_every_variant_of_a_half_strip(form, reach, clip, turned, stride) -> None:
+    """One and two outputs along it; numbers along the other axis with and without pairs."""
+    for half in (1, 2):
+        for count in (1, 2, 5):
+            variant = (form, reach, clip, (count + half) % 2, stride, count % 2, turned)
+            machine = check(variant, Strips(count, half=half), seed=count + half)
+            assert machine.stalls <= 4, "an instruction in a loop waits for a load"
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_a_half_strip_goes_on_from_the_blocks_that_are_laid(stride, before) -> None:
+    """All blocks may be there, more than it reads; what it does not read is not laid."""
+    for fresh in range(stride + 2):
+        for half in (1, 2):
+            what = Strips(4, 1, fresh, before, half)
+            machine = check((LIMBS, 1, SIGNED, 1, stride, 1, 0), what, seed=5 * half + fresh)
+            unread = np.frombuffer(machine.memory, np.int8, 16 * (3 * stride + 3), BLOCKS[stride])
+            assert fresh > stride or (unread[16 * before :] == -128).all()
+    check((NARROW, 0, UNSIGNED, 0, stride, 1, 0), Strips(1, 1, 0, 3, 1), seed=stride)
+    for strips in (2, 3, 4, 5):  # those before it lay its blocks
+        for half in (1, 2):
+            what = Strips(5, strips, strips % 2, before, half)
+            check((NARROW, 1, UNSIGNED, 0, stride, 0, 0), what, seed=9 * half + strips)
+
+
 def _loop(text: str, loop: int = 1) -> list[str]:
     program = Program.parse(text)
     starts = [i + 1 for i, (_, o) in enumerate(program.instructions) if o[:1] == ["x0"]]
@@ -243,6 +290,13 @@ def test_four_outputs_of_stride_1_are_31_instructions_for_36_products() -> None:
 
 def test_four_outputs_of_stride_2_are_40_instructions() -> None:
     assert len(_loop(assembly(NARROW, 0, UNSIGNED, 0, 2, 1))) == 40
+
+
+@pytest.mark.parametrize(("form", "two"), [(NARROW, 8), (LIMBS, 12)])
+def test_two_outputs_of_a_half_strip_are_15_or_20_instructions(form, two) -> None:
+    """7 with stride 1 and 12 with stride 2 are sums; a second limb takes four more."""
+    lengths = [len(_loop(assembly(form, 0, UNSIGNED, 0, s, 1, half=True))) for s in (1, 2)]
+    assert lengths == [2 * (7 + two), 12 + two]
 
 
 @pytest.mark.parametrize("stride", [1, 2])

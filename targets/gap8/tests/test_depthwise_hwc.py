@@ -270,6 +270,27 @@ def test_cycles_meet_the_measured_tiles(channels, size, window, measured) -> Non
         assert cycles + replaced == pytest.approx(measured, rel=0.04)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_last_strips_of_two_outputs_cost_less_where_every_core_has_one(stride: int) -> None:
+    kernel = DepthwiseHwcKernel()
+
+    def cycles(channels: int, rows: int) -> int:
+        step = requant([1] * channels, list(range(channels)), 1 << 8, 0, 255)
+        layer = _layer(channels, (8 * stride, 6 * stride), _square(3, stride), steps=(step,))
+        return kernel.cycles(layer, make_tile(layer, channels, rows, 6))
+
+    for whole in (4, 8):
+        assert cycles(64, whole - 3) == cycles(64, whole - 2)
+        assert cycles(64, whole - 1) == cycles(64, whole)
+    # Two groups of a core: four channels, six outputs of each, four rows that are not transposed,
+    # and the call.
+    channel = 6 * (31 - 15) + 38 - 21 if stride == 1 else 6 * (40 - 20) + 30 - 16
+    saved = 2 * (4 * channel + 46 + 6 * stride * 18 - 14)
+    assert cycles(64, 7) - cycles(64, 6) == pytest.approx(1.03 * saved, abs=1)
+    # Four channels of one strip for each core: some have those of a whole one.
+    assert cycles(16, 6) == cycles(16, 7)
+
+
 def test_any_window_is_cheaper_in_assembly() -> None:
     """Two outputs along the strip by four beside it share the loads of weights; 5x5 are squares."""
     step = requant([1] * 16, list(range(16)), 1 << 8, 0, 255)

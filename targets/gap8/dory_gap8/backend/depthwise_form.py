@@ -99,6 +99,11 @@ class Form:
             return cal.STRIP_CHANNEL_S1 if self.stride == 1 else cal.STRIP_CHANNEL_S2
         return cal.STRIP_CHANNEL_ANY
 
+    @property
+    def half_channel(self) -> int:
+        """Cycles of a channel of a strip of two outputs of a filter up to 3x3, beside them."""
+        return cal.HALF_CHANNEL_S1 if self.stride == 1 else cal.HALF_CHANNEL_S2
+
     def places(self, outputs: Number) -> Number:
         """Return the places of squares along b that a number of outputs meets."""
         return ceil_div(outputs, self.spread) + SQUARES - 1

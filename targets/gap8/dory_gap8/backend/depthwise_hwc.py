@@ -80,6 +80,12 @@ def two_outputs(limbs: bool, reach: bool, turned: bool) -> int:
     return (cal.STRIP_OUTPUTS + extra) // 2 + cal.SQUARES_TURNED * turned + fetched
 
 
+def half_outputs(limbs: bool, reach: bool, turned: bool) -> int:
+    """Return the instructions from the sums of a last strip of two outputs to what it stores."""
+    extra = cal.STRIP_LIMBS * limbs + cal.STRIP_CLAMP * reach
+    return (cal.STRIP_OUTPUTS + extra) // 2 + cal.HALF_TURNED * turned
+
+
 @dataclass(frozen=True)
 class DepthwiseHwcKernel(ClusterKernel):
     """Convolution of each channel on its own: strips of four outputs, four channels transposed.
@@ -163,10 +169,16 @@ class DepthwiseHwcKernel(ClusterKernel):
             block = cal.STRIP_BLOCK_COMPILED + columns * (cal.STRIP_COLUMN_COMPILED + unaligned)
             cycles = units * (cal.STRIP_CHANNEL_COMPILED + outputs) + blocks * block
             return cal.STRIP_CALL_COMPILED + cycles
-        calls = runs if per_strip == LANES else units  # several outputs of a channel: one by one
-        cycles = starts * cal.STRIP_GROUP + calls * cal.STRIP_START
-        cycles = cycles + blocks * (cal.STRIP_BLOCK + columns * (cal.STRIP_COLUMN + unaligned))
-        cycles = cycles + units * (form.channel + outputs)
+        each = LANES if per_strip == LANES else 1  # several outputs of a channel: one by one
+        cycles = starts * cal.STRIP_GROUP + ceil_div(units, each) * cal.STRIP_START
+        block = cal.STRIP_BLOCK + columns * (cal.STRIP_COLUMN + unaligned)
+        cycles = cycles + blocks * block + units * (form.channel + outputs)
+        # Last strips of half the outputs or fewer: of as many groups as any core has at least.
+        halves = ceil_div(a, STRIP) - ceil_div(a - STRIP // 2, STRIP)
+        halves = halves * (ceil_div(units + 1, per_strip * strips) - 1)
+        saved = form.channel + outputs - form.half_channel - walk * self._half(layer)
+        later = per_strip // each * (cal.HALF_START - cal.STRIP_START)
+        cycles = cycles - halves * (per_strip * saved + block - later)
         return cal.STRIP_CALL + cycles * (100 + cal.STRIP_STALLS) // 100
 
     def _squares(self, layer: Layer, tile: Tile) -> Number:
@@ -236,6 +248,13 @@ class DepthwiseHwcKernel(ClusterKernel):
             return STRIP * chosen.step_cycles + cal.STRIP_COMPILED
         stride = form_of(layer).stride or 1
         return strip_outputs(stride, chosen.form == LIMBS, bool(chosen.reach), chosen.turned)
+
+    @staticmethod
+    def _half(layer: Layer) -> int:
+        """Return the cycles of two outputs of a filter up to 3x3 where a strip has no others."""
+        chosen = weighted_epilogue(layer)
+        sums = cal.HALF_S1 if form_of(layer).stride == 1 else cal.HALF_S2
+        return sums + half_outputs(chosen.form == LIMBS, bool(chosen.reach), chosen.turned)
 
     def symbol(self, layer: Layer) -> str:
         """Form, padding, types and requantisation."""

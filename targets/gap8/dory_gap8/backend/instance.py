@@ -40,7 +40,7 @@ _INCLUDES = {
     "gather": ("block_tile", "block_impl", "block_asm", "block_value", "requant_impl", "share"),
     "held": ("block_value", "share"),
     "linear": ("matmul_impl", "packed", "requant_impl", "share"),
-    "depthwise_3x3": ("depthwise_3x3_asm", *_BLOCKS),
+    "depthwise_3x3": ("depthwise_3x3_asm", "depthwise_3x3_half_asm", *_BLOCKS),
     "depthwise_5x5": ("depthwise_5x5_asm", *_BLOCKS),
     "depthwise_any": (
         *("depthwise_any_asm", "depthwise_outputs_asm", "depthwise_strips"),

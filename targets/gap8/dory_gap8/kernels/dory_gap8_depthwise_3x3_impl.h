@@ -10,22 +10,27 @@
 #define DORY_STEP DORY_STRIDE
 #define DORY_ROWS 4
 #define DORY_UNIT 1
+#define DORY_HALVES DORY_STRIP_ASM
 #define DORY_FILTER (12 * DORY_PASSES)
 #define DORY_CLASSES 0
 #include "dory_gap8_depthwise_blocks.h"
 
-/* Lays the blocks of a strip from `fresh` on. */
-static DORY_GAP8_NOINLINE void dory_lay(dory_strip_t *s) {
+/* Lays the first blocks of a strip from `fresh` on. */
+static DORY_GAP8_NOINLINE void dory_lay_blocks(dory_strip_t *s, int32_t blocks) {
   const dory_gap8_columns_t c = {0, s->inside, 0};
-  for (int32_t i = s->fresh / 4; i < DORY_BLOCKS; i++, s->row += 4) {
+  for (int32_t i = s->fresh / 4; i < blocks; i++, s->row += 4) {
     dory_gap8_stage(s->tile, c, s->x, s->row, 4, DORY_COLUMN_BYTES, s->block[i] + s->before);
   }
   s->fresh = 4 * DORY_BLOCKS;
 }
 
+static inline void dory_lay(dory_strip_t *s) {
+  dory_lay_blocks(s, DORY_BLOCKS);
+}
+
 #if DORY_STRIP_ASM && DORY_GAP8_XPULPV2
 
-#include "dory_gap8_depthwise_3x3_asm.h"
+#include "dory_gap8_depthwise_3x3_half_asm.h"
 
 #else
 
@@ -208,19 +213,32 @@ static inline void dory_strip_channel(const dory_strip_t *s, const int32_t *plac
 
 #endif
 
+/* The channels of a strip whose blocks are laid; outputs along a from number `outputs` on are none. */
+static inline void dory_strip_channels(const dory_strip_t *s, int32_t outputs) {
+  int32_t place[4] = {0, 0, 0, 0};
+  for (int32_t i = 1; i < 4; i++) {
+    place[i] = place[i - 1] + (i < outputs ? s->y_row : 0);
+  }
+  for (int32_t i = 0; i < s->channels; i++) {
+    dory_strip_channel(s, place, i, s->tile->requant);
+  }
+}
+
 static inline void dory_strip_run(dory_strip_t *s) {
   for (; s->strips > 0; s->strips--) {
-    int32_t place[4] = {0, 0, 0, 0};
     dory_lay(s);
-    for (int32_t i = 1; i < 4; i++) {
-      place[i] = place[i - 1] + (i < s->left ? s->y_row : 0);
-    }
-    for (int32_t i = 0; i < s->channels; i++) {
-      dory_strip_channel(s, place, i, s->tile->requant);
-    }
+    dory_strip_channels(s, s->left);
     dory_next_strip(s);
   }
 }
+
+#if DORY_HALVES
+/* Outputs that are none read a block that is not laid: those that are there overwrite them. */
+static inline void dory_half_run(dory_strip_t *s) {
+  dory_lay_blocks(s, DORY_BLOCKS - 1);
+  dory_strip_channels(s, dory_gap8_min(s->left, 2));
+}
+#endif
 
 #endif
 

@@ -14,6 +14,7 @@
  * rows of squares. */
 #define DORY_BLOCKS 2
 #define DORY_UNIT 2
+#define DORY_HALVES 0
 #define DORY_FILTER (36 * DORY_CLASSES)
 #if DORY_CLASSES == 1
 #define DORY_STEP 2

@@ -13,6 +13,8 @@
  *   DORY_BLOCKS     blocks that a strip reads; the last one is the first one of the next strip
  *   DORY_STEP       of windows, along both axes
  *   DORY_ROWS       outputs along a of a strip
+ *   DORY_HALVES     whether a last strip of half the outputs or fewer has a function of its own,
+ *                   which reads one block fewer
  *   DORY_UNIT       columns that lie together in a block
  *   DORY_FILTER     bytes of the weights of a channel
  *   DORY_CLASSES    classes of outputs with weights of their own, 0: outputs have none

@@ -6,7 +6,7 @@
  * a0 .. a3, their steps (0 in the padding) in a4 .. a7, orders of shuffles in s5 .. s7, the place to
  * store in s8.
  *
- * Those who include it define DORY_BLOCKS_END, the bytes of block[], and DORY_LAY_BLOCK, which lays the
+ * Those who include it define DORY_BLOCKS_END, the bytes of those of block[] that are read, and DORY_LAY_BLOCK, which lays the
  * columns of a block. */
 
 #include "dory_gap8_depthwise_outputs_asm.h"
@@ -73,7 +73,7 @@
   DORY_I("lw t2, " DORY_AT_FRESH)           \
   DORY_I("li a0, " DORY_BLOCKS_END)         \
   DORY_I("lw t3, " DORY_AT_ROW)             \
-  DORY_I("beq t2, a0, 7f")                  \
+  DORY_I("bgeu t2, a0, 7f")                 \
   DORY_I("lw t5, " DORY_AT_X_ROW)           \
   DORY_I("lw s11, " DORY_AT_X)              \
   DORY_I("lw t4, " DORY_AT_ROWS)            \

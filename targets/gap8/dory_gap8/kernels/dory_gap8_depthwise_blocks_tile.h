@@ -2,6 +2,7 @@
  *
  *   dory_lay         lays the blocks of a strip from `fresh` on
  *   dory_strip_run   strips one after another
+ *   dory_half_run    the last strip, where it has half the outputs or fewer (DORY_HALVES)
  *   dory_columns     columns that a number of outputs along b reads
  *   dory_set_walk    what depends on the number of outputs along b */
 
@@ -14,9 +15,25 @@ static inline void dory_select(dory_strip_t *s, int32_t channel) {
 #endif
 }
 
+/* The strips of a call; the last of them may have half the outputs or fewer. */
+static inline void dory_run(dory_strip_t *s, int32_t half) {
+#if DORY_HALVES
+  if (half) {
+    if (--s->strips > 0) {
+      dory_strip_run(s);
+    }
+    dory_half_run(s);
+    return;
+  }
+#else
+  (void)half;
+#endif
+  dory_strip_run(s);
+}
+
 /* One strip of the output channels from k to end of a group, several of which have one input. */
 static DORY_GAP8_NOINLINE void dory_multiplied(dory_strip_t *s, dory_gap8_group_t g, int32_t k,
-                                               int32_t end) {
+                                               int32_t end, int32_t half) {
   DORY_Y_T *const y = s->y - k;
   dory_strip_t next = *s;
   for (; k < end; k++) {
@@ -25,7 +42,7 @@ static DORY_GAP8_NOINLINE void dory_multiplied(dory_strip_t *s, dory_gap8_group_
     next.lane = 4 * (g.lane + dory_gap8_source(s->tile, k));
     next.y = y + k;
     dory_select(&next, g.first + k);
-    dory_strip_run(&next);
+    dory_run(&next, half);
   }
   *s = next;
 }
@@ -34,6 +51,8 @@ static DORY_GAP8_NOINLINE void dory_multiplied(dory_strip_t *s, dory_gap8_group_
 void DORY_KERNEL(const dory_gap8_strips_t *a) {
   const dory_gap8_u8x4_t padding = dory_gap8_from_word_u8(DORY_PAD_WORD);
   const int32_t strips = (a->y_a + DORY_ROWS - 1) / DORY_ROWS;
+  /* The number of the strip with half the outputs or fewer: `strips` where there is none. */
+  const int32_t half = strips - ((a->y_a - 1) % DORY_ROWS < DORY_ROWS / 2);
   const int32_t walks = (a->y_b + DORY_WALK - 1) / DORY_WALK;
   const int32_t walk = walks == 1 ? a->y_b : dory_gap8_ceil_div(a->y_b, walks);
   const int32_t columns = dory_columns(walk);
@@ -90,7 +109,7 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
     dory_select(&s, g.first + u.channel);
     if (a->multiplier > 1) {
       dory_lay(&s);
-      dory_multiplied(&s, g, u.channel, end);
+      dory_multiplied(&s, g, u.channel, end, strip == half);
     } else {
 #if DORY_STRIP_ASM && DORY_GAP8_XPULPV2
       const int32_t wide = a->x_c >= 4; /* narrow pixels have no words to load */
@@ -105,7 +124,7 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
       }
       strip += s.strips - 1;
       u.left -= (s.strips - 1) * g.count;
-      dory_strip_run(&s);
+      dory_run(&s, strip == half);
     }
     u.left -= end - u.channel;
     u.channel = 0;
