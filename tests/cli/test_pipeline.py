@@ -286,17 +286,18 @@ def test_verbose_names_the_passes_and_dump_stages_writes_a_file_for_each(
 ) -> None:
     outcome = dory(*pipeline, net, "--plan-only", "-v", "--dump-stages", tmp_path / "dump")
     assert outcome.status == 0, outcome.stderr
-    assert "passes: scales, channels, sums, storage, order" in outcome.stdout.splitlines()
+    assert "passes: scales, channels, sums, storage, halves, order" in outcome.stdout.splitlines()
     assert sorted(path.name for path in (tmp_path / "dump").iterdir()) == [
         "00_imported.txt",
         "01_scales.txt",
         "02_channels.txt",
         "03_sums.txt",
         "04_storage.txt",
-        "05_order.txt",
-        "06_bound.txt",
-        "07_tiled.txt",
-        "08_plan.json",
+        "05_halves.txt",
+        "06_order.txt",
+        "07_bound.txt",
+        "08_tiled.txt",
+        "09_plan.json",
     ]
     (tmp_path / "file").write_text("in the way")
     outcome = dory(*pipeline, net, "--plan-only", "--dump-stages", tmp_path / "file")

@@ -16,7 +16,7 @@ from dory_core.testing.graphs import U16, GraphBuilder
 from dory_core.testing.sanitizers import require_sanitizer
 from tests.networks.faults import Application, more, outcome, replaced, without
 
-L1 = 8192
+L1 = 7000
 # The layer whose channels travel one by one.
 CHANNELS = 1
 
