@@ -4,7 +4,8 @@ The first block of a layer's constants depends on no other layer. Its load can s
 layer before needs the link no more than it has it, where L1 has room beside that layer's buffers.
 So the place of such a block is taken in two layers, and the places of the block in one layer and in
 the next differ: this module chooses them all at once, as the shortest path through the layers whose
-length is the estimated cycles. Tensors that stay in L1 keep their places.
+length is the estimated cycles. Tensors that stay in L1 have two places, as low as possible and at
+its end, of which the better one is taken for all of them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from dory_core.tiling.tiled import TiledLayer
 _WAYS = 8
 #: Of layers with more tiles, only the last ones may start the load for the next layer.
 _MANY_TILES = 64
+
+#: A wait for constants is long when it takes more than such a fraction of all cycles.
+LONG_WAIT = 100
 
 #: Sizes of L1 within which smaller tiles of a layer are looked for.
 _TRIES = 3
@@ -60,8 +64,26 @@ def plan_ahead(
     each of them makes. linked: layers in one part whose constants can be loaded at any time.
     budget_bytes: of L1. smaller: makes smaller tiles, which leave more room for such loads.
     """
+    alone = replace(residency, on_top=())
     if hierarchy.link(1).blocking or hierarchy.constants_link.blocking:
-        return LoadsAhead(residency, {})  # nothing overlaps
+        return LoadsAhead(alone, {})  # nothing overlaps
+    ways = [alone]
+    if residency.on_top:
+        ways.append(replace(alone, stays=residency.on_top))
+    found = [_plan(way, writes, linked, hierarchy, budget_bytes, smaller) for way in ways]
+    return min(found, key=lambda way: way[0])[1]
+
+
+def _plan(
+    residency: Residency,
+    writes: Sequence[str],
+    linked: Collection[int],
+    hierarchy: MemoryHierarchy,
+    budget_bytes: int,
+    smaller: Smaller | None,
+) -> tuple[int, LoadsAhead]:
+    """Return the cycles of all runs of layers, and what they load ahead; see ``plan_ahead``."""
+    total = 0
     loads: dict[int, tuple[int, AheadLoad]] = {}
     stays, tiled = list(residency.stays), list(residency.tiled)
     unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
@@ -74,39 +96,45 @@ def plan_ahead(
         layers = [
             _Layer(n, residency.tiled[n], stays[n], kept, hierarchy, budget_bytes) for n in run
         ]
-        layers, found_ones = _cut_smaller(layers, smaller)
-        for found, layer, behind in zip(found_ones, layers, [*layers[1:], None], strict=True):
+        cycles, layers, found_ones = _cut_smaller(layers, smaller)
+        total += cycles
+        for one, layer, behind in zip(found_ones, layers, [*layers[1:], None], strict=True):
             tiled[layer.n], stays[layer.n] = layer.tiled, layer.stay
-            if found.offsets is not None:
-                stays[layer.n] = replace(layer.stay, offsets=found.offsets)
-            if found.load is not None and behind is not None:
-                loads[layer.n] = (behind.n, found.load)
-    return LoadsAhead(replace(residency, tiled=tuple(tiled), stays=tuple(stays)), loads)
+            if one.offsets is not None:
+                stays[layer.n] = replace(layer.stay, offsets=one.offsets)
+            if one.load is not None and behind is not None:
+                loads[layer.n] = (behind.n, one.load)
+    found = replace(residency, tiled=tuple(tiled), stays=tuple(stays))
+    return total, LoadsAhead(found, loads)
 
 
 def _cut_smaller(
     layers: list[_Layer], smaller: Smaller | None
-) -> tuple[list[_Layer], list[_Found]]:
-    """Return the layers and what each loads ahead, in smaller tiles where all are faster by it.
+) -> tuple[int, list[_Layer], list[_Found]]:
+    """Return the cycles, the layers and what each loads ahead, in smaller tiles where all are
+    faster by it.
 
-    Only layers in several tiles are tried, beside which a load found no room: that for the next
-    layer, or their own.
+    Only layers are tried beside which a load found no room: that for the next layer, or their own.
+    Layers in one tile are tried when they wait long for their own.
     """
     cycles, best = _best(layers)
     if smaller is None:
-        return layers, best
+        return cycles, layers, best
     for k in range(len(layers)):
         following = layers[k + 1] if k + 1 < len(layers) else None
         behind = following is not None and following.can_be_loaded and best[k].load is None
         own = k > 0 and layers[k].can_be_loaded and best[k - 1].load is None
-        if layers[k].tiled.schedule.count == 1 or not (behind or own):
+        if layers[k].tiled.schedule.count == 1:
+            own = own and layers[k].first_cycles * LONG_WAIT > cycles
+            behind = False
+        if not (behind or own):
             continue
         for one in layers[k].in_smaller_tiles(smaller, following):
             others = [*layers[:k], one, *layers[k + 1 :]]
             less, found = _best(others)
             if less < cycles:
                 cycles, best, layers = less, found, others
-    return layers, best
+    return cycles, layers, best
 
 
 def _runs(residency: Residency, linked: Collection[int]) -> Iterator[list[int]]:
@@ -166,12 +194,19 @@ class _Layer:
         o, i = self.tiled.schedule.c_out, self.tiled.schedule.c_in
         return sum(self.costs.moves.weights(a.size, b.size).bytes for a in o for b in i)
 
+    @property
+    def first_cycles(self) -> float:
+        """Cycles of the load of the first block of constants."""
+        return first_weights(self.costs, self.tiled.schedule).cycles
+
     def in_smaller_tiles(self, smaller: Smaller, following: _Layer | None) -> Iterator[_Layer]:
         """Yield the layer in smaller tiles: within what the first constants of the following layer
         leave of L1, then within less. Their constants take no more bytes."""
         first = self if following is None or not following.can_be_loaded else following
         taken = sum(self._others[0][name] for name in self.stay.beside)
         room = self.room - taken - align_up(first.first_bytes, self.unit)
+        if self.tiled.schedule.count == 1:
+            room = min(room, self.tiled.l1_bytes - 1)
         for _ in range(_TRIES):
             tiled = smaller(self.tiled, room)
             if tiled is None:

@@ -10,7 +10,7 @@ computed in one instead. Whatever stays has to save estimated cycles.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cache
 from types import MappingProxyType
@@ -22,7 +22,7 @@ from dory_core.ir import Layer, Linear, Tensor
 from dory_core.ir.geometry import Tile
 from dory_core.ir.places import whole_axes
 from dory_core.kernel import OPERANDS
-from dory_core.planning.heuristics import best_fit, fit_into, peak_of
+from dory_core.planning.heuristics import best_fit, fit_into, lowest_place, peak_of
 from dory_core.planning.layouts import LayoutPlan
 from dory_core.records import dataclass
 from dory_core.tiles.schedule import (
@@ -78,11 +78,13 @@ MOVED = L1Residence()
 @dataclass(frozen=True, slots=True)
 class Residency:
     """tiled: the layers, with one copy of buffers that need no second one. stays: per layer.
-    tensors: names of those that take no room of L2."""
+    tensors: names of those that take no room of L2. on_top: the same stays with all tensors at the
+    end of L1, so that what is free lies together; empty when nothing stays."""
 
     tiled: tuple[TiledLayer, ...]
     stays: tuple[L1Residence, ...]
     tensors: frozenset[str]
+    on_top: tuple[L1Residence, ...] = ()
 
 
 def plan_residency(
@@ -334,22 +336,41 @@ class _Planner:
         """Return the layers with what stays."""
         self._settle()
         layers = range(len(self.tiled))
-        stays = tuple(self._placed(n) for n in layers)
+        stays = tuple(self._placed(n, self.offsets) for n in layers)
+        on_top = self._on_top()
+        tops = tuple(self._placed(n, on_top) for n in layers) if self.kept else ()
         gone = frozenset(one.name for one in self.kept.values() if not one.stored)
-        return Residency(tuple(self._single(n) for n in layers), stays, gone)
+        return Residency(tuple(self._single(n) for n in layers), stays, gone, tops)
 
-    def _settle(self) -> None:
-        """Pack what shares L1 once more, as low as can be found."""
+    def _sharing(self) -> Iterator[list[Request]]:
+        """Yield what layers that share L1 have there."""
         n = 0
         while n < len(self.tiled):
             start = min(self.over[n].values(), key=lambda one: one.maker, default=None)
             layers = None if start is None else self._connected(start)
             if layers is not None:
-                requests = self._requests(layers[0], layers[-1])
-                bound = fullest_step(requests, self.unit)[1]
-                self.offsets.update(best_fit(requests, self.unit, bound))
+                yield self._requests(layers[0], layers[-1])
                 n = layers[-1]
             n += 1
+
+    def _settle(self) -> None:
+        """Pack what shares L1 once more, as low as can be found."""
+        for requests in self._sharing():
+            bound = fullest_step(requests, self.unit)[1]
+            self.offsets.update(best_fit(requests, self.unit, bound))
+
+    def _on_top(self) -> Mapping[str, int]:
+        """Return offsets with the tensors that stay at the end of L1, where all fits so."""
+        offsets = dict(self.offsets)
+        for requests in self._sharing():
+            staying = [r for r in requests if r.name in self.kept]
+            below_top = lowest_place(sorted(staying, key=lambda r: r.first), self.unit)
+            fixed = {
+                r.name: self.room - below_top[r.name] - align_up(r.size_bytes, self.unit)
+                for r in staying
+            }
+            offsets.update(fit_into(requests, self.unit, self.room, fixed) or {})
+        return offsets
 
     def _stay(self, n: int) -> L1Residence:
         """Return what of a layer stays; where it lies apart."""
@@ -358,7 +379,7 @@ class _Planner:
         found = frozenset(own) - {"y"}
         return L1Residence(found=found, leaves=made is not None, stored=made is None or made.stored)
 
-    def _placed(self, n: int) -> L1Residence:
+    def _placed(self, n: int, offsets: Mapping[str, int]) -> L1Residence:
         """Return what of a layer stays, with the offsets of its buffers and of what lies beside."""
         if not self.over[n]:
             return MOVED
@@ -367,8 +388,8 @@ class _Planner:
         here = self.over[n].values()
         return replace(
             self._stay(n),
-            offsets={buffer: self.offsets[name] for buffer, name in names.items()},
-            beside={one.name: self.offsets[one.name] for one in here if one.maker < n < one.last},
+            offsets={buffer: offsets[name] for buffer, name in names.items()},
+            beside={one.name: offsets[one.name] for one in here if one.maker < n < one.last},
         )
 
 

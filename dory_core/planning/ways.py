@@ -5,7 +5,7 @@ A network that fits is the way in which every layer has one part and nothing is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -19,7 +19,7 @@ from dory_core.ir.layout import HWC
 from dory_core.ir.packing import pack
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, initial_table_bytes
 from dory_core.plan.timeline import NetworkTimeline
-from dory_core.planning.ahead import LoadsAhead, plan_ahead
+from dory_core.planning.ahead import LONG_WAIT, LoadsAhead, plan_ahead
 from dory_core.planning.bins import pack_bins
 from dory_core.planning.chains import ChainProblem, chained, chained_alike
 from dory_core.planning.constants import chunk_sizes
@@ -213,17 +213,50 @@ class Problem:
         )
 
     def resident(self) -> Way:
-        """Return the way without transfers, whether it fits or not."""
+        """Return the way without transfers, whether it fits or not.
+
+        A layer whose output stays in L1 runs in one tile. Where it waits long for its constants,
+        several tiles with an output that is stored are tried.
+        """
+        way = self._resident()
+        moved = frozenset[str]()
+        for name in self._outputs_of_waiting(way):
+            other = self._resident(moved | {name})
+            less = other.timeline.cycles < way.timeline.cycles
+            if less and other.peak <= way.peak and self._static(other) <= self._static(way):
+                way, moved = other, moved | {name}
+        return way
+
+    def _resident(self, moved: Collection[str] = ()) -> Way:
+        """Return the way without transfers. moved: tensors that do not stay in L1."""
         decision = Decision(Splits.of(cuts.whole for cuts in self.network.cuts))
-        residency = self._residency(decision, self.tiled)
+        residency = self._residency(decision, self.tiled, moved)
         decision = replace(decision, nearer=residency.tensors)
-        static = 0
-        if not self.linked_elsewhere:
-            sizes = map(
-                self.constants, range(len(residency.tiled)), residency.tiled, decision.splits
-            )
-            static = self.linked_home + sum(map(sum, sizes))
+        static = self._constants_home(residency, decision.splits)
         return self._way(decision, residency, ((),) * len(residency.tiled), static)
+
+    def _static(self, way: Way) -> int:
+        """Return the bytes of constants that are linked into home when none are fetched."""
+        return self._constants_home(way.residency, way.decision.splits)
+
+    def _constants_home(self, residency: Residency, splits: Splits) -> int:
+        if self.linked_elsewhere:
+            return 0
+        sizes = map(self.constants, range(len(residency.tiled)), residency.tiled, splits)
+        return self.linked_home + sum(map(sum, sizes))
+
+    def _outputs_of_waiting(self, way: Way) -> list[str]:
+        """Return the outputs that stay in L1 of layers that wait long for constants."""
+        stays, limit = way.residency.stays, way.timeline.cycles / LONG_WAIT
+        return [
+            self.network.flow.writes[n]
+            for n, step in enumerate(way.steps)
+            if n > 0
+            and stays[n].leaves
+            and way.residency.tiled[n].schedule.has_weights
+            and not step.loaded_ahead
+            and step.estimate.stall_cycles > limit
+        ]
 
     def streamed(self) -> Way:
         """Return the best way to stream the network. Raises: DoesNotFit.
@@ -326,8 +359,10 @@ class Problem:
         better = other.timeline.cycles < way.timeline.cycles and other.peak <= way.peak
         return other if better else way
 
-    def _residency(self, decision: Decision, tiled: Sequence[TiledLayer]) -> Residency:
-        """Return what stays in L1 of a network that is cut so."""
+    def _residency(
+        self, decision: Decision, tiled: Sequence[TiledLayer], moved: Collection[str] = ()
+    ) -> Residency:
+        """Return what stays in L1 of a network that is cut so. moved: tensors that do not."""
         network, flow = self.network, self.network.flow
         # What layers read and write that take turns.
         chained = [n for n, split in enumerate(decision.splits) if split.chain > 1]
@@ -350,7 +385,7 @@ class Problem:
             self.budgets.bytes[1],
             in_one_tile,
             parts,
-            decision.in_l3 | decision.spilled | network.views.groups.keys() | in_chains,
+            decision.in_l3 | decision.spilled | network.views.groups.keys() | in_chains | {*moved},
         )
 
     def _way(

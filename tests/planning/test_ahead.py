@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from dory_core.errors import DoryError, VerificationFailed
-from dory_core.ir import Graph
+from dory_core.ir import Graph, Layer
+from dory_core.ir.geometry import Tile
+from dory_core.kernel import Kernel, Term
 from dory_core.memory.contents import verify_contents
-from dory_core.plan import Ahead, LayerStep, Plan
+from dory_core.plan import RESIDENT, Ahead, LayerStep, Plan
+from dory_core.planning import ways
+from dory_core.planning.ways import Problem
 from dory_core.program.network import lower, lower_network
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
@@ -227,3 +231,53 @@ def test_a_load_one_layer_too_early_is_found(where: str, tmp_path: Path) -> None
     for mode in ("early", "late", "random"):
         with pytest.raises((AssertionError, VerificationFailed), match=r"layer 2 .* not yet"):
             assert_exact(tmp_path / "app", plugins=CHIP.plugins(), dma=(mode,))
+
+
+def small_tail(**costs: Any) -> tuple[ToyChip, Graph]:
+    """Return a chip and layers that get few pixels and more and more constants."""
+    link = replace(DMA, bytes_per_cycle=costs.pop("bytes_per_cycle"))
+    chip = replace(CHIP, resident_l1=True, links=(link,), terms=whole_inputs, **costs)
+    b = GraphBuilder((24, 4, 4), seed=7)
+    b.max_pool(win(2, stride=2))
+    for channels in (24, 64, 72, 8):
+        b.conv(channels, win(1))
+    return chip, b.graph()
+
+
+def whole_inputs(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[Term]:
+    return [Term("WHOLE_INPUTS", 1e6, tile.c_in), Term("OUTPUTS", 1, tile.c_out * tile.h * tile.w)]
+
+
+def test_a_layer_that_waits_long_gets_tiles_and_stores_its_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its output would stay in L1 if it ran in one tile, which leaves no room for its load."""
+    chip, graph = small_tail(bytes_per_cycle=1, step_cycles=3000)
+    plan = built(tmp_path / "app", chip, graph, l1=7500)
+    before, waited = plan.steps[2:4]
+    assert waited.tiling.proof == SMALLER and waited.schedule.counts == (2, 1, 1, 1)
+    assert before.ahead is not None and waited.loaded_ahead
+    assert waited.output.form != RESIDENT and waited.inputs[0].form == RESIDENT
+    check_plan(plan)
+    assert_exact(tmp_path / "app", plugins=chip.plugins())
+    monkeypatch.setattr(Problem, "_outputs_of_waiting", lambda *_: [])
+    whole = built(tmp_path / "whole", chip, graph, l1=7500)
+    assert whole.steps[3].output.form == RESIDENT and whole.steps[3].schedule.count == 1
+    assert plan.cycles < whole.cycles
+    assert plan.levels[1].used <= whole.levels[1].used
+
+
+def test_tensors_that_stay_lie_at_the_end_of_l1_where_that_makes_room_for_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chip, graph = small_tail(bytes_per_cycle=0.1)
+    plan = built(tmp_path / "app", chip, graph, l1=7500)
+    assert all(step.loaded_ahead for step in plan.steps[2:])
+    check_plan(plan)
+    assert_exact(tmp_path / "app", plugins=chip.plugins())
+    plan_residency = ways.plan_residency
+    monkeypatch.setattr(
+        ways, "plan_residency", lambda *args: replace(plan_residency(*args), on_top=())
+    )
+    low = built(tmp_path / "low", chip, graph, l1=7500)
+    assert plan.cycles < low.cycles

@@ -59,6 +59,7 @@ class ToyChip:
     channel_multiple: int = 4
     in_place: bool = False
     resident_l1: bool = False
+    step_cycles: int = 0
     conversion_cycles: float = 0.0
     operating_points: tuple[OperatingPoint, ...] = ()
     terms: Terms | None = None
@@ -77,6 +78,7 @@ class ToyChip:
             channel_multiple=self.channel_multiple,
             in_place=self.in_place,
             resident_l1=self.resident_l1,
+            step_cycles=self.step_cycles,
             conversion_cycles=self.conversion_cycles,
         )
 
