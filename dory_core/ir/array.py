@@ -12,12 +12,14 @@ class Array:
     """A read-only numpy integer array with value equality.
 
     ``values`` is stored in the smallest of int8, int16, int32, int64 that holds it, so that equal
-    content gives equal Arrays whatever the dtype of the source.
+    content gives equal Arrays whatever the dtype of the source. ``bounds``: the least and the
+    greatest value, (0, 0) where there is none.
     """
 
-    __slots__ = ("values",)
+    __slots__ = ("bounds", "values")
 
     values: npt.NDArray[Any]
+    bounds: tuple[int, int]
 
     def __init__(self, values: npt.ArrayLike) -> None:
         source = np.asarray(values)
@@ -34,6 +36,7 @@ class Array:
             packed = packed.copy()
         packed.setflags(write=False)
         object.__setattr__(self, "values", packed)
+        object.__setattr__(self, "bounds", (lo, hi))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("Array is immutable")

@@ -315,7 +315,7 @@ def weight_type(layer: Layer) -> tuple[int, bool]:
     """Return (bits, signed) of the stored weights; unsigned when only that holds them all."""
     kind = layer.weighted
     bits = next(width for width in _WEIGHT_BITS if width >= min(kind.weight_bits, _WEIGHT_BITS[-1]))
-    return bits, int(kind.weights.values.max()) < 1 << bits - 1
+    return bits, kind.weights.bounds[1] < 1 << bits - 1
 
 
 def per_byte(tensor: Tensor) -> int:

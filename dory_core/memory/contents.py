@@ -6,8 +6,9 @@ is read must lie there, whole and in a layout that serves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import combinations
 
 from dory_core.expr import evaluate
@@ -41,7 +42,6 @@ from dory_core.plan.operations import (
     Inputs,
     LayerProgram,
     Mark,
-    MarkKind,
     Outputs,
     Program,
     Report,
@@ -53,14 +53,11 @@ from dory_core.plan.operations import (
 )
 from dory_core.program.accesses import (
     Access,
+    LayerAccesses,
     bounds,
     buffers_of_tiles,
     executed,
     first_copies,
-    l2_accesses,
-    marks,
-    skipped_operands,
-    used_l1,
 )
 
 
@@ -73,6 +70,7 @@ def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
     """
     verify_tiles(steps)
     memory = _Memory()
+    layer_of = cache(lambda number: _Layer.of(steps[number], program.layers[number]))
     for place in program.given:
         memory.take(memory_of(place), range_of(place))
     for operation in program.operations:
@@ -95,8 +93,7 @@ def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
             block = operation.block
             memory.take(l2_name(block.memory), Range(block.offset, block.end))
         elif isinstance(operation, RunPart):
-            number = operation.step
-            memory.run(_Run(steps[number], program.layers[number], operation.part))
+            memory.run(_Run(layer_of(operation.step), operation.part))
         elif isinstance(operation, View):
             memory.view(steps[operation.step])
         elif isinstance(operation, Report):
@@ -108,12 +105,37 @@ def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _Layer:
+    """A layer. accesses: of its operations. used: what its buffers take of L1, by name."""
+
+    step: LayerStep
+    accesses: LayerAccesses
+    used: Mapping[str, Range]
+
+    @classmethod
+    def of(cls, step: LayerStep, program: LayerProgram) -> _Layer:
+        """Return a layer with the program that it runs."""
+        accesses = LayerAccesses(program)
+        used = {name: Range(*bytes_) for name, bytes_ in accesses.used_l1.items()}
+        return cls(step, accesses, used)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Run:
     """A part of a layer."""
 
-    step: LayerStep
-    program: LayerProgram
+    layer: _Layer
     part: int
+
+    @property
+    def step(self) -> LayerStep:
+        """The step of the layer."""
+        return self.layer.step
+
+    @property
+    def program(self) -> LayerProgram:
+        """The operations of the layer."""
+        return self.layer.accesses.program
 
     @property
     def who(self) -> str:
@@ -173,12 +195,12 @@ class _Memory(Held):
         if self.layer is not step:
             self.inputs = {}
         self.layer = step
-        reads = list(l2_accesses(run.program, run.part, reads=True))
+        reads, writes = run.layer.accesses.l2(run.part)
         found = {access.operand for access in reads}
         for name, plan in zip(OPERANDS, step.inputs, strict=False):
             if plan.place.level != 1 and name not in found:
                 raise bug(f"{who} never loads {plan.place.tensor.name}")
-        skipped = skipped_operands(run.program, run.part)
+        skipped = run.layer.accesses.skipped_operands(run.part)
         for access in reads:
             if access.operand in OPERANDS and access.operand in skipped:
                 self._same_input(run, access)
@@ -189,7 +211,7 @@ class _Memory(Held):
         self._loaded_ahead(run)
         if output.place.layout != output.layout:
             raise bug(f"{who} writes its output as {layout_text(output.layout)}")
-        for access in l2_accesses(run.program, run.part, reads=False):
+        for access in writes:
             written = Range(access.start, access.sure)
             for other in reads:
                 if other.memory == access.memory and written.meets(Range(other.start, other.sure)):
@@ -243,12 +265,11 @@ class _Memory(Held):
     def _use_l1(self, run: _Run) -> None:
         """Let everything in L1 end that the layer's buffers overlap, but for the inputs that it
         finds there; its whole output lies there when that is one tile."""
-        who, step = run.who, run.step
-        used = {name: Range(*bytes_) for name, bytes_ in used_l1(run.program).items()}
+        who, step, used = run.who, run.step, run.layer.used
         for (name, one), (other, two) in combinations(used.items(), 2):
             if one.meets(two):
                 raise bug(f"{who}: buffers {name} and {other} of L1 overlap")
-        for mark in marks(run.program, MarkKind.KEEP):
+        for mark in run.layer.accesses.keeps:
             if mark.text:  # else what the part before has loaded
                 self._finds(run, mark)
         operands = dict(zip(OPERANDS, step.inputs, strict=False))
@@ -366,7 +387,7 @@ class _Memory(Held):
 
 def _buffers(run: _Run, but: str = "") -> list[Range]:
     """Return the buffers in L1 that a part uses, without one."""
-    return [Range(*bytes_) for name, bytes_ in used_l1(run.program).items() if name != but]
+    return [bytes_ for name, bytes_ in run.layer.used.items() if name != but]
 
 
 def _coming(run: _Run, copy: Copy) -> _Coming:

@@ -212,12 +212,12 @@ class _Fitter:
         program = self._build(decision, self._near(decision, layers[0], layers[-1]), tiles)
         start = program.first[layers[0]] if layers[0] else -1
         end = program.last[layers[-1]] + (layers[-1] == len(self.layers) - 1)
-        change = [0] * (end - start + 2)
-        for request in program.requests.values():
-            if request.first <= end and request.last >= start and not request.within:
-                size = align_up(request.size_bytes, self.alignment)
-                change[max(request.first, start) - start] += size
-                change[min(request.last, end) + 1 - start] -= size
+        change, unit = [0] * (end - start + 2), self.alignment
+        for _, size, begin, until, _, within, _, _ in program.requests.values():
+            if begin <= end and until >= start and not within:
+                size = -(-size // unit) * unit  # as of ``align_up``
+                change[begin - start if begin > start else 0] += size
+                change[(until if until < end else end) + 1 - start] -= size
         live = list(accumulate(change))
         for n in layers:
             first = program.first[n] - (n == 0)
@@ -282,11 +282,10 @@ class _Fitter:
 
     def _finer_chunks(self, decision: Decision, peak: _Peak) -> Decision | None:
         """Cut the constants of the layer with the largest live chunk that can be cut further."""
-        fetches = {f.block: f for f in peak.program.fetches if f.layer >= 0}
         rest = self.limit - sum(r.size_bytes for r in peak.live if r.role != WEIGHTS)
         target = max(self.chunk_bytes.small, rest // max(1, len(peak.chunks)))
         for chunk in sorted(peak.chunks, key=lambda r: (-r.size_bytes, r.name)):
-            n = fetches[chunk.name].layer
+            n = peak.program.chunks[chunk.name]
             split = decision.splits[n]
             most = self.network.cuts[n].groups
             if split.groups >= most:

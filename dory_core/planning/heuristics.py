@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from math import inf
+from operator import add
 from types import MappingProxyType
 
 from dory_core.blocks import Request, align_up
@@ -65,15 +67,16 @@ class Arena:
         spans[name] = offset, offset + size
         return True
 
-    def lowest(self, order: Sequence[Request]) -> Offsets:
+    def lowest(self, order: Sequence[Request], top: int | None = None) -> Offsets:
         """Put blocks one after another at the lowest free offset, and return all offsets.
 
-        This is :meth:`place` in one loop: nearly all of the time of a packing passes here.
+        top: behind a block that ends there or higher none is placed. This is :meth:`place` in one
+        loop: nearly all of the time of a packing passes here.
         """
         spans, neighbours, alignment = self._spans, self._neighbours, self.alignment
-        for request in order:
-            name = request.name
-            size = -(-request.size_bytes // alignment) * alignment
+        most = inf if top is None else top
+        for name, size_bytes, *_ in order:
+            size = -(-size_bytes // alignment) * alignment
             near = [spans[n] for n in neighbours[name] if n in spans]
             near.sort()
             offset = 0
@@ -84,6 +87,8 @@ class Arena:
                     offset = end
             spans[name] = offset, offset + size
             self.offsets[name] = offset
+            if offset + size >= most:
+                break
         return self.offsets
 
 
@@ -92,17 +97,21 @@ def lowest_place(
     alignment: int,
     tight: bool = False,
     near: Mapping[str, tuple[str, ...]] | None = None,
+    top: int | None = None,
 ) -> Offsets:
     """Place the blocks in ``order`` and return their offsets by name.
 
-    near: their :func:`neighbours`, where these are known.
+    near: their :func:`neighbours`, where these are known. top: a packing as high is in vain; behind
+    the first block that ends there or higher none is placed.
     """
     arena = Arena(alignment, neighbours(order) if near is None else near)
-    if tight:
-        for request in order:
+    if not tight:
+        return arena.lowest(order, top)
+    for request in order:
+        if not arena.place(request, tight=True, limit=None if top is None else top - 1):
             arena.place(request, tight=True)
-        return arena.offsets
-    return arena.lowest(order)
+            break
+    return arena.offsets
 
 
 def gap(occupied: Iterable[tuple[int, int]], size: int, tight: bool = False) -> int:
@@ -185,15 +194,16 @@ def _improvements(requests: tuple[Request, ...], alignment: int) -> Iterator[tup
     sizes = {r.name: align_up(r.size_bytes, alignment) for r in requests}
 
     def highest(offsets: Mapping[str, int]) -> int:
-        return max(at + sizes[name] for name, at in offsets.items())
+        ends: Iterator[int] = map(add, offsets.values(), map(sizes.__getitem__, offsets))
+        return max(ends)
 
-    best_peak = -1
+    best_peak: int | None = None
     best_order: tuple[Request, ...] = ()
     for order in orders(requests):
         for tight in (False, True):
-            offsets = lowest_place(order, alignment, tight, near)
+            offsets = lowest_place(order, alignment, tight, near, top=best_peak)
             peak = highest(offsets)
-            if best_peak < 0 or peak < best_peak:
+            if best_peak is None or peak < best_peak:
                 best_peak, best_order = peak, order
                 yield peak, offsets
     order = best_order
@@ -208,7 +218,7 @@ def _improvements(requests: tuple[Request, ...], alignment: int) -> Iterator[tup
         seen.add(names)
         offsets = lowest_place(order, alignment, near=near)
         peak = highest(offsets)
-        if peak < best_peak:
+        if best_peak is None or peak < best_peak:
             best_peak = peak
             yield peak, offsets
 

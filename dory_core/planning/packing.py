@@ -57,18 +57,22 @@ def plan_memory(requests: Sequence[Request], alignment: int) -> MemoryPlan:
 @lru_cache(maxsize=256)
 def _plan(requests: tuple[Request, ...], alignment: int) -> MemoryPlan:
     stack = bidirectional_stack(requests, alignment)
-    packed, proven = optimal_packing(requests, alignment)
+    packed, proven = optimal_packing(requests, alignment, stack=stack)
     chosen = stack if stack.peak_bytes <= packed.peak_bytes else packed
     return MemoryPlan(chosen, stack.peak_bytes, packed.peak_bytes, proven)
 
 
 def optimal_packing(
-    requests: Sequence[Request], alignment: int, effort: float = SOLVER_EFFORT
+    requests: Sequence[Request],
+    alignment: int,
+    effort: float = SOLVER_EFFORT,
+    stack: Packing | None = None,
 ) -> tuple[Packing, bool]:
     """Return (packing of the smallest peak, whether that is proven).
 
     effort: limit of the solver in deterministic units; when it runs out, the best packing found so
-    far is returned and not proven. It is never larger than the bidirectional stack.
+    far is returned and not proven. It is never larger than the bidirectional stack. stack: that,
+    where it is known.
     """
     if not requests:
         return Packing((), 0, "best fit"), True
@@ -76,7 +80,7 @@ def optimal_packing(
     bound = fullest_step(requests, alignment)[1]
     start = best_fit(requests, alignment, bound)
     method = "best fit"
-    stack = bidirectional_stack(requests, alignment)
+    stack = stack or bidirectional_stack(requests, alignment)
     if stack.peak_bytes < peak_of(requests, start, alignment):
         start, method = {b.name: b.offset for b in stack.blocks}, "stack"
     if peak_of(requests, start, alignment) == bound:

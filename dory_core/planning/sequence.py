@@ -117,9 +117,10 @@ class Piece(NamedTuple):
 class PartSequence:
     """Runs by position, requests for L2 by name, transfers, and the lifetimes of tensors in L3.
 
-    stripes: blocks of stripes, and their layer. first, last: positions of each layer's parts, which
-    are so far apart as ``strides`` says where that is more than one. end: the position behind the
-    last part. runs: of no part when the sequence is of some layers alone.
+    stripes, chunks: blocks of stripes, and of constants that are fetched, and their layer. first,
+    last: positions of each layer's parts, which are so far apart as ``strides`` says where that is
+    more than one. end: the position behind the last part. When the sequence is of some layers
+    alone, runs and fetches are empty.
     """
 
     runs: list[Run] = field(default_factory=list)
@@ -128,6 +129,7 @@ class PartSequence:
     stores: list[Store] = field(default_factory=list)
     l3_requests: list[Request] = field(default_factory=list)
     stripes: dict[str, int] = field(default_factory=dict)
+    chunks: dict[str, int] = field(default_factory=dict)
     first: Sequence[int] | Positions = ()
     last: Sequence[int] | Positions = ()
     end: int = 0
@@ -168,6 +170,7 @@ class Sequencer:
         self.name = graph.name
         self.layers = graph.layers
         self.flow = flow
+        self.sizes = {name: form.size_bytes for name, form in flow.forms.items()}
         self.states = frozenset(read for read, _ in flow.states)
         self.outlive = frozenset(flow.sinks) | self.states  # the last layer
         self.makers = dict.fromkeys(flow.sources, -1)  # -1: there from the start
@@ -283,7 +286,7 @@ class Sequencer:
         """Return the sequence of ``decision``.
 
         layers: where what is needed at once is wanted of these alone; the sequence is true in them
-        but for two positions at their ends, and has no ``runs``.
+        but for two positions at their ends, and has no ``runs`` and no ``fetches``.
         """
         return _Builder(self, decision, chunks).build(layers)
 
@@ -319,13 +322,14 @@ class _Builder:
         self.layers = network.layers
         self.late: dict[str, int] = {}  # first layer that reads the second block
         self.stores: dict[str, list[int]] = {}  # numbers of the stores of each tensor
+        self.runs = True  # tell where each part finds what
 
     def build(self, layers: range | None) -> PartSequence:
         network = self.network
         first, last = network.positions(self.decision)
         self.end = last[len(self.layers) - 1] + 1
         self.program = PartSequence(first=first, last=last, end=self.end)
-        runs = layers is None
+        self.runs = layers is None
         if layers is None:
             self.program.first, self.program.last = tuple(first), tuple(last)
             layers, names = range(len(self.layers)), list(network.flow.forms)
@@ -333,10 +337,10 @@ class _Builder:
             names = list(dict.fromkeys(name for n in layers for name in network.alive[n]))
         for name in names:
             self._place_tensor(name)
-        if runs:
+        if self.runs:
             self.program.runs = [_NO_RUN] * self.end
         for n in layers:
-            self._add_layer(n, runs)
+            self._add_layer(n)
         return self.program
 
     def _place_tensor(self, name: str) -> None:
@@ -344,8 +348,7 @@ class _Builder:
         decision, program, network = self.decision, self.program, self.network
         if name in decision.nearer or name in decision.passing:
             return
-        size = network.flow.forms[name].size_bytes
-        made = network.made(decision, name)
+        size = network.sizes[name]
         start, last = self._life(name)
         if name in network.views.groups:
             lives = [self._life(one) for one in network.views.groups[name]]
@@ -366,6 +369,7 @@ class _Builder:
             program.requests[name] = Request(name, size, start, last, persistent=keeps)
             return
         before, late = gap
+        made = network.made(decision, name)
         wait = min(made + 2, program.first[late])
         program.requests[name] = Request(name, size, start, max(before, wait - 1))
         self._store(Store(name, name, 0, 0, size, made + 1, wait))
@@ -373,7 +377,8 @@ class _Builder:
         back = f"{name}.back"
         begin = max(use - 1, wait)
         program.requests[back] = Request(back, size, begin, last)
-        program.fetches.append(Fetch(back, name, 0, size, begin, use, ready=wait))
+        if self.runs:
+            program.fetches.append(Fetch(back, name, 0, size, begin, use, ready=wait))
         program.l3_requests.append(Request(name, size, made + 1, use))
         self.late[name] = late
 
@@ -384,7 +389,7 @@ class _Builder:
         start = program.first[n] if n >= 0 else -1
         if name in network.outlive:
             return start, self.end - 1
-        made = network.made(self.decision, name)
+        made = start if n < 0 or name in network.converted else program.last[n]
         return start, max([made, *(program.last[n] for n in network.readers[name])])
 
     def _store(self, store: Store) -> None:
@@ -397,8 +402,8 @@ class _Builder:
 
     # -- layers -------------------------------------------------------------------------------
 
-    def _add_layer(self, n: int, runs: bool) -> None:
-        """Fetch and store what passes through L2 in pieces; runs: tell each part where it lies."""
+    def _add_layer(self, n: int) -> None:
+        """Fetch and store what passes through L2 in pieces, and tell each part where it lies."""
         base, flow, chain = self.program.first[n], self.network.flow, self.decision.splits[n].chain
         if chain > 1:
             self.program.strides[n] = chain
@@ -412,7 +417,7 @@ class _Builder:
         elif flow.writes[n] in self.decision.passing:
             writes = self._pass_stripes(n, base, chain)
         chunks = self._fetch_chunks(n, base, chain)
-        if runs:
+        if self.runs:
             inputs = [self._inputs(n, k, blocks) for k, blocks in enumerate(reads)]
             self._add_runs(n, inputs, writes, chunks)
 
@@ -471,29 +476,33 @@ class _Builder:
         sizes, blocks = self.chunks(n), list[str]()
         if not sizes:
             return blocks
-        requests, fetches = self.program.requests, self.program.fetches
+        program, runs = self.program, self.runs
         pieces = self.network.chunks_of(n, self.decision.splits[n])
         for name, first, count, _, _, group in pieces:
             use, size = base + first * chain, sizes[group]
             start = use - 1 if use > 0 else -1
-            requests[name] = Request(name, size, start, use + (count - 1) * chain, WEIGHTS)
-            fetches.append(Fetch(name, "weights", 0, size, start, use, -1, n, group))
-            blocks.append(name)
+            last = use + (count - 1) * chain
+            program.requests[name] = Request(name, size, start, last, WEIGHTS)
+            program.chunks[name] = n
+            if runs:
+                program.fetches.append(Fetch(name, "weights", 0, size, start, use, -1, n, group))
+                blocks.append(name)
         return blocks
 
     def _fetch_stripes(self, n: int, operand: int, name: str, base: int, chain: int) -> list[str]:
         """Fetch what parts read of a tensor in L3; those in a row that read the same share it."""
-        program, blocks = self.program, list[str]()
+        program, runs, blocks = self.program, self.runs, list[str]()
         pieces = self.network.stripes_of(n, operand, self.decision.splits[n])
+        ahead = max(chain - 1, 1)  # in a chain it is on its way while the other layers compute
         for block, first, count, offset, size, _ in pieces:
             use = base + first * chain
             ready = self._stored(name, offset, size, use)
-            # In a chain it is on its way while the other layers compute.
-            start = max(use - max(chain - 1, 1), base - 1, ready)
+            start = max(use - ahead, base - 1, ready)
             program.requests[block] = Request(block, size, start, use + (count - 1) * chain)
             program.stripes[block] = n
-            program.fetches.append(Fetch(block, name, offset, size, start, use, ready))
-            blocks.append(block)
+            if runs:
+                program.fetches.append(Fetch(block, name, offset, size, start, use, ready))
+                blocks.append(block)
         return blocks
 
     def _pass_stripes(self, n: int, base: int, chain: int) -> list[str]:

@@ -7,7 +7,7 @@ takes time of the rows, not of the layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate, chain, compress
 from operator import is_not
 from typing import NamedTuple
@@ -58,9 +58,10 @@ def _differing(before: tuple[object, ...], after: tuple[object, ...]) -> Iterabl
 
 
 class _Row(NamedTuple):
-    """Layers of a row: the first and the last position of each, and where the next row begins,
-    counted from the beginning of the row."""
+    """Layers of a row: how many parts each has, its first and its last position, and where the next
+    row begins, counted from the beginning of the row."""
 
+    parts: tuple[int, ...]
     first: tuple[int, ...]
     last: tuple[int, ...]
     end: int
@@ -103,9 +104,9 @@ class Counter:
         """
         if splits is not self._splits:
             before = self._splits.rows or ((),) * len(splits.rows)
-            rows = [*self._rows] or [_Row((), (), 0)] * len(splits.rows)
+            rows = [*self._rows] or [_Row((), (), (), 0)] * len(splits.rows)
             for at in _differing(before, splits.rows):
-                rows[at] = self._row(at * _ROW, splits.rows[at])
+                rows[at] = self._row(at * _ROW, splits.rows[at], before[at], rows[at])
             starts = list(accumulate((row.end for row in rows), initial=0))
             self._splits, self._rows = splits, rows
             self._found = (
@@ -114,12 +115,18 @@ class Counter:
             )
         return self._found
 
-    def _row(self, start: int, splits: Sequence[Split]) -> _Row:
-        """Return a row of layers. start: number of its first one."""
+    def _row(
+        self, start: int, splits: tuple[Split, ...], before: tuple[Split, ...], known: _Row
+    ) -> _Row:
+        """Return a row of layers. start: number of its first one. known: the row for the splits
+        ``before``, of which there may be none."""
+        parts = list(known.parts) or [0] * len(splits)
+        for k in _differing(before, splits) if before else range(len(splits)):
+            parts[k] = self._parts_of(start + k, splits[k])
         first, last, end = list[int](), list[int](), 0
-        for n, split in enumerate(splits, start):
-            more = self._parts_of(n, split) - 1
-            first.append(end - split.place * more)
-            last.append(first[-1] + split.chain * more)
-            end += more + 1
-        return _Row(tuple(first), tuple(last), end)
+        for split, count in zip(splits, parts, strict=True):
+            begin = end - split.place * (count - 1)
+            first.append(begin)
+            last.append(begin + split.chain * (count - 1))
+            end += count
+        return _Row(tuple(parts), tuple(first), tuple(last), end)

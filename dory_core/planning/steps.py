@@ -41,15 +41,17 @@ from dory_core.planning.sequence import PartSequence, Run, Sequencer
 from dory_core.records import dataclass
 from dory_core.tiles.schedule import PlacedBuffer, Schedule, l1_buffers, place_l1
 from dory_core.tiling.in_place import MEMORY_BOUND, scratch_buffers, whole_timeline
-from dory_core.tiling.outer import Part, channel_offset, part_schedule
+from dory_core.tiling.outer import Part, channel_offset, part_schedules
 from dory_core.tiling.tiled import TiledLayer
 
 
-def schedule_of(layer: Layer, tiled: TiledLayer, part: Part) -> Schedule:
-    """Return the tile loop of a part of a layer. tiled: its largest part."""
-    schedule, tile = tiled.schedule, tiled.tiling.tile
-    copies = schedule.buffering
-    return part_schedule(layer, part, tile, copies, schedule.order, schedule.has_weights)
+def schedules_of(layer: Layer, tiled: TiledLayer, todo: Sequence[Part]) -> tuple[Schedule, ...]:
+    """Return the tile loops of the parts of a layer. tiled: its largest part."""
+    schedule = tiled.schedule
+    if len(todo) == 1:
+        return (schedule,)
+    tile, copies = tiled.tiling.tile, schedule.buffering
+    return part_schedules(layer, todo, tile, copies, schedule.order, schedule.has_weights)
 
 
 def make_steps(
@@ -173,7 +175,8 @@ class _StepMaker:
         """
         layer, tiled, traits = self.layer, self.tiled, self.tiled.traits
         whole = len(runs) == 1
-        parts = tuple(map(self._part, runs, positions, [whole] * len(runs)))
+        schedules = schedules_of(layer, tiled, [run.part for run in runs])
+        parts = tuple(map(self._part, runs, positions, schedules))
         if positions.step == 1 and not whole and not tiled.in_place:
             same = same_inputs([part.schedule for part in parts], runs)
             parts = joined_parts(parts, same, ())
@@ -213,7 +216,7 @@ class _StepMaker:
         buffers, estimate = self._buffers(stay), self._estimate(timelines)
         return replace(step, parts=parts, l1=buffers, timelines=timelines, estimate=estimate)
 
-    def _part(self, run: Run, position: int, whole: bool) -> PartPlan:
+    def _part(self, run: Run, position: int, schedule: Schedule) -> PartPlan:
         layer, output, blocks = self.layer, self.output, self.blocks
         inputs = tuple(
             place.offset if place.level == 1 else blocks[block].offset + at
@@ -227,7 +230,7 @@ class _StepMaker:
             report = ((output.offset if output.level == 1 else blocks[block].offset) + at, size)
         return PartPlan(
             position,
-            self.tiled.schedule if whole else schedule_of(layer, self.tiled, run.part),
+            schedule,
             inputs,
             start + channel_offset(layer.output, run.part.group_span[0], output.layout),
             run.part.group if run.weights is not None else 0,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
+from operator import itemgetter
 
 from dory_core.blocks import Block, Packing, align_up, level_alignment, packing
 from dory_core.budgets import Budgets, memory_budgets
@@ -43,7 +43,7 @@ from dory_core.planning.steps import (
     conversions_before,
     join_steps,
     make_steps,
-    schedule_of,
+    schedules_of,
 )
 from dory_core.planning.views import Views, plan_views
 from dory_core.program.network import lower_network
@@ -372,10 +372,7 @@ class Problem:
             return self.tiling.in_one_tile(n) if split_is_whole(decision.splits[n]) else None
 
         def parts(n: int, one: TiledLayer) -> tuple[Schedule, ...]:
-            found = network.parts_of(n, decision.splits[n])
-            if len(found) == 1:
-                return (one.schedule,)
-            return tuple(schedule_of(network.layers[n], one, part) for part in found)
+            return schedules_of(network.layers[n], one, network.parts_of(n, decision.splits[n]))
 
         return plan_residency(
             network.layers,
@@ -531,38 +528,43 @@ class Problem:
         source: byte of the level below at which each one starts or ends.
         """
         events: list[Fetch | Store] = [*program.fetches, *program.stores]
+        if not events:
+            return ()
+        link = self.link
+        assert link is not None
         transfers = [
             piece
             for event in events
-            for piece in self._pieces(event, places[event.block].offset, source(event))
+            for piece in _pieces(link, event, places[event.block].offset, source(event))
         ]
-        transfers.sort(key=attrgetter("start", "incoming", "wait"))
+        transfers.sort(key=itemgetter(5, 4, 6))  # start, incoming, wait
         busy: list[int] = []  # per slot: the position at which its transfer is waited for
         placed = []
         for transfer in transfers:
+            start, wait = transfer[5:]
             # A slot may be taken again at the position of its wait: waits come before starts, but a
             # transfer that blocks is waited for after others have started.
-            slot = next((i for i, until in enumerate(busy) if until < transfer.start), len(busy))
-            busy[slot : slot + 1] = [transfer.wait]
-            t = transfer  # a copy field by field takes half of the time of ``replace``
-            ends = (t.l2_offset, t.l3_offset, t.size, t.incoming)
-            placed.append(ExtTransfer(t.name, *ends, t.start, t.wait, slot))
+            slot = next((i for i, until in enumerate(busy) if until < start), len(busy))
+            busy[slot : slot + 1] = [wait]
+            placed.append(ExtTransfer(*transfer, slot))
         return tuple(placed)
 
-    def _pieces(self, event: Fetch | Store, block: int, below: int) -> Iterator[ExtTransfer]:
-        """Yield a transfer in pieces that the link can move; one where it has no limit."""
-        assert self.link is not None
-        if isinstance(event, Fetch):
-            incoming, here, wait = True, block, event.use
-        else:
-            incoming, here, wait = False, block + event.block_offset, event.wait
-        # Blocks start on multiples of the unit, and what lies behind them up to one is nobody's.
-        unit = self.link.alignment_bytes
-        size = align_up(event.size, unit)
-        assert here % unit == below % unit == 0, event
-        most = self.link.piece_bytes or size
-        for at in range(0, size, most):
-            length = min(most, size - at)
-            yield ExtTransfer(
-                event.block, here + at, below + at, length, incoming, event.start, wait
-            )
+
+#: Fields of an ExtTransfer but for its slot.
+_Piece = tuple[str, int, int, int, bool, int, int]
+
+
+def _pieces(link: Link, event: Fetch | Store, block: int, below: int) -> Iterator[_Piece]:
+    """Yield a transfer in pieces that the link can move; one where it has no limit."""
+    if isinstance(event, Fetch):
+        incoming, here, wait = True, block, event.use
+    else:
+        incoming, here, wait = False, block + event.block_offset, event.wait
+    # Blocks start on multiples of the unit, and what lies behind them up to one is nobody's.
+    unit = link.alignment_bytes
+    size = align_up(event.size, unit)
+    assert here % unit == below % unit == 0, event
+    most = link.piece_bytes or size
+    for at in range(0, size, most):
+        length = min(most, size - at)
+        yield event.block, here + at, below + at, length, incoming, event.start, wait

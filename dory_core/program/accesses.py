@@ -11,6 +11,7 @@ from dory_core.expr import Expr, evaluate
 from dory_core.plan.operations import (
     AHEAD,
     L1,
+    Address,
     AtTile,
     Copy,
     LayerProgram,
@@ -40,29 +41,74 @@ class Access:
     sure: int
 
 
-def l2_accesses(program: LayerProgram, part: int, reads: bool) -> Iterator[Access]:
-    """Yield what a part reads from L2, or writes to it, by copies or by the kernel in place."""
-    tiles = _tiles(program, part)
+class LayerAccesses:
+    """What the operations of a layer touch. What is alike in all of its parts is found once.
+
+    used_l1: start and end of the bytes of L1 that the kernel reads or writes, by buffer. keeps:
+    marks of what stays in L1.
+    """
+
+    def __init__(self, program: LayerProgram) -> None:
+        self.program = program
+        self.used_l1 = _used_l1(program)
+        self.keeps = tuple(_marks(program, MarkKind.KEEP))
+        self._copied = {op.operand for op in all_operations(program) if isinstance(op, Copy)}
+        self._touching = {reads: tuple(_touching(program, reads)) for reads in (False, True)}
+
+    def l2(self, part: int) -> tuple[list[Access], list[Access]]:
+        """Return what a part reads from L2, and what it writes to it, by copies or by the kernel in
+        place."""
+        tiles = _tiles(self.program, part)
+        reads, writes = (
+            [_access(one, address, tiles) for one, address in self._touching[reads]]
+            for reads in (True, False)
+        )
+        return reads, writes
+
+    def skipped_operands(self, part: int) -> set[str]:
+        """Return the operands that are copied into L1 by other parts than this one."""
+        done = executed(self.program, part)
+        return self._copied - {op.operand for op, _ in done if isinstance(op, Copy)}
+
+
+def _touching(program: LayerProgram, reads: bool) -> Iterator[tuple[Copy | Mark, Address]]:
+    """Yield the operation that reads each operand from L2, or writes it, and where that lies."""
     kind = MarkKind.READ if reads else MarkKind.WRITE
     known = set()
     for operation in all_operations(program):
         if isinstance(operation, Copy) and operation.operand == AHEAD:
             continue  # of another part or layer
         if isinstance(operation, Copy) and operation.to_l1 == reads:
-            address, size = operation.l2, _copied_bytes(operation, tiles)
-            operand, slack = operation.operand, operation.carriage.multiple - 1
+            address, operand = operation.l2, operation.operand
         elif isinstance(operation, Mark) and operation.kind is kind and operation.address:
-            address, size = operation.address, evaluate(operation.bytes, tiles)
-            operand, slack = address.operand, 0
+            address, operand = operation.address, operation.address.operand
         else:
             continue
         # The first tile is copied by an operation of its own, from the same expressions.
         constant = is_constants(address.memory)
         if address.memory != L1 and not constant and operand not in known:
             known.add(operand)
-            start = evaluate(address.offset, tiles)
-            first, end = int(np.min(start)), int(np.max(start + size))
-            yield Access(operand, address.memory, first, end, end - slack)
+            yield operation, address
+
+
+def _access(operation: Copy | Mark, address: Address, tiles: dict[str, Any]) -> Access:
+    """Return what an operation touches in L2. tiles: variables of all tiles of a part."""
+    if isinstance(operation, Copy):
+        operand, size = operation.operand, _copied_bytes(operation, tiles)
+        slack = operation.carriage.multiple - 1
+    else:
+        operand, size, slack = address.operand, evaluate(operation.bytes, tiles), 0
+    start = evaluate(address.offset, tiles)
+    first, end = _least(start), _greatest(start + size)
+    return Access(operand, address.memory, first, end, end - slack)
+
+
+def _least(value: Any) -> int:
+    return int(value.min() if isinstance(value, np.ndarray) else value)
+
+
+def _greatest(value: Any) -> int:
+    return int(value.max() if isinstance(value, np.ndarray) else value)
 
 
 def executed(program: LayerProgram, part: int) -> Iterator[tuple[Operation, int]]:
@@ -106,17 +152,11 @@ def first_copies(program: LayerProgram, part: int) -> Iterator[Copy]:
         yield from (one for one in inner if isinstance(one, Copy))
 
 
-def skipped_operands(program: LayerProgram, part: int) -> set[str]:
-    """Return the operands that are copied into L1 by other parts than this one."""
-    every = {op.operand for op in all_operations(program) if isinstance(op, Copy)}
-    return every - {op.operand for op, _ in executed(program, part) if isinstance(op, Copy)}
-
-
 def buffers_of_tiles(program: LayerProgram, part: int, operand: str) -> Any:
     """Return where in L1 each tile of a part has an operand, in the order of execution."""
     mark = next(
         mark
-        for mark in marks(program, MarkKind.READ)
+        for mark in _marks(program, MarkKind.READ)
         if mark.address is not None and mark.address.operand == operand
     )
     assert mark.address is not None
@@ -131,10 +171,10 @@ def buffers_of_tiles(program: LayerProgram, part: int, operand: str) -> Any:
     return np.broadcast_to(evaluate(mark.address.offset, tiles), (count,))
 
 
-def used_l1(program: LayerProgram) -> dict[str, tuple[int, int]]:
+def _used_l1(program: LayerProgram) -> dict[str, tuple[int, int]]:
     """Return start and end of the bytes of L1 that the kernel reads or writes, by buffer."""
     found: dict[str, tuple[int, int]] = {}
-    for mark in marks(program, MarkKind.READ, MarkKind.WRITE):
+    for mark in _marks(program, MarkKind.READ, MarkKind.WRITE):
         where = mark.address
         if where is not None and where.memory == L1:
             (start, last), (_, size) = bounds(where.offset), bounds(mark.bytes)
@@ -142,7 +182,7 @@ def used_l1(program: LayerProgram) -> dict[str, tuple[int, int]]:
     return found
 
 
-def marks(program: LayerProgram, *kinds: MarkKind) -> Iterator[Mark]:
+def _marks(program: LayerProgram, *kinds: MarkKind) -> Iterator[Mark]:
     """Yield the marks of some kinds."""
     for operation in all_operations(program):
         if isinstance(operation, Mark) and operation.kind in kinds:

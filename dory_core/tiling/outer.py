@@ -7,8 +7,9 @@ is a *part*: it runs the L2-L1 pipeline of its own box. Section 4.2.1 of the TC 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from math import gcd, lcm
 from typing import NamedTuple
 
@@ -285,31 +286,46 @@ def _without_pads(window: ops.Window, axis: int) -> ops.Window:
     return replace(window, pads=(0, left, 0, right) if axis == 0 else (top, 0, bottom, 0))
 
 
-def part_schedule(
+def part_schedules(
     layer: Layer,
-    part: Part,
+    todo: Iterable[Part],
     tile: Tile,
     buffering: Buffering,
     order: str,
     has_weights: bool,
-) -> Schedule:
-    """Return the tile loop of one part of ``layer``, positions relative to the part's own data.
+) -> tuple[Schedule, ...]:
+    """Return the tile loops of parts of ``layer``, positions relative to each part's own data.
 
     tile: sizes of :func:`largest_part`. Inputs and outputs start at their stripe, output channels
     at their group, input channels at 0.
     """
-    schedule = make_schedule(layer, tile, buffering, order, has_weights)
-    axis, stripe = stripe_axis(layer), part.stripe_span
-    if axis is not None:
-        mine = tuple(
-            _shift(axis_span(layer, axis, stripe.start + start, size), stripe)
+    whole = make_schedule(layer, tile, buffering, order, has_weights)
+    axis, x_channels = stripe_axis(layer), extent(layer).c_in
+
+    @cache
+    def along(stripe: Span) -> tuple[Span, ...]:
+        return tuple(
+            _shift(axis_span(layer, axis or 0, stripe.start + start, size), stripe)
             for start, size in spans(stripe.size, tile.w if axis else tile.h)
         )
-        schedule = replace(schedule, w=mine) if axis else replace(schedule, h=mine)
-    if schedule.is_channelwise:
-        return schedule
-    x_channels, groups = extent(layer).c_in, spans(part.group_span[1], tile.c_out)
-    return replace(schedule, c_out=tuple(Span(a, n, 0, x_channels) for a, n in groups))
+
+    @cache
+    def channels(count: int) -> tuple[Span, ...]:
+        return tuple(Span(a, n, 0, x_channels) for a, n in spans(count, tile.c_out))
+
+    def of(part: Part) -> Schedule:
+        return Schedule(
+            order,
+            whole.c_out if whole.is_channelwise else channels(part.group_span[1]),
+            along(part.stripe_span) if axis == 0 else whole.h,
+            along(part.stripe_span) if axis == 1 else whole.w,
+            whole.c_in,
+            buffering,
+            whole.is_channelwise,
+            has_weights,
+        )
+
+    return tuple(map(of, todo))
 
 
 def _shift(span: Span, stripe: Span) -> Span:

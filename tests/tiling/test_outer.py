@@ -18,7 +18,7 @@ from dory_core.tiling.outer import (
     max_groups,
     max_stripes,
     output_range,
-    part_schedule,
+    part_schedules,
     parts,
     stripe_axis,
     stripe_pitch,
@@ -132,8 +132,9 @@ def test_tiles_of_a_part_are_relative_to_its_data(seed: int) -> None:
         1,
     )
     done: set[tuple[int, int, int]] = set()
-    for part in parts(layer, split):
-        schedule = part_schedule(layer, part, tile, Buffering(1, 1, 1), "c_out,h,w,c_in", True)
+    todo = list(parts(layer, split))
+    schedules = part_schedules(layer, todo, tile, Buffering(1, 1, 1), "c_out,h,w,c_in", True)
+    for part, schedule in zip(todo, schedules, strict=True):
         starts = [0, 0]
         x_starts = [0, 0]
         if axis is not None:
