@@ -200,7 +200,9 @@ class _Memory(Held):
         for name, plan in zip(OPERANDS, step.inputs, strict=False):
             if plan.place.level != 1 and name not in found:
                 raise bug(f"{who} never loads {plan.place.tensor.name}")
-        skipped = run.layer.accesses.skipped_operands(run.part)
+        done = executed(run.program, run.part)
+        copies = [(copy, tile) for copy, tile in done if isinstance(copy, Copy)]
+        skipped = run.layer.accesses.skipped_operands(copy for copy, _ in copies)
         for access in reads:
             if access.operand in OPERANDS and access.operand in skipped:
                 self._same_input(run, access)
@@ -222,7 +224,7 @@ class _Memory(Held):
             self.take(access.memory, written)
         if run.part == run.program.parts - 1:
             self._keep(run)
-        self._loads_ahead(run)
+        self._loads_ahead(run, copies)
 
     def view(self, step: LayerStep) -> None:
         """Let the output of a view lie where all of its bytes are those of its inputs."""
@@ -323,13 +325,12 @@ class _Memory(Held):
         if (coming.start, coming.size) != (start, first.size):
             raise bug(f"the constants of {run.who} are loaded ahead to where it has none")
 
-    def _loads_ahead(self, run: _Run) -> None:
-        """Check that what a part loads for a later one finds room beside what is in L1."""
-        found = [
-            (copy, tile)
-            for copy, tile in executed(run.program, run.part)
-            if isinstance(copy, Copy) and copy.operand == AHEAD
-        ]
+    def _loads_ahead(self, run: _Run, copies: Sequence[tuple[Copy, int]]) -> None:
+        """Check that what a part loads for a later one finds room beside what is in L1.
+
+        copies: that the part makes, with the number of a tile that does.
+        """
+        found = [(copy, tile) for copy, tile in copies if copy.operand == AHEAD]
         if not found:
             return
         (copy, tile), *more = found

@@ -65,10 +65,9 @@ class LayerAccesses:
         )
         return reads, writes
 
-    def skipped_operands(self, part: int) -> set[str]:
-        """Return the operands that are copied into L1 by other parts than this one."""
-        done = executed(self.program, part)
-        return self._copied - {op.operand for op, _ in done if isinstance(op, Copy)}
+    def skipped_operands(self, done: Iterable[Copy]) -> set[str]:
+        """Return the operands that are copied into L1 by other parts than one; done: its copies."""
+        return self._copied - {copy.operand for copy in done}
 
 
 def _touching(program: LayerProgram, reads: bool) -> Iterator[tuple[Copy | Mark, Address]]:
