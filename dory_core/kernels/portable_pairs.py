@@ -125,6 +125,6 @@ class PortableMinimum(PortablePair):
 
 def _storage(constant: Array) -> tuple[int, bool]:
     """Return (bits, signed) of a constant operand in memory, at least a byte."""
-    lo, hi = int(constant.values.min()), int(constant.values.max())
+    lo, hi = constant.bounds
     bits, signed = storage_for(lo, hi)
     return max(bits, 8), signed

@@ -339,7 +339,7 @@ def _reach(conv: ops.Conv, y: Tensor) -> int:
 
 
 def _reject_weights(kind: ops.Conv | ops.Linear) -> Rejection | None:
-    lo, hi = int(kind.weights.values.min()), int(kind.weights.values.max())
+    lo, hi = kind.weights.bounds
     if lo < INT8[0] or hi > INT8[1]:
         return Rejection(f"its weights reach [{lo}, {hi}], those of the array are signed bytes")
     return None

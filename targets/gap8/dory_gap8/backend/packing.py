@@ -31,7 +31,7 @@ def packed_bytes(elements: Number, bits: int) -> Number:
 
 def weight_bits(kind: ops.Conv | ops.Linear) -> int:
     """Return the storage of the weights: what the layer declares, or more where they need it."""
-    low, high = int(kind.weights.values.min()), int(kind.weights.values.max())
+    low, high = kind.weights.bounds
     for bits in WEIGHT_BITS:
         if bits >= kind.weight_bits and -(1 << bits - 1) <= low and high < 1 << bits - 1:
             return bits

@@ -233,7 +233,7 @@ def _second(layer: Layer) -> Second:
         c, h, w = (mine != total for mine, total in zip(x.shape, y.shape, strict=True))
         return Second(x.lo, x.hi, x.bits, x.signed, (c, h, w))
     c, h, w = (size == 1 for size in constant.shape)
-    lo, hi = int(constant.values.min()), int(constant.values.max())
+    lo, hi = constant.bounds
     bits, signed = ranges.storage_for(lo, hi)
     return Second(lo, hi, max(bits, 8), signed, (c, h, w))
 
