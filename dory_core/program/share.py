@@ -96,7 +96,7 @@ class _Form:
     @classmethod
     def of(cls, number: int, step: LayerStep, program: LayerProgram) -> _Form:
         """Return the form of a step."""
-        reader = _Reader({(L1, block.name): block.offsets[0] for block in step.l1})
+        reader = _Reader(number, {(L1, block.name): block.offsets[0] for block in step.l1})
         key = reader.key(program.operations)
         starts = {at: min(found) for at, found in reader.starts.items()}
         relative = tuple(
@@ -107,9 +107,11 @@ class _Form:
 
 
 class _Reader:
-    """Reads a program: its form, and the numbers in it. known: where buffers of L1 begin."""
+    """Reads the program of a step: its form, and the numbers in it. known: where buffers of L1
+    begin."""
 
-    def __init__(self, known: Mapping[tuple[str, str], int]) -> None:
+    def __init__(self, step: int, known: Mapping[tuple[str, str], int]) -> None:
+        self.step = step
         self.starts: dict[tuple[str, str], list[int]] = {at: [n] for at, n in known.items()}
         self.scalars: dict[str, int] = {}
         self.columns: dict[tuple[str, tuple[int, ...]], int] = {}
@@ -164,7 +166,7 @@ class _Reader:
             return value.value
         if isinstance(value, Var):
             # Without a table of its own the number of the part is the place in that table.
-            return (value.name, id(self) if value.name == _PART else value.bounds)
+            return (value.name, self.step if value.name == _PART else value.bounds)
         if isinstance(value, Lookup):
             if _is_column(value):
                 column = (value.name, tuple(value.values.tolist()))
