@@ -149,7 +149,7 @@ static inline void dory_strip(const dory_stm32h7_conv_t *a, const uint32_t *x, i
 #if defined(__GNUC__) && defined(__thumb2__) && defined(__ARM_FEATURE_DSP)
 
 static inline void dory_block(const uint32_t *x, const uint32_t *w, int32_t pairs,
-                              int32_t s[DORY_TOGETHER])
+                              int32_t s[4])
 {
   uint32_t a, b, c, u, v;
   int32_t s0, s1;
@@ -201,7 +201,7 @@ static inline void dory_block(const uint32_t *x, const uint32_t *w, int32_t pair
 #else
 
 static inline void dory_block(const uint32_t *x, const uint32_t *w, int32_t pairs,
-                              int32_t s[DORY_TOGETHER])
+                              int32_t s[4])
 {
   for (int32_t k = 0; k < DORY_TOGETHER; k++) {
     s[k] = 0;
@@ -230,7 +230,7 @@ DORY_SEPARATE void dory_strip(const dory_stm32h7_conv_t *a, const uint32_t *x, i
   for (; rows > 0; rows--, x += row) {
     const uint32_t *at = x;
     for (int32_t n = width; n > 0; n -= DORY_TOGETHER, at += 8) {
-      int32_t s[DORY_TOGETHER];
+      int32_t s[4]; /* all instances hand over four, also those that compute two */
       dory_block(at, w, pairs, s);
       y[0] = (DORY_Y_T)dory_requant(q, channel, s[0]);
       y += pitch;
