@@ -21,20 +21,8 @@ PLACE = 32
 def assembly(variant: tuple[int, ...]) -> str:
     """Return the assembly text: form, reach, clip, signed inputs, classes, per channel, turned."""
     form, reach, clip, x_signed, classes, per_channel, turned = variant
-    macros = {
-        "DORY_KERNEL": "kernel",
-        "DORY_Q_LIMBS": LIMBS,
-        "DORY_CLIP_UNSIGNED": UNSIGNED,
-        "DORY_CLIP_SIGNED": SIGNED,
-        "DORY_Q_FORM": form,
-        "DORY_Q_REACH": reach,
-        "DORY_Q_CLIP": clip,
-        "DORY_Q_TURNED": turned,
-        "DORY_X_SIGNED": x_signed,
-        "DORY_PER_CHANNEL": per_channel,
-        "DORY_CLASSES": classes,
-    }
-    return assembly_of("dory_gap8_depthwise_5x5_asm.h", macros)
+    macros = strips.macros_of(form, reach, clip, x_signed, per_channel, turned)
+    return assembly_of("dory_gap8_depthwise_5x5_asm.h", {**macros, "DORY_CLASSES": classes})
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,24 @@ BLOCKS, WEIGHTS, PARAMETERS, INPUTS, OUTPUTS, PADDING, ARGUMENTS, STACK = (
 LANES, TAPS = 4, 4
 
 
+def macros_of(
+    form: int, reach: int, clip: int, x_signed: int, per_channel: int, turned: int
+) -> dict[str, object]:
+    """Return the macros that the assembly of all strips reads."""
+    return {
+        "DORY_KERNEL": "kernel",
+        "DORY_Q_LIMBS": LIMBS,
+        "DORY_CLIP_UNSIGNED": UNSIGNED,
+        "DORY_CLIP_SIGNED": SIGNED,
+        "DORY_Q_FORM": form,
+        "DORY_Q_REACH": reach,
+        "DORY_Q_CLIP": clip,
+        "DORY_Q_TURNED": turned,
+        "DORY_X_SIGNED": x_signed,
+        "DORY_PER_CHANNEL": per_channel,
+    }
+
+
 @cache
 def assembly(
     form: int,
@@ -34,18 +52,7 @@ def assembly(
 
     half: of the function for a last strip of one or two outputs.
     """
-    macros = {
-        "DORY_KERNEL": "kernel",
-        "DORY_Q_LIMBS": LIMBS,
-        "DORY_CLIP_UNSIGNED": UNSIGNED,
-        "DORY_CLIP_SIGNED": SIGNED,
-        "DORY_Q_FORM": form,
-        "DORY_Q_REACH": reach,
-        "DORY_Q_CLIP": clip,
-        "DORY_Q_TURNED": turned,
-        "DORY_X_SIGNED": x_signed,
-        "DORY_PER_CHANNEL": per_channel,
-    }
+    macros = macros_of(form, reach, clip, x_signed, per_channel, turned)
     if stride:
         macros["DORY_STRIDE"] = stride
     kind = ("3x3_half" if half else "3x3") if stride else "any"

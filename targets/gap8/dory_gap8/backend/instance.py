@@ -26,26 +26,22 @@ OUTPUT_TYPES = (*INPUT_TYPES, "i32")
 HALVES = "u8x2"
 
 # Templates that each template includes.
-_BLOCKS = (
-    *("depthwise_blocks", "depthwise_blocks_asm", "depthwise_blocks_tile"),
-    *("depthwise_outputs_asm", "depthwise_strips", "requant_impl", "share"),
+_STRIPS = ("depthwise_outputs_asm", "depthwise_strips", "function_asm", "requant_impl", "share")
+_SQUARES = ("depthwise_blocks", "depthwise_blocks_asm", "depthwise_blocks_tile", *_STRIPS)
+_BLOCK = (
+    *("block_tile", "block_impl", "block_asm", "block_value"),
+    *("function_asm", "requant_impl", "share"),
 )
 _INCLUDES = {
     "conv": ("matmul_impl", "packed", "requant_impl", "share"),
-    "window": ("block_tile", "block_impl", "block_asm", "block_value", "requant_impl", "share"),
-    "slide": (
-        *("block_tile", "block_impl", "block_asm", "block_value", "slide_asm", "slide_run"),
-        *("requant_impl", "share"),
-    ),
-    "gather": ("block_tile", "block_impl", "block_asm", "block_value", "requant_impl", "share"),
+    "window": _BLOCK,
+    "slide": ("slide_asm", "slide_run", *_BLOCK),
+    "gather": _BLOCK,
     "held": ("block_value", "share"),
     "linear": ("matmul_impl", "packed", "requant_impl", "share"),
-    "depthwise_3x3": ("depthwise_3x3_asm", "depthwise_3x3_half_asm", *_BLOCKS),
-    "depthwise_5x5": ("depthwise_5x5_asm", *_BLOCKS),
-    "depthwise_any": (
-        *("depthwise_any_asm", "depthwise_outputs_asm", "depthwise_strips"),
-        *("requant_impl", "share"),
-    ),
+    "depthwise_3x3": ("depthwise_3x3_asm", "depthwise_3x3_half_asm", *_SQUARES),
+    "depthwise_5x5": ("depthwise_5x5_asm", *_SQUARES),
+    "depthwise_any": ("depthwise_any_asm", *_STRIPS),
     "depthwise": ("packed", "requant_impl", "share"),
     "maxpool": ("packed", "share"),
     "avgpool": ("packed", "requant_impl", "share"),

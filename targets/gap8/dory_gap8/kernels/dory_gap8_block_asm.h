@@ -20,7 +20,7 @@
 
 void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 
-#define DORY_I(text) text "\n\t"
+#include "dory_gap8_function_asm.h"
 
 /* What follows the arguments of dory_block_t; the frame of the block. */
 #define DORY_AT_TABLE_END "0(sp)"
@@ -425,13 +425,7 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 #define DORY_NEXT_Y DORY_I("slli t0, t1, 1") DORY_I("add t1, t1, t0")
 #endif
 
-__asm__(DORY_I(".pushsection .text." DORY_BLOCK_NAME ", \"ax\", @progbits")
-        DORY_I(".option push")
-        DORY_I(".option norvc")
-        DORY_I(".balign 4")
-        DORY_I(".globl " DORY_BLOCK_NAME)
-        DORY_I(".type " DORY_BLOCK_NAME ", @function")
-        DORY_BLOCK_NAME ":\n\t"
+__asm__(DORY_FUNCTION(DORY_BLOCK_NAME)
         DORY_I("addi sp, sp, -144")
         DORY_SAVED("sw")
         DORY_I("lw t0, 0(a0)")  /* table */
@@ -489,8 +483,6 @@ __asm__(DORY_I(".pushsection .text." DORY_BLOCK_NAME ", \"ax\", @progbits")
         "7: " DORY_SAVED("lw")
         DORY_I("addi sp, sp, 144")
         DORY_I("ret")
-        DORY_I(".size " DORY_BLOCK_NAME ", . - " DORY_BLOCK_NAME)
-        DORY_I(".option pop")
-        DORY_I(".popsection"));
+        DORY_FUNCTION_END(DORY_BLOCK_NAME));
 
 #endif

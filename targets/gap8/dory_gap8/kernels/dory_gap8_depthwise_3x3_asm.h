@@ -169,13 +169,7 @@
   DORY_I("add " #place ", " #place ", a1")  \
   "1: "
 
-__asm__(DORY_I(".pushsection .text." DORY_STRIP_NAME ", \"ax\", @progbits")
-        DORY_I(".option push")
-        DORY_I(".option norvc")
-        DORY_I(".balign 4")
-        DORY_I(".globl " DORY_STRIP_NAME)
-        DORY_I(".type " DORY_STRIP_NAME ", @function")
-        DORY_STRIP_NAME ":\n\t"
+__asm__(DORY_FUNCTION(DORY_STRIP_NAME)
         DORY_I("addi sp, sp, -80")
         DORY_SAVED("sw")
         DORY_I("mv ra, a0")
@@ -232,23 +226,8 @@ __asm__(DORY_I(".pushsection .text." DORY_STRIP_NAME ", \"ax\", @progbits")
         DORY_I("sub a4, a4, a1")
         "4: " DORY_I("sub a5, a5, a1")
         DORY_ROTATE
-        DORY_I("lw a0, " DORY_AT_LEFT)
-        DORY_I("lw a1, " DORY_AT_Y_ROW)
-        DORY_I("lw a2, " DORY_AT_Y)
-        DORY_I("lw a3, " DORY_AT_STRIPS)
-        DORY_I("addi a0, a0, -4")
-        DORY_I("slli a1, a1, 2")
-        DORY_I("add a2, a2, a1")
-        DORY_I("addi a3, a3, -1")
-        DORY_I("sw a0, " DORY_AT_LEFT)
-        DORY_I("li a0, 4")
-        DORY_I("sw a2, " DORY_AT_Y)
-        DORY_I("sw a0, " DORY_AT_FRESH)
-        DORY_I("sw a3, " DORY_AT_STRIPS)
-        DORY_I("bnez a3, 5b")
+        DORY_NEXT_STRIP("4", "2")
         DORY_SAVED("lw")
         DORY_I("addi sp, sp, 80")
         DORY_I("ret")
-        DORY_I(".size " DORY_STRIP_NAME ", . - " DORY_STRIP_NAME)
-        DORY_I(".option pop")
-        DORY_I(".popsection"));
+        DORY_FUNCTION_END(DORY_STRIP_NAME));

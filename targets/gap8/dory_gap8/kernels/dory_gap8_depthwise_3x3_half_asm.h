@@ -170,13 +170,7 @@ void dory_half_run(dory_strip_t *s) __asm__(DORY_HALF_NAME);
 
 /* -- the function -- */
 
-__asm__(DORY_I(".pushsection .text." DORY_HALF_NAME ", \"ax\", @progbits")
-        DORY_I(".option push")
-        DORY_I(".option norvc")
-        DORY_I(".balign 4")
-        DORY_I(".globl " DORY_HALF_NAME)
-        DORY_I(".type " DORY_HALF_NAME ", @function")
-        DORY_HALF_NAME ":\n\t"
+__asm__(DORY_FUNCTION(DORY_HALF_NAME)
         DORY_I("addi sp, sp, -64")
         DORY_SAVED("sw")
         DORY_I("mv ra, a0")
@@ -211,6 +205,4 @@ __asm__(DORY_I(".pushsection .text." DORY_HALF_NAME ", \"ax\", @progbits")
         DORY_SAVED("lw")
         DORY_I("addi sp, sp, 64")
         DORY_I("ret")
-        DORY_I(".size " DORY_HALF_NAME ", . - " DORY_HALF_NAME)
-        DORY_I(".option pop")
-        DORY_I(".popsection"));
+        DORY_FUNCTION_END(DORY_HALF_NAME));

@@ -48,13 +48,7 @@
   DORY_I("sw a0, " to1)                       \
   DORY_I("sw a1, " to2)
 
-__asm__(DORY_I(".pushsection .text." DORY_STRIP_NAME ", \"ax\", @progbits")
-        DORY_I(".option push")
-        DORY_I(".option norvc")
-        DORY_I(".balign 4")
-        DORY_I(".globl " DORY_STRIP_NAME)
-        DORY_I(".type " DORY_STRIP_NAME ", @function")
-        DORY_STRIP_NAME ":\n\t"
+__asm__(DORY_FUNCTION(DORY_STRIP_NAME)
         DORY_I("addi sp, sp, -112")
         DORY_SAVED("sw")
         DORY_I("mv ra, a0")
@@ -164,6 +158,4 @@ __asm__(DORY_I(".pushsection .text." DORY_STRIP_NAME ", \"ax\", @progbits")
         DORY_SAVED("lw")
         DORY_I("addi sp, sp, 112")
         DORY_I("ret")
-        DORY_I(".size " DORY_STRIP_NAME ", . - " DORY_STRIP_NAME)
-        DORY_I(".option pop")
-        DORY_I(".popsection"));
+        DORY_FUNCTION_END(DORY_STRIP_NAME));

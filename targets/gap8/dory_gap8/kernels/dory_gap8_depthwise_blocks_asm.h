@@ -6,8 +6,8 @@
  * a0 .. a3, their steps (0 in the padding) in a4 .. a7, orders of shuffles in s5 .. s7, the place to
  * store in s8.
  *
- * Those who include it define DORY_BLOCKS_END, the bytes of those of block[] that are read, and DORY_LAY_BLOCK, which lays the
- * columns of a block. */
+ * Those who include it define DORY_BLOCKS_END, the bytes of those of block[] that are read, and
+ * DORY_LAY_BLOCK, which lays the columns of a block. */
 
 #include "dory_gap8_depthwise_outputs_asm.h"
 
@@ -98,3 +98,20 @@
   DORY_I("bne t2, a0, 6b")                  \
   DORY_I("sw t3, " DORY_AT_ROW)             \
   "7: "
+
+/* To label 5 while strips are left. rows: outputs of a strip across it, 2 to the power of shift. */
+#define DORY_NEXT_STRIP(rows, shift)        \
+  DORY_I("lw a0, " DORY_AT_LEFT)            \
+  DORY_I("lw a1, " DORY_AT_Y_ROW)           \
+  DORY_I("lw a2, " DORY_AT_Y)               \
+  DORY_I("lw a3, " DORY_AT_STRIPS)          \
+  DORY_I("addi a0, a0, -" rows)             \
+  DORY_I("slli a1, a1, " shift)             \
+  DORY_I("add a2, a2, a1")                  \
+  DORY_I("addi a3, a3, -1")                 \
+  DORY_I("sw a0, " DORY_AT_LEFT)            \
+  DORY_I("li a0, 4")                        \
+  DORY_I("sw a2, " DORY_AT_Y)               \
+  DORY_I("sw a0, " DORY_AT_FRESH)           \
+  DORY_I("sw a3, " DORY_AT_STRIPS)          \
+  DORY_I("bnez a3, 5b")

@@ -13,7 +13,7 @@
 
 void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
 
-#define DORY_I(text) text "\n\t"
+#include "dory_gap8_function_asm.h"
 
 /* The frame: what has no register. */
 #define DORY_FRAME_ARGUMENTS "0(sp)"

@@ -121,13 +121,7 @@
   DORY_TAP(DORY_ADD, t4, t5, a3, ra, label)
 #endif
 
-__asm__(DORY_I(".pushsection .text." DORY_BLOCK_NAME ", \"ax\", @progbits")
-        DORY_I(".option push")
-        DORY_I(".option norvc")
-        DORY_I(".balign 4")
-        DORY_I(".globl " DORY_BLOCK_NAME)
-        DORY_I(".type " DORY_BLOCK_NAME ", @function")
-        DORY_BLOCK_NAME ":\n\t"
+__asm__(DORY_FUNCTION(DORY_BLOCK_NAME)
         DORY_I("addi sp, sp, -144")
         DORY_SAVED("sw")
         DORY_I("lw t0, 0(a0)")  /* x */
@@ -233,6 +227,4 @@ __asm__(DORY_I(".pushsection .text." DORY_BLOCK_NAME ", \"ax\", @progbits")
         DORY_I("addi sp, sp, 144")
         DORY_I("ret")
         DORY_GROUP_APART
-        DORY_I(".size " DORY_BLOCK_NAME ", . - " DORY_BLOCK_NAME)
-        DORY_I(".option pop")
-        DORY_I(".popsection"));
+        DORY_FUNCTION_END(DORY_BLOCK_NAME));
