@@ -111,9 +111,10 @@
 #define DORY_TABLE DORY_TABLE_PLACE
 #endif
 
-/* Constants that are linked, in the order in which tiles load them. */
+/* Constants that are linked, in the order in which tiles load them. Who reads them is told where they
+ * lie: compilers take more for granted of an array that has no attribute. */
 % for step in linked_steps(plan):
-extern const uint32_t ${weights_symbol(plan.prefix, step)}[${-(-step.weights.size // 4)}];
+extern const uint32_t ${weights_symbol(plan.prefix, step)}[${-(-step.weights.size // 4)}] DORY_TABLE;
 % endfor
 
 typedef struct {
