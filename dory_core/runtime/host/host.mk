@@ -30,6 +30,11 @@ HOST_SOURCES := $(wildcard src/*.c weights/*.c kernels/*.c kernels/external/*.c 
 HOST_OBJECTS := $(HOST_SOURCES:%.c=$(BUILD)/%.o)
 COMPILE := $(CC) $(CFLAGS) $(HOST_FLAGS)
 
+# With several jobs (-j) nothing is built while `clean` removes it.
+ifneq ($(and $(filter clean,$(MAKECMDGOALS)),$(word 2,$(MAKECMDGOALS))),)
+.NOTPARALLEL:
+endif
+
 .PHONY: all run clean FORCE
 all: $(BUILD)/app
 

@@ -140,6 +140,15 @@ def test_make_clean_all_run_is_one_command(copy: Path) -> None:
     assert "-O3" in done.stdout and "-Os" in done.stdout
 
 
+def test_goals_follow_one_another_with_several_jobs(copy: Path) -> None:
+    """The image is made of a program that is linked, and nothing is built while `clean` removes."""
+    for goals in (("all",), ("clean", "all"), ("clean", "all", "run")):
+        done = make(copy, "-j8", *goals)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert (copy / "BUILD" / "golden.bin").is_file()
+    assert "dory: exact" in done.stdout
+
+
 @pytest.mark.parametrize("rules", ["", "/nowhere"])
 def test_a_platform_of_the_sdk_without_the_sdk_says_so(
     copy: Path, monkeypatch: pytest.MonkeyPatch, rules: str

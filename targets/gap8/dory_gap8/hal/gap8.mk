@@ -25,6 +25,14 @@ $(addprefix %/,$(patsubst %.c,%.o,$(wildcard kernels/*.c kernels/external/*.c)))
 GOLDEN_FILE := $(CURDIR)/BUILD/golden.bin
 READFS_FILES := $(addprefix $(CURDIR)/,$(L3_FILES) vectors/input.bin $(STATE_FILES)) $(GOLDEN_FILE)
 
+# With several jobs (-j) the SDK's rules would make images of what is not linked yet, and build while
+# `clean` removes: one step after the other, and only `build` has the jobs.
+ifneq ($(MAKECMDGOALS),build)
+.NOTPARALLEL:
+all::
+	$(MAKE) build
+endif
+
 # The file must be there before the flash image is made; `all` alone is the goal of most builds.
 all:: $(GOLDEN_FILE)
 image flash flash_fs run: $(GOLDEN_FILE)

@@ -32,8 +32,9 @@ $(BUILDDIR)/%.o: %.c
 	@mkdir -p $(dir $@)
 	$(STUB_CC) $(PULP_CFLAGS) $(FLAGS) $(if $(findstring /external/,$<),-w) -c $< -o $@
 
+# As in the SDK, nothing says that the image needs the program.
 image flash_fs:
-	@for file in $(READFS_FILES); do test -f $$file || { echo "no $$file"; exit 1; }; done
+	@for file in $(BUILDDIR)/$(APP) $(READFS_FILES); do test -f $$file || { echo "no $$file"; exit 1; }; done
 
 run:
 	$(BUILDDIR)/$(APP) $(READFS_FILES)
