@@ -181,6 +181,25 @@ def find_compiler() -> Compiler:
     )
 
 
+def other_compilers() -> tuple[Compiler, ...]:
+    """Return what there is of gcc, clang and the ``ziglang`` wheel beside :func:`find_compiler`."""
+    commands = [("gcc",), ("clang",)]
+    if importlib.util.find_spec("ziglang") is not None:
+        commands.append(ZIGLANG)
+    known, found = {_release(find_compiler())}, []
+    for command in commands:
+        compiler = Compiler.identify(*command)
+        if compiler is not None and _release(compiler) not in known:
+            known.add(_release(compiler))
+            found.append(compiler)
+    return tuple(found)
+
+
+def _release(compiler: Compiler) -> str:
+    """Return the version without the name by which the compiler was called."""
+    return compiler.version.partition(" ")[2]
+
+
 def sanitizer_names(sanitize: str) -> tuple[str, ...]:
     """Split "address,undefined" into sorted names.
 

@@ -22,6 +22,7 @@ from typing import ClassVar
 
 import pytest
 
+from dory_core.simulate.compiler import other_compilers
 from dory_core.testing.coverage import ran_in
 from dory_core.testing.draws import Candidates, Draws, kernels_of_target, names_of
 from dory_core.testing.kernel_cases import KernelCase
@@ -87,6 +88,7 @@ class KernelConformance:
         if "sanitizer" in metafunc.fixturenames:
             marks = declared_mark(config, "sanitizer")
             metafunc.parametrize("sanitizer", [pytest.param("address,undefined", marks=marks)])
+        if "count" in metafunc.fixturenames:
             more = pytest.param(8, marks=declared_mark(config, "slow"))
             metafunc.parametrize("count", [2, more])
 
@@ -108,3 +110,12 @@ class KernelConformance:
         require_sanitizer(sanitizer)
         drawn = [c for kind in type(self)._setup() for c in type(self)._drawn(kind, 7, count)]
         HostLibrary(drawn, SANITIZE).check()
+
+    def test_other_compilers_compute_the_same(self, count: int) -> None:
+        """A sample with each of gcc and clang that is there beside the compiler of applications."""
+        others = other_compilers()
+        if not others:
+            pytest.skip("no second C compiler (tried gcc, clang and the ziglang wheel)")
+        drawn = [c for kind in type(self)._setup() for c in type(self)._drawn(kind, 8, count)]
+        for compiler in others:
+            HostLibrary(drawn, compiler=compiler.command).check()

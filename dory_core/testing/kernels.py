@@ -176,7 +176,7 @@ class HostLibrary(Machine):
         self._program = folder / "kernels.out"
         command = [*(compiler or find_compiler().command), *source_flags(folder)]
         command += [f"-D{name}={value}" for name, value in _SIZES.items()]
-        command += ["-O1", "-pthread", f"-I{_RUNTIME}", f"-I{_HERE}", *flags]
+        command += [*_optimised(flags), "-pthread", f"-I{_RUNTIME}", f"-I{_HERE}", *flags]
         command += [*sources, *(str(_HERE / name) for name in ("cores.c", "host.c"))]
         command += ["-o", str(self._program)]
         done = subprocess.run(command, capture_output=True, text=True)
@@ -247,6 +247,12 @@ class HostLibrary(Machine):
     def __del__(self) -> None:
         if getattr(self, "_process", None) is not None:
             self._close()
+
+
+def _optimised(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the level of applications: compilers use the rules of C there. Sanitized code takes
+    several times as long to compile."""
+    return ("-O1",) if any(flag.startswith("-fsanitize") for flag in flags) else ("-O2",)
 
 
 _SIZES = {"DORY_TESTING_NUMBERS": len(NUMBERS), "DORY_TESTING_POINTERS": len(POINTERS)}

@@ -16,9 +16,11 @@ APP_INC := inc hal/include hal/gap8 kernels kernels/external
 OPTIMISE ?= -O3
 REPEAT ?= 1
 APP_CFLAGS += -Os -DDORY_GAP8_REPEAT=$(REPEAT)
-# A library of kernels takes the number of cores from the command line.
+# A library of kernels takes the number of cores from the command line; C is to it what it is to the
+# host simulation.
+EXTERNAL_FLAGS := -fwrapv -fno-strict-aliasing
 $(addprefix %/,$(patsubst %.c,%.o,$(wildcard kernels/external/*.c))): \
-  APP_CFLAGS += -include dory_gap8_board.h -DNUM_CORES=DORY_GAP8_CORES
+  APP_CFLAGS += -include dory_gap8_board.h -DNUM_CORES=DORY_GAP8_CORES $(EXTERNAL_FLAGS)
 $(addprefix %/,$(patsubst %.c,%.o,$(wildcard kernels/*.c kernels/external/*.c))): APP_CFLAGS += $(OPTIMISE)
 
 # One file with all layers: an open file costs memory, the name of each one too.

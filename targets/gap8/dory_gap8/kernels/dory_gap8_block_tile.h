@@ -116,8 +116,7 @@ static DORY_GAP8_NOINLINE void dory_block_rest(const dory_block_t *start, const 
   const int32_t pitch = b.y_bytes / (int32_t)sizeof(dory_block_y_t);
   b.y_bytes = DORY_BLOCK_CHUNK * (int32_t)sizeof(dory_block_y_t);
   for (; c < t->channels.end; c += DORY_BLOCK_CHUNK) {
-    int32_t words[DORY_BLOCK_PIXELS * DORY_BLOCK_CHUNK * sizeof(dory_block_y_t) / sizeof(int32_t)];
-    dory_block_y_t *const chunk = (dory_block_y_t *)(void *)words;
+    dory_block_y_t chunk[DORY_BLOCK_PIXELS * DORY_BLOCK_CHUNK] DORY_GAP8_WORDS;
     const int32_t n = dory_gap8_min(DORY_BLOCK_CHUNK, t->channels.end - c);
     b.groups = (n + 3) >> 2;
     b.weights = dory_block_weights(t, c) + first_row;

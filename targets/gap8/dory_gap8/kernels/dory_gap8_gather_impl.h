@@ -156,18 +156,23 @@ static DORY_GAP8_NOINLINE dory_image_t dory_copy_image(const dory_gap8_window_t 
 
 #if DORY_BORDERS
 
+/* Fills the words of a run with what stands around the image. */
+static inline void dory_fill_run(DORY_X_T *run) {
+  for (int32_t i = 0; i <= DORY_RUN / DORY_LANES; i++) {
+    dory_gap8_store4_u8(run + DORY_LANES * i, dory_gap8_from_word_u8((uint32_t)DORY_PAD_WORD));
+  }
+}
+
 /* Gathers the runs of a window that are not all in the tile. A run of which a part is padding is put
  * together first. */
 static DORY_GAP8_NOINLINE void dory_gather_border(DORY_X_T *column, const dory_gap8_window_t *a,
                                                   const dory_window_t *w) {
   const int32_t rows = (int32_t)dory_gap8_keep(DORY_KERNEL_H);
   const DORY_X_T *const x = a->x;
-  uint32_t padding[DORY_RUN / DORY_LANES + 1], words[DORY_RUN / DORY_LANES + 1];
-  DORY_X_T *const mixed = (DORY_X_T *)(void *)words;
+  DORY_X_T padding[DORY_WHOLE + DORY_LANES] DORY_GAP8_WORDS;
+  DORY_X_T mixed[DORY_WHOLE + DORY_LANES] DORY_GAP8_WORDS;
   int32_t run = 0, row = w->row, place = w->place;
-  for (int32_t i = 0; i <= DORY_RUN / DORY_LANES; i++) {
-    padding[i] = (uint32_t)DORY_PAD_WORD;
-  }
+  dory_fill_run(padding);
   for (int32_t ky = 0; ky < rows; ky++) {
     const int row_inside = (uint32_t)row < (uint32_t)a->x_h;
     for (int32_t kx = 0; kx < DORY_ROW_RUNS; kx++, run++) {
@@ -175,14 +180,12 @@ static DORY_GAP8_NOINLINE void dory_gather_border(DORY_X_T *column, const dory_g
       const int32_t at = w->column + kx * DORY_DILATION_W;
       const int32_t from = place + kx * (DORY_DILATION_W * DORY_CHANNELS);
       const int32_t end = row_inside ? (a->x_w - at) * DORY_CHANNELS : 0;
-      const DORY_X_T *source = (const DORY_X_T *)(const void *)padding;
+      const DORY_X_T *source = padding;
       if (at >= 0 && end >= DORY_RUN) {
         source = x + from;
       } else if (at * DORY_CHANNELS > -DORY_RUN && end > 0) {
         const int32_t last = dory_gap8_min(end, DORY_RUN);
-        for (int32_t i = 0; i <= DORY_RUN / DORY_LANES; i++) {
-          words[i] = (uint32_t)DORY_PAD_WORD;
-        }
+        dory_fill_run(mixed);
         for (int32_t i = dory_gap8_max(0, -at * DORY_CHANNELS); i < last; i++) {
           mixed[i] = x[from + i];
         }

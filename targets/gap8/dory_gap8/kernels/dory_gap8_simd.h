@@ -32,6 +32,13 @@
 #define DORY_GAP8_NOINLINE
 #endif
 
+/* For arrays that are read and written by words, too, with the functions below. */
+#ifdef __GNUC__
+#define DORY_GAP8_WORDS __attribute__((aligned(4)))
+#else
+#define DORY_GAP8_WORDS
+#endif
+
 /* Four neighbouring elements of 8 bits:
  *
  *   dory_gap8_load4_<type>, dory_gap8_store4_<type>   in memory

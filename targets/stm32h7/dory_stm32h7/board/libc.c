@@ -11,6 +11,9 @@
 #define KEEP_LOOP() __asm__ volatile("" ::: "memory")
 #define LIBCALL __attribute__((used))
 
+/* Words of memory that holds anything. */
+typedef uint32_t __attribute__((may_alias)) word_t;
+
 static int word_aligned(const void *a, const void *b)
 {
   return (((uintptr_t)a | (uintptr_t)b) & 3u) == 0;
@@ -21,8 +24,8 @@ LIBCALL void *memcpy(void *restrict dst, const void *restrict src, size_t bytes)
   uint8_t *to = dst;
   const uint8_t *from = src;
   if (word_aligned(dst, src)) {
-    uint32_t *words_to = dst;
-    const uint32_t *words_from = src;
+    word_t *words_to = dst;
+    const word_t *words_from = src;
     for (; bytes >= 16; bytes -= 16) {
       const uint32_t a = words_from[0], b = words_from[1], c = words_from[2], d = words_from[3];
       words_to[0] = a;
@@ -73,7 +76,7 @@ LIBCALL void *memset(void *dst, int value, size_t bytes)
     *to++ = byte;
     KEEP_LOOP();
   }
-  uint32_t *words = (uint32_t *)(void *)to;
+  word_t *words = (word_t *)(void *)to;
   for (; bytes >= 4; bytes -= 4) {
     *words++ = byte * 0x01010101u;
     KEEP_LOOP();
