@@ -208,14 +208,17 @@ def _has_negatives(value: Value) -> bool:
 
 
 def c_type(values: Iterable[int]) -> str:
-    """Return the smallest integer type that holds values."""
+    """Return the integer type of 32 bits that holds values.
+
+    Never a narrower one: compilers make an 8 x 8 bit multiplication of a byte's product with a
+    constant, and those of some chips take the constant for a signed one.
+    """
     values = tuple(values)
     lo, hi = min(values), max(values)
-    for bits in (8, 16, 32):
-        if lo >= 0 and hi < 1 << bits:
-            return f"uint{bits}_t"
-        if lo < 0 and -(1 << bits - 1) <= lo and hi < 1 << bits - 1:
-            return f"int{bits}_t"
+    if lo >= 0 and hi < 1 << 32:
+        return "uint32_t"
+    if lo >= -(1 << 31) and hi < 1 << 31:
+        return "int32_t"
     raise ValueError(f"{lo}..{hi} does not fit 32 bits")
 
 

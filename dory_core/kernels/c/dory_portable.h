@@ -13,7 +13,7 @@
 
 /* Storage of one element. */
 typedef struct {
-  uint8_t bits; /* 2, 4, 8, 16 or 32 */
+  uint32_t bits; /* 2, 4, 8, 16 or 32 */
   uint8_t is_signed;
 } dory_portable_type_t;
 
@@ -27,7 +27,7 @@ typedef struct {
   int64_t div;     /* positive; the zero point of a step in binary32 */
   int64_t lo, hi;  /* the limits of int64_t when there is no clip */
   int64_t turn;
-  int8_t shift;    /* log2(div), or -1 when div is no power of two */
+  int32_t shift;   /* log2(div), or -1 when div is no power of two */
   uint8_t mul_per_channel, add_per_channel, two_addends, negative_per_channel, float32;
 } dory_portable_step_t;
 
@@ -38,7 +38,7 @@ typedef struct {
 
 /* A sliding window: sizes, strides and dilations, vertical and horizontal. */
 typedef struct {
-  uint16_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+  uint32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
 } dory_portable_window_t;
 
 /* Sizes of one tile. pad_top, pad_left: rows and columns by which its first window sticks out of
@@ -85,7 +85,7 @@ void dory_portable_linear(const dory_portable_linear_t *layer, const dory_portab
  * mantissa / 2^digits with mantissas of 24 bits. */
 typedef struct {
   uint32_t x_mantissa, y_mantissa;
-  int16_t x_digits, y_digits;
+  int32_t x_digits, y_digits;
   int32_t x_zero, y_zero;
 } dory_portable_real_t;
 

@@ -32,7 +32,7 @@ typedef struct {
   uint32_t n0, n1, n2;      /* elements per row, rows per plane, planes */
   int32_t dst_s1, dst_s2;   /* bytes from row to row, from plane to plane */
   int32_t src_s1, src_s2;
-  uint8_t elem;             /* bytes per element */
+  uint32_t elem;            /* bytes per element */
   uint8_t dir;              /* DORY_L2_TO_L1 or DORY_L1_TO_L2 */
 } dory_copy_t;
 

@@ -142,7 +142,8 @@ typedef struct {{
   int index;
   uint32_t start, bytes;
   uint32_t channels, pixel_bytes;
-  uint8_t bits, is_signed, halves;
+  uint32_t bits;
+  uint8_t is_signed, halves;
 }} dory_gap8_layer_t;
 
 static const dory_gap8_layer_t dory_gap8_layers[] = {{{table}
