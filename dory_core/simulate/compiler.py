@@ -183,7 +183,7 @@ def find_compiler() -> Compiler:
 
 def other_compilers() -> tuple[Compiler, ...]:
     """Return what there is of gcc, clang and the ``ziglang`` wheel beside :func:`find_compiler`."""
-    commands = [("gcc",), ("clang",)]
+    commands: list[tuple[str, ...]] = [("gcc",), ("clang",)]
     if importlib.util.find_spec("ziglang") is not None:
         commands.append(ZIGLANG)
     known, found = {_release(find_compiler())}, []
