@@ -8,7 +8,8 @@ from dory_onnx import OnnxModel
 from dory_core.api import NotSupported
 from dory_qdq.call import QUANTISE_HINT
 
-_OPSETS = range(10, 26)
+#: Versions of the standard operators that are read.
+OPSETS = range(10, 26)
 _DOMAINS = frozenset(["", "ai.onnx", "com.microsoft"])
 _DEEPLOY = "RequantShift"
 _DYNAMIC = ("DynamicQuantize", "ConvInteger", "MatMulInteger")
@@ -37,12 +38,17 @@ def check_form(model: OnnxModel) -> None:
         )
     if not any("QuantizeLinear" in op or "QLinear" in op or "QGemm" in op for op in ops):
         raise _not_quantised(model)
-    opset = model.opsets.get("", model.opsets.get("ai.onnx"))
-    if opset is not None and opset not in _OPSETS:
+    opset = opset_of(model)
+    if opset is not None and opset not in OPSETS:
         raise NotSupported(
-            f"{name}: opset {opset} is unknown; {_OPSETS[0]} to {_OPSETS[-1]} are known",
+            f"{name}: opset {opset} is unknown; {OPSETS[0]} to {OPSETS[-1]} are known",
             "export the network with opset 17",
         )
+
+
+def opset_of(model: OnnxModel) -> int | None:
+    """Return the version of a file's standard operators, None where it names none."""
+    return model.opsets.get("", model.opsets.get("ai.onnx"))
 
 
 def _domain(op: str) -> str:

@@ -125,6 +125,8 @@ def fuse(path: Path, imported: Imported) -> Fused:
     import onnx
 
     proto = onnx.load(str(path))
+    for node in proto.graph.node:
+        node.name = node.name or node.output[0]  # onnxruntime hands names to what it makes
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "fused.onnx"
         quiet_session(proto, path.name, optimised=written, kept=_KEPT, hint=_HINT)
@@ -163,7 +165,7 @@ def stored_tensors(model: Any, made: Any, wanted: set[str]) -> dict[str, tuple[s
     onnxruntime gives tensors that become uint8 other names, and keeps those of operators. wanted:
     tensors of the file that keep their names.
     """
-    nodes = {node.name or node.output[0]: node for node in model.graph.node}
+    nodes = {node.name: node for node in model.graph.node}
     readers = {name: node for node in model.graph.node for name in node.input}
     zeros = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
     found = {

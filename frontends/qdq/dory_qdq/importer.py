@@ -16,7 +16,7 @@ from dory_onnx import Node, OnnxModel, load
 
 from dory_core.api import FrontendOptions, Graph, NotSupported, ops, ranges
 from dory_qdq.call import QUANTISE_HINT, Call
-from dory_qdq.forms import check_form
+from dory_qdq.forms import OPSETS, check_form, opset_of
 from dory_qdq.fusion import Fusion
 from dory_qdq.known import HEADS, check_operators, is_lowered, lower, move, moves
 from dory_qdq.network import Network, standard_axes
@@ -70,7 +70,7 @@ class _Import:
 
     def __init__(self, model: OnnxModel) -> None:
         self.model = model
-        self.network = Network()
+        self.network = Network(opset_of(model) or OPSETS[-1])
         self.fusion = Fusion(model)
         self.values: dict[str, Value] = {}
         self.places: dict[str, Place] = {}

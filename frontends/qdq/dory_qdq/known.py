@@ -91,6 +91,7 @@ _BECOMES: Mapping[str, str] = MappingProxyType(
     }
 )
 _AT_THE_END = "it stands behind the last integers"
+_HEAD_HINT = "let no QuantizeLinear read its result: the application computes it"
 #: Unknown operators that a refusal names.
 _MOST_NAMES = 12
 
@@ -135,7 +136,7 @@ def is_lowered(op: str) -> bool:
 def lower(call: Call) -> Place | Sums:
     """Append the layers of an operator of reals; raises NotSupported."""
     if not is_lowered(call.node.op):
-        raise call.unquantised(0)
+        raise call.error(f"supported only if {_AT_THE_END}", _HEAD_HINT)
     check(call)
     return _LOWERED[call.node.op](call)
 

@@ -49,9 +49,10 @@ def file_order(place: Place) -> Triple:
 
 
 class Network:
-    """Layers in order, with the types of their tensors."""
+    """Layers in order, with the types of their tensors. opset: of the file's operators."""
 
-    def __init__(self) -> None:
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
         self.ops: list[ops.Op] = []
         self.inputs: list[str] = []
         self.tensors: dict[str, Tensor] = {}

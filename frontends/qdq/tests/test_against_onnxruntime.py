@@ -26,7 +26,7 @@ from dory_qdq.testing import (
 )
 from onnx import TensorProto, helper
 
-from dory_core.api import FrontendOptions, VerificationFailed
+from dory_core.api import FrontendOptions, NotSupported, VerificationFailed
 from dory_core.testing import make_vectors
 
 pytest.importorskip("onnxruntime", reason="the extra test of dory-qdq is not installed")
@@ -204,3 +204,61 @@ def test_softmax_saturates_as_onnxruntime_does(channels: int, tmp_path: Path) ->
     last = OPERATORS["softmax"](builder, builder.input((1, channels)))
     model = builder.model([(last.stored, last.shape)])
     assert difference(model, tmp_path, 3) == ""
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("above", [0, 10, 128, 255])
+@pytest.mark.parametrize("scale", [1 / 255, 1 / 256, 1 / 200, 1 / 128, 0.003, 0.1, 1.0, 1.5])
+def test_softmax_over_one_element_is_the_whole_rounded_down(
+    scale: float, above: int, signed: bool, tmp_path: Path
+) -> None:
+    builder = Builder(np.random.default_rng(1), signed=signed)
+    x = builder.input((1, 1, 1, 3))
+    out = builder.node("Softmax", [x.name], axis=1)
+    last = builder.quantised(out, x.shape, scale, above - 128 * signed)
+    assert difference(builder.model([(last.stored, last.shape)]), tmp_path) == ""
+
+
+@pytest.mark.parametrize("opset", [11, 12, 13])
+@pytest.mark.parametrize("axis", [None, 0, 1, 2, -1])
+@pytest.mark.parametrize("signed", [False, True])
+def test_softmax_before_opset_13_takes_all_dimensions_behind_its_axis(
+    signed: bool, axis: int | None, opset: int, tmp_path: Path
+) -> None:
+    builder = Builder(np.random.default_rng(1), signed=signed)
+    x = builder.input((1, 3, 1 if axis == 0 else 2, 4))
+    out = builder.node("Softmax", [x.name], **({} if axis is None else {"axis": axis}))
+    last = builder.quantised(out, x.shape, 1 / 200)
+    assert difference(builder.model([(last.stored, last.shape)], opset), tmp_path) == ""
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("scales", [(2.0, 3.0), (0.5, 0.7), (1.5, 0.8)])
+def test_resize_of_opset_10_takes_places_without_a_half(
+    scales: tuple[float, float], mode: str, tmp_path: Path
+) -> None:
+    builder = Builder(np.random.default_rng(1))
+    x = builder.input((1, 2, 5, 6))
+    sizes = builder.constant(np.array([1, 1, *scales], np.float32))
+    out = builder.node("Resize", [x.name, sizes], mode=mode)
+    shape = (1, 2, *(int(size * scale) for size, scale in zip((5, 6), scales, strict=True)))
+    last = builder.quantised(out, shape, x.scale, x.zero)
+    assert difference(builder.model([(last.stored, shape)], 10), tmp_path) == ""
+
+
+def test_goldens_of_int8_need_no_names_of_nodes(tmp_path: Path) -> None:
+    builder = Builder(np.random.default_rng(1), signed=True)
+    last = OPERATORS["softmax"](builder, builder.input((1, 5)))
+    for node in builder.nodes:
+        node.name = ""
+    assert difference(builder.model([(last.stored, last.shape)]), tmp_path) == ""
+
+
+@pytest.mark.parametrize("operator", ["LogSoftmax", "ArgMax"])
+def test_heads_that_are_quantised_again_are_refused(operator: str, tmp_path: Path) -> None:
+    builder = Builder(np.random.default_rng(1))
+    out = builder.node(operator, [builder.input((1, 4)).name])
+    last = builder.quantised(out, (1, 4), 0.1)
+    (tmp_path / "net.onnx").write_bytes(builder.model([(last.stored, last.shape)]))
+    with pytest.raises(NotSupported, match=f"{operator} .*only if it stands behind the last"):
+        parse(tmp_path / "net.onnx", FrontendOptions())

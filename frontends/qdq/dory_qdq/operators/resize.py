@@ -18,6 +18,8 @@ _WHOLE = 1 << 10
 # Of a Resize; beyond them the file is damaged.
 _LARGEST_SCALE = 1 << 16
 _LARGEST_SIZE = 1 << 16
+# Where a Resize says how places of outputs lie in the input.
+_OPSET_OF_PLACES = 11
 
 
 #: Returns per output element (first, second, weight of first, weight of second) for the places of
@@ -80,12 +82,17 @@ def _sizes(call: Call, place: Place) -> tuple[list[int], list[float]]:
     return sizes, scales
 
 
+def _is_old(call: Call) -> bool:
+    """Return whether the operator is of before opset 11, which has no attributes for places."""
+    return call.node.op == "Upsample" or call.network.opset < _OPSET_OF_PLACES
+
+
 def _places(call: Call, whole: int, size: int, scale: float) -> Floats:
     """Return where each output along a dimension lies in the input, as onnxruntime computes it."""
     out = np.arange(size, dtype=np.float32)
     factor = np.float32(scale)
     how = call.attribute("coordinate_transformation_mode", "half_pixel")
-    if call.node.op == "Upsample":
+    if _is_old(call):
         how = "asymmetric"
     if how == "asymmetric":
         return np.asarray(out / factor)
@@ -100,8 +107,8 @@ def _places(call: Call, whole: int, size: int, scale: float) -> Floats:
 
 def _nearest(call: Call, places: Floats, whole: int) -> Integers:
     rounding = call.attribute("nearest_mode", "round_prefer_floor")
-    if call.node.op == "Upsample":
-        rounding = "floor"
+    if _is_old(call):
+        rounding = "ceil" if len(places) < whole else "floor"
     if rounding == "round_prefer_floor":
         found = np.ceil(places - np.float32(0.5))
     elif rounding == "round_prefer_ceil":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import prod
 from types import MappingProxyType
 
 import numpy as np
@@ -14,6 +16,8 @@ from dory_qdq.values import Place
 
 # What onnxruntime keeps free of the exponents of binary32, as a logarithm.
 _RESERVE = 5
+# Before, a Softmax takes all dimensions behind its axis together.
+_OPSET_OF_ONE_DIMENSION = 13
 
 Function = Callable[[Call, Floats], Floats]
 
@@ -48,37 +52,52 @@ def lower_function(call: Call) -> Place:
 
 
 def lower_softmax(call: Call) -> Place:
-    """Append QLinearSoftmax over one dimension."""
+    """Append QLinearSoftmax over one dimension, or over all behind ``axis`` before opset 13."""
     source = call.real()
-    place, x, y = source.place, source.x, call.output
-    rank = len(place.shape)
-    axis = int(call.attribute("axis", -1))
-    if not -rank <= axis < rank:
-        raise call.error(f"axis {axis} of shape {list(place.shape)}")
-    axis %= rank
+    place, axis = _over_one_dimension(call, source.place)
+    x, y, rank = source.x, call.output, len(place.shape)
     others = [n for n, size in enumerate(place.shape) if size > 1 and n != axis]
     if len(others) > 2:
         raise call.error(f"an input of shape {list(place.shape)} has too many dimensions")
     found = dict(zip(others, (1, 2), strict=False)) | {axis: 0}
     axes: tuple[int | None, ...] = tuple(found.get(n) for n in range(rank))
     name, axes = call.tensor(place, axes)
+    factor = int(np.floor(single(1) / single(y.scale)))
+    if place.shape[axis] == 1:  # an exponential by itself
+        alone = int(np.clip(factor + y.zero_point, *call.clip()))
+        output = call.emit(ops.Lut, name, table=Array(np.full(256, alone, dtype=np.int64)))
+    else:
+        output = _softmax(call, name, x, factor, place.shape[axis])
+    return replace(call.network.placed(output, place.shape, axes), shape=source.place.shape)
+
+
+def _over_one_dimension(call: Call, place: Place) -> tuple[Place, int]:
+    """Return the input of a Softmax in a shape of which it takes one dimension, and that one."""
+    shape = place.shape
+    grouped = int(call.attribute("opset", call.network.opset)) < _OPSET_OF_ONE_DIMENSION
+    axis = int(call.attribute("axis", 1 if grouped else -1))
+    if not -len(shape) <= axis < len(shape):
+        raise call.error(f"axis {axis} of shape {list(shape)}")
+    axis %= len(shape)
+    if not grouped:
+        return place, axis
+    return replace(place, shape=(prod(shape[:axis]), prod(shape[axis:]))), 1
+
+
+def _softmax(call: Call, name: str, x: Quantisation, factor: int, size: int) -> str:
+    """Append a Softmax over ``size`` channels; factor: what onnxruntime multiplies shares by."""
+    y = call.output
     with np.errstate(over="ignore"):
-        room = np.log(float(np.finfo(np.float32).max) / place.shape[axis]) - _RESERVE
-        differences = np.arange(256) * x.scale
-        powers = single(np.exp(max(0.0, room) - differences))
-        factor = int(np.floor(single(1) / single(y.scale)))
+        room = np.log(float(np.finfo(np.float32).max) / size) - _RESERVE
+        powers = single(np.exp(max(0.0, room) - np.arange(256) * x.scale))
         finite = bool(np.isfinite(powers[0] * single(factor)))
     if factor < 1:
         raise call.error(f"the scale {y.scale} of its result is above 1")
-    if not finite:  # onnxruntime saturates its infinity
-        if place.shape[axis] > 1:
-            raise call.error(f"the scale {y.scale} of its result is too small for binary32")
-        table = Array(np.full(256, call.clip()[1], dtype=np.int64))
-        return call.network.placed(call.emit(ops.Lut, name, table=table), place.shape, axes)
+    if not finite:
+        raise call.error(f"the scale {y.scale} of its result is too small for binary32")
     step = requant(1, y.zero_point, 1, *call.clip())
     table = Array(powers.view(np.int32).astype(np.int64))
-    output = call.emit(ops.Softmax, name, table=table, factor=factor, requants=(step,))
-    return call.network.placed(output, place.shape, axes)
+    return call.emit(ops.Softmax, name, table=table, factor=factor, requants=(step,))
 
 
 def _sigmoid(call: Call, x: Floats) -> Floats:

@@ -102,13 +102,13 @@ class Builder:
         attributes = {"axis": axis} if np.ndim(scales) else {}
         return self.node("DequantizeLinear", names, **attributes)
 
-    def model(self, outputs: Sequence[tuple[str, tuple[int, ...]]]) -> bytes:
+    def model(self, outputs: Sequence[tuple[str, tuple[int, ...]]], opset: int = 17) -> bytes:
         """Return the file. outputs: stored integers with their shapes."""
         from onnx import TensorProto, helper
 
         kind = TensorProto.INT8 if self.signed else TensorProto.UINT8
         infos = [helper.make_tensor_value_info(name, kind, shape) for name, shape in outputs]
         graph = helper.make_graph(self.nodes, "random", self.inputs, infos, self.constants)
-        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+        opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
         return bytes(model.SerializeToString())
