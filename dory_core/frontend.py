@@ -124,14 +124,17 @@ class Frontend:
     def parse(self, path: Path, options: FrontendOptions | None = None) -> Graph:
         """Return the integer network of a file.
 
-        A network that is called as its file gets the name of :func:`network_name`. Raises:
-        UsageError when the file is missing, NotSupported when it cannot be computed exactly.
+        A network that is called as its file gets the name of :func:`network_name`. Outputs that
+        are inputs become copies. Raises: UsageError when the file is missing, NotSupported when it
+        cannot be computed exactly.
         """
         import numpy as np
 
+        from dory_core.ir.passed import copy_passed_inputs
+
         # Constants that are no numbers are refused by name: what numpy says of them names nothing.
         with np.errstate(all="ignore"):
-            graph = self.reader(Path(path), options or FrontendOptions())
+            graph = copy_passed_inputs(self.reader(Path(path), options or FrontendOptions()))
         if graph.name != Path(path).stem:
             return graph
         return replace(graph, name=network_name(path))

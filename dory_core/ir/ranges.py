@@ -6,7 +6,7 @@ All bounds follow from the input type and the actual weights. They prove that no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, floor
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dory_core import quoting
 from dory_core.errors import NotSupported
 from dory_core.ir import FileForm, Graph, LayerRanges, Requant, State, Tensor, ops, storage_for
 from dory_core.ir.bounds import Accumulator, Bounds, bounds, one
@@ -26,6 +27,7 @@ __all__ = [
     "append_layer",
     "infer_layer",
     "infer_types",
+    "shared_outputs",
     "storage_for",
     "value_range",
 ]
@@ -103,6 +105,20 @@ def infer_types(
     )
     check_states(graph)
     return graph
+
+
+def shared_outputs(names: Sequence[str], tensors: Sequence[str]) -> tuple[str, ...]:
+    """Return notes about outputs of the file that one tensor of the Graph serves.
+
+    names: of the outputs in the file. tensors: of the Graph, for each of them.
+    """
+    notes = []
+    for tensor in dict.fromkeys(tensors):
+        shared = [name for name, one in zip(names, tensors, strict=True) if one == tensor]
+        if len(shared) > 1:
+            quoted = ", ".join(f"'{quoting.shortened(quoting.visible(name))}'" for name in shared)
+            notes.append(f"outputs of the file that are one output of the network: {quoted}")
+    return tuple(notes)
 
 
 def infer_layer(layer: ops.Op, tensors: Mapping[str, Tensor]) -> tuple[Tensor, LayerRanges]:

@@ -188,10 +188,12 @@ class _Import(LayersOfFile):
         self.ends.setdefault(value.tensor, reader)
 
     def _finish(self) -> Graph:
-        for output in self.model.outputs:
-            if output in self.values:
-                self._end(output, f"output '{output}'")
-        if not self.layers:
+        direct = [output for output in self.model.outputs if output in self.values]
+        for output in direct:
+            self._end(output, f"output '{output}'")
+        tensors = [self.values[output].tensor for output in direct]
+        self.notes.extend(ranges.shared_outputs(direct, tensors))
+        if not self.layers and (self.host or not self.ends):
             raise NotSupported(
                 f"{self.model.path.name}: it holds no integer layer", _SUPPORTED_HINT
             )

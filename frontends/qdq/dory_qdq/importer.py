@@ -88,12 +88,14 @@ class _Import:
             self._node(node)
         outputs = [self._output(name) for name in self.model.outputs]
         network = self.network
-        if not network.ops or not network.inputs:
+        passed = all(name in network.inputs for name in outputs) and not self.heads
+        if not network.inputs or not (network.ops or passed):
             raise NotSupported(
                 f"{self.model.path.name}: it holds no quantised layer", QUANTISE_HINT
             )
         if self.heads:
             network.notes.append(f"host post-processing left out: {', '.join(self.heads)}")
+        network.notes.extend(ranges.shared_outputs(list(self.model.outputs), outputs))
         graph = ranges.infer_types(
             self.model.path.stem,
             tuple(network.tensors[name] for name in network.inputs),

@@ -141,13 +141,12 @@ def _finish(name: str, subgraph: Subgraph, network: Network) -> Imported:
         network.computed(place, tensor) if place in network.states else place
         for place, tensor in zip(places, results, strict=True)
     ]
+    network.notes.extend(ranges.shared_outputs([f"t{one.index}" for one in results], found))
     outputs, states = tuple(dict.fromkeys(found)), _states(network)
     if not outputs:
         raise NotSupported(f"{name}: it has no output")
-    direct = [output for output in outputs if output in network.inputs]
-    if direct:
-        raise NotSupported(f"{name}: its output is its input")
-    if not network.inputs or not network.ops:
+    passed = all(output in network.inputs for output in outputs)
+    if not network.inputs or not (network.ops or passed):
         raise NotSupported(f"{name}: it holds no integer layer behind a network input")
     graph = ranges.infer_types(
         name,

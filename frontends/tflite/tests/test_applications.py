@@ -67,3 +67,22 @@ def test_lstm_is_refused_with_a_way_out() -> None:
     with pytest.raises(NotSupported, match=r"SEQUENCE_LSTM.*not supported") as caught:
         import_model(model_of(b.build((y,)), Path("net.tflite")))
     assert "unroll" in caught.value.hint
+
+
+@pytest.mark.parametrize("target", ["gap8", "stm32h7", "diana"])
+def test_an_output_that_is_the_input_is_a_copy(target: str, tmp_path: Path) -> None:
+    b = TfliteBuilder()
+    x, y = b.input((1, 4, 4, 2), 0.05, 3), b.tensor((1, 4, 4, 2), 1 / 256, -128)
+    flat = b.tensor((1, 32), 0.05, 3)
+    b.operator("LOGISTIC", (x,), (y,))
+    b.operator("RESHAPE", (x, b.constant(np.int32([1, 32]))), (flat,))
+    compiled(b.build((flat, y)), target, tmp_path)
+    assert_exact(tmp_path / "app", plugins=load_plugins())
+
+
+def test_a_network_whose_only_output_is_its_input_is_a_copy(tmp_path: Path) -> None:
+    b = TfliteBuilder()
+    path = tmp_path / "net.tflite"
+    path.write_bytes(b.build((b.input((1, 4, 4, 2), 0.05, 3),)))
+    compile_network(CompileOptions(path, "gap8", "tflite", tmp_path / "app"), load_plugins())
+    assert_exact(tmp_path / "app", plugins=load_plugins())

@@ -365,3 +365,11 @@ def test_trace_events_are_those_of_the_timeline(app: Path) -> None:
     assert end_us == pytest.approx(timeline["cycles"] / 50, rel=1e-3)
     lanes = {e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"}
     assert lanes == {"cores", "L2-L1"}
+
+
+def test_a_network_without_a_computed_layer_has_a_page(tmp_path: Path) -> None:
+    """All its layers are views: nothing happens on the cores."""
+    builder = GraphBuilder((4, 4, 4))
+    builder.reshape((64, 1, 1))
+    build_app(builder.graph(), "toy", tmp_path)
+    assert report_page(read_plan(tmp_path), cli.read_timeline(tmp_path))

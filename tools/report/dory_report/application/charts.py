@@ -6,6 +6,7 @@ Each is made of a plan.json document; the page and images show the same.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from dory_report.svg import (
@@ -163,7 +164,7 @@ def _strip(
             starts.setdefault(layer, start)
     order = sorted(starts.items(), key=lambda item: item[1])
     found = []
-    for (number, start), (_, after) in zip(order, [*order[1:], (-1, end)], strict=True):
+    for (number, start), (_, after) in pairwise([*order, (-1, end)]):
         layer, x = layers[number], f"{100 * start / end:.4g}%"
         width = f"{100 * max(after - start, 0) / end:.4g}%"
         box = tag("rect", width="100%", height=_LAYERS_PX - 4, y=2)
