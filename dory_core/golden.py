@@ -217,7 +217,7 @@ def _read_npz(path: Path) -> Golden:
         )
     if "input" not in arrays:
         raise UsageError(f"{path}: array 'input' is missing", _ARRAYS_HINT)
-    names = _in_order(path, arrays, r"layer_(\d+)", "layer_{:02d}")
+    names = _in_order(path, arrays, r"layer_(\d{1,9})", "layer_{:02d}")
     values = [integers(f"{path}: array '{n}'", arrays[n]) for n in ("input", *names)]
     return Golden(path, values[0], tuple(values[1:]), ("input", *names))
 

@@ -31,7 +31,7 @@ from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
 
 Values = npt.NDArray[np.int64]
 
-_KEY = re.compile(r"(in|run)(\d+)__(.+)", re.DOTALL)
+_KEY = re.compile(r"(in|run)(\d{1,9})__(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ __all__ = [
     "makefile",
     "markdown",
     "markdown_code",
+    "number",
     "path",
     "script",
     "shell",
@@ -34,10 +35,20 @@ __all__ = [
 #: Characters of a name that generated C and Makefiles show; longer ones lose their middle.
 LONGEST = 200
 
+# Longer numbers tell a reader no more than their size; Python has no digits for the longest ones.
+_MOST_BITS = 80
+
 _Document = TypeVar("_Document")
 
 # An underscore between letters marks nothing.
 _MARKDOWN = re.compile(r"[\\`*\[\]<>|&~$#]|(?<![^\W_])_|_(?![^\W_])")
+
+
+def number(value: int) -> str:
+    """Return an integer in decimal digits, one of many bits as a power of two that it exceeds."""
+    if abs(value) < 1 << _MOST_BITS:
+        return str(value)
+    return f"{'-' if value < 0 else ''}2^{abs(value).bit_length() - 1}"
 
 
 def visible(text: str) -> str:

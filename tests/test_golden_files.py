@@ -10,6 +10,7 @@ import pytest
 
 from dory_core.errors import UsageError
 from dory_core.golden import read_golden, read_goldens
+from dory_core.golden_tensors import tensor_goldens
 
 HUGE = b"\x93NUMPY\x01\x00\x76\x00" + (
     b"{'descr': '<i8', 'fortran_order': False, 'shape': (1000000000000,), }".ljust(117) + b"\n"
@@ -71,3 +72,11 @@ def test_two_files_of_one_layer_are_named(tmp_path: Path) -> None:
         (tmp_path / f"{name}.txt").write_text("1\n2\n")
     with pytest.raises(UsageError, match=r"'out_layer1.txt' and 'out_layer01.txt' are the same"):
         read_golden(tmp_path)
+
+
+@pytest.mark.parametrize("stem", ["layer_{}", "in{}__image", "run{}__t5"])
+def test_numbers_of_thousands_of_digits_are_no_layers(stem: str, tmp_path: Path) -> None:
+    name = stem.format("9" * 5000)
+    path = golden(tmp_path / "golden.npz", **{name: np.arange(4)})
+    assert len(read_golden(path).layers) == 1
+    assert tensor_goldens(path, {name: np.arange(4)}) == ()

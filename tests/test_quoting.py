@@ -129,3 +129,19 @@ def test_shells_hand_names_on_as_they_are(tmp_path: Path) -> None:
     output = subprocess.run(run, capture_output=True, check=True, env=environment, cwd=tmp_path)
     assert output.stdout.decode(errors="surrogateescape").split("\0")[:-1] == words
     assert quoting.path("-x") == "./-x"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0, "0"),
+        (-(2**63), "-9223372036854775808"),
+        (2**80 - 1, str(2**80 - 1)),
+        (2**80, "2^80"),
+        (-(2**80), "-2^80"),
+        (3 << 20_000, "2^20001"),
+    ],
+    ids=range(6),
+)
+def test_long_numbers_are_shown_by_their_size(value: int, shown: str) -> None:
+    assert quoting.number(value) == shown

@@ -320,8 +320,14 @@ class _Widths:
         value_lo, value_hi = int(values[0].min()), int(values[1].max())
         if value_lo <= INT64[0] or value_hi > INT64[1]:
             raise NotSupported(
-                f"{self.label}: mul * acc + add may reach [{value_lo}, {value_hi}], beyond 64 bits",
+                f"{self.label}: mul * acc + add may reach [{quoting.number(value_lo)},"
+                f" {quoting.number(value_hi)}], beyond 64 bits",
                 "export with a smaller requantisation factor",
+            )
+        if step.div > INT64[1]:
+            raise NotSupported(
+                f"{self.label}: it divides by {quoting.number(step.div)}, beyond 64 bits",
+                "export with a smaller divisor",
             )
         first = self.bits == 0
         self.value_lo = value_lo if first else min(self.value_lo, value_lo)

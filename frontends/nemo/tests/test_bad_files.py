@@ -183,3 +183,21 @@ def test_value_that_two_nodes_produce(tmp_path: Path) -> None:
     onnx.save(model, str(path))
     with pytest.raises(NotSupported, match="which exists already"):
         parse(path, FrontendOptions())
+
+
+@pytest.mark.parametrize(
+    ("operator", "reason"),
+    [
+        ("Mul", r"may reach .* 2\^145\d\d\], beyond 64 bits"),
+        ("Div", r"divides by 2\^14560, beyond 64 bits"),
+    ],
+)
+def test_factors_of_thousands_of_digits_are_refused_by_name(
+    operator: str, reason: str, tmp_path: Path
+) -> None:
+    builder = NemoBuilder((3, 4, 4)).conv(4, 1, activation=False)
+    for _ in range(280):
+        builder.node(operator, builder.value, builder.constant(2.0**52))
+    builder.node("Floor", builder.value)
+    builder.node("Clip", builder.value, min=0.0, max=255.0)
+    rejected(builder, tmp_path, f"Conv '.*': .*{reason}")
