@@ -29,6 +29,10 @@ _WAYS_OUT = dict.fromkeys(
 )
 
 
+#: Values of network inputs; those of 16 bits have to become bytes first.
+_INPUTS = {"INT8": (-128, 127), "UINT8": (0, 255), "INT16": (-(1 << 15), (1 << 15) - 1)}
+
+
 @dataclass(frozen=True, slots=True)
 class Imported:
     """A network and where its file's tensors are.
@@ -56,7 +60,7 @@ def import_model(model: Model) -> Imported:
     subgraph = model.subgraphs[0]
     network = Network(subgraph)
     for index in subgraph.inputs:
-        _add_input(network, subgraph.tensors[index])
+        _add_input(network, subgraph, index)
     readers = Counter(index for op in subgraph.operators for index in op.inputs)
     readers.update(subgraph.outputs)
     written: set[int] = set(subgraph.inputs)
@@ -122,16 +126,19 @@ def _initial(values: npt.NDArray[Any] | None, tensor: FileTensor, shape: Triple)
     return Array(values.reshape(height, width, channels).transpose(2, 0, 1))
 
 
-def _add_input(network: Network, tensor: FileTensor) -> None:
+def _add_input(network: Network, subgraph: Subgraph, index: int) -> None:
+    tensor = subgraph.tensors[index]
     if tensor.type == "FLOAT32":
         return  # a QUANTIZE behind it is the input
-    if tensor.type not in BYTES or len(tensor.scales) != 1 or tensor.scales[0] <= 0:
+    readers = {op.code for op in subgraph.operators if index in op.inputs}
+    bounds = _INPUTS.get(tensor.type if tensor.type in BYTES or readers == {"QUANTIZE"} else "")
+    if bounds is None or len(tensor.scales) != 1 or tensor.scales[0] <= 0:
         raise NotSupported(
             f"network input {tensor.label} is {tensor.type} with {len(tensor.scales)} scales, not"
             " INT8 or UINT8 with one",
             conversion_of(tensor),
         )
-    network.add_input(tensor, *((-128, 127) if tensor.type == "INT8" else (0, 255)))
+    network.add_input(tensor, *bounds)
 
 
 def _finish(name: str, subgraph: Subgraph, network: Network) -> Imported:

@@ -113,7 +113,8 @@ class Network:
         name = f"t{tensor.index}"
         shape = canonical_shape(tensor)
         scale, zero_point = tensor.scales[0], tensor.zero_points[0]
-        found = Tensor(name, *shape, lo, hi, 8, lo < 0, scale, zero_point)
+        bits, signed = ranges.storage_for(lo, hi)
+        found = Tensor(name, *shape, lo, hi, bits, signed, scale, zero_point)
         self.tensors[name] = found
         self.bind(tensor, Bound(name))
         return name

@@ -231,7 +231,8 @@ class _File:
         zeros = zeros or (0,) * len(scales)
         if len(zeros) == 1:
             zeros *= len(scales)
-        axis = found.QuantizedDimension()
+        # Old converters gave biases the dimension of their weights.
+        axis = 0 if len(shape) == 1 else found.QuantizedDimension()
         if len(zeros) != len(scales):
             raise _Damaged(f"{what} has {len(scales)} scales and {len(zeros)} zero points")
         if not all(scale == 0 or _SCALES[0] <= scale <= _SCALES[1] for scale in scales):

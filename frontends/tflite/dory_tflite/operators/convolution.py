@@ -174,7 +174,7 @@ def _linear(node: Node) -> None:
         raise node.error(f"weights for {columns} inputs on {source.elements} elements")
     bias = bias_of(node, 2, outputs) - x.zero_point * weights.sum(axis=1)
     factors = _factors(node, node.input(1), single_float=len(node.input(1).scales) == 1)
-    name = node.network.flat(source) if rows == 1 else _rows(node, source, rows, columns)
+    name = node.network.flat(source) if rows == 1 else _rows(node, source, rows, columns, outputs)
     read = node.network.tensors[name]
     requants = _requants(node, weights, bias, read.lo, read.hi, factors)
     if rows == 1:
@@ -191,13 +191,16 @@ def _linear(node: Node) -> None:
     )
 
 
-def _rows(node: Node, source: FileTensor, rows: int, columns: int) -> str:
-    """Return the input as ``rows`` pixels of ``columns`` channels."""
-    name = node.network.flat(source)
-    channels, height, width = node.network.tensors[name].shape
-    if channels == columns and height * width == rows:
-        return name
-    return node.network.reshaped(source, (columns, 1, rows))
+def _rows(node: Node, source: FileTensor, rows: int, columns: int, outputs: int) -> str:
+    """Return the input as ``rows`` pixels of ``columns`` channels, which lie as the result does."""
+    channels, height, width = canonical_shape(node.output())
+    if (channels, height * width) != (outputs, rows):
+        raise node.error(
+            f"{rows} rows of {outputs} elements give {node.output().label} of shape"
+            f" {list(node.output().shape)}",
+            "the file is damaged; export it again",
+        )
+    return node.network.reshaped(source, (columns, height, width))
 
 
 def _transposed(node: Node) -> None:
