@@ -10,7 +10,7 @@ from dory_onnx.importer import import_onnx
 from dory_onnx.marks import OTHER_FORMS, holds
 from dory_onnx.model import Node, OnnxModel, load
 from dory_onnx.quantised import is_float
-from dory_onnx.shapes import window_of
+from dory_onnx.shapes import clipped, window_of
 
 __all__ = [
     "AddMeaning",
@@ -20,6 +20,7 @@ __all__ = [
     "OnnxModel",
     "Operand",
     "Step",
+    "clipped",
     "holds",
     "import_onnx",
     "integers",

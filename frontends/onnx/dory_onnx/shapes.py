@@ -371,6 +371,18 @@ def _fold_slice(model: OnnxModel, node: Node, inputs: list[Any]) -> npt.NDArray[
     return np.asarray(data[tuple(index)])
 
 
+def clipped(node: Node, inputs: Sequence[Any]) -> npt.NDArray[Any]:
+    """Return a Clip of constants, in their type; inputs: data and bounds, None for one left out."""
+    data, *given = inputs
+    bounds = [*given, None, None][:2]
+    lo, hi = (
+        node.attributes.get(name) if bound is None else bound
+        for name, bound in zip(("min", "max"), bounds, strict=True)
+    )
+    raised = data if lo is None else np.maximum(data, lo)
+    return np.asarray(raised if hi is None else np.minimum(raised, hi), dtype=data.dtype)
+
+
 def _fold_cast(model: OnnxModel, node: Node, inputs: list[Any]) -> npt.NDArray[Any] | None:
     dtype = {1: np.float32, 6: np.int32, 7: np.int64, 11: np.float64}.get(node.attributes["to"])
     return None if dtype is None else np.asarray(inputs[0]).astype(dtype)
@@ -399,6 +411,7 @@ def _fold_reshaped(
 
 _FOLDS: Mapping[str, Callable[[OnnxModel, Node, list[Any]], npt.NDArray[Any] | None]] = {
     "Identity": lambda model, node, inputs: inputs[0],
+    "Clip": lambda model, node, inputs: clipped(node, inputs),
     "Gather": lambda model, node, inputs: np.take(
         inputs[0], inputs[1], axis=node.attributes.get("axis", 0)
     ),

@@ -43,7 +43,12 @@ class Fusion:
 
     def __init__(self, model: OnnxModel) -> None:
         self._model = model
-        self._makers = {name: node for node in model.nodes for name in node.outputs}
+        self._makers = {
+            name: node
+            for node in model.nodes
+            for name in node.outputs
+            if not model.is_constant(name)
+        }
 
     def is_integer(
         self, node: Node, y: Quantisation, lo: float | None = None, hi: float | None = None

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from dory_onnx import Node, OnnxModel, load
+from dory_onnx import Node, OnnxModel, clipped, load
 
 from dory_core.api import FrontendOptions, Graph, NotSupported, ops, ranges
 from dory_qdq.call import QUANTISE_HINT, Call
 from dory_qdq.forms import OPSETS, check_form, opset_of
 from dory_qdq.fusion import Fusion
-from dory_qdq.known import HEADS, check_operators, is_lowered, lower, move, moves
+from dory_qdq.known import HEADS, check_operators, check_stored, is_lowered, lower, move, moves
 from dory_qdq.network import Network, standard_axes
 from dory_qdq.numerics import Quantisation, quantise
 from dory_qdq.operators import movers
@@ -71,6 +71,7 @@ class _Import:
     def __init__(self, model: OnnxModel) -> None:
         self.model = model
         self.network = Network(opset_of(model) or OPSETS[-1])
+        _fold_clips(model)
         self.fusion = Fusion(model)
         self.values: dict[str, Value] = {}
         self.places: dict[str, Place] = {}
@@ -300,6 +301,12 @@ class _Import:
         if node.op == "Clip" and isinstance(first, Stored):
             self._clip_stored(node, inputs, first)
             return
+        if node.op == "Clip" and isinstance(first, Constant):
+            bounds = [value.values if isinstance(value, Constant) else None for value in inputs]
+            self.values[name] = Constant(clipped(node, bounds))
+            return
+        if isinstance(first, Stored):
+            check_stored(node)
         if node.op in _ACTIVATIONS and isinstance(first, Pending) and is_lowered(first.node.op):
             lo, hi = clip_bounds(Call(node, self.network, inputs, None, name))
             lows = [b for b in (lo, first.lo) if b is not None]
@@ -383,6 +390,14 @@ class _Import:
             found = tensor.scale, tensor.zero_point
         if found is not None and place.tensor != source.tensor:
             self.network.scales.setdefault(place.tensor, found)
+
+
+def _fold_clips(model: OnnxModel) -> None:
+    """Compute clips of constants, as Brevitas writes weights (QCDQ)."""
+    for node in model.nodes:
+        if node.op == "Clip" and all(model.is_constant(name) for name in node.inputs if name):
+            contents = [model.constant(name) if name else None for name in node.inputs]
+            model.define_constant(node.outputs[0], clipped(node, contents))
 
 
 def _unscaled(value: Stored) -> Quantisation:

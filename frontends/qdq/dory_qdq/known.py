@@ -119,6 +119,18 @@ def check_operators(model: OnnxModel) -> None:
     )
 
 
+def check_stored(node: Node) -> None:
+    """Raise NotSupported where an operator of reals computes with stored integers."""
+    if node.op in HEADS:
+        return
+    what = "a linear Resize" if node.op in LINEAR else "the operator"
+    nearest = ", or resize to the nearest neighbour" if node.op in LINEAR else ""
+    raise NotSupported(
+        f"{node.label}: {what} of stored integers ('{node.input(0)}') is not supported",
+        f"put a DequantizeLinear in front of it and a QuantizeLinear behind it{nearest}",
+    )
+
+
 def _is_known(op: str) -> bool:
     if (
         op.endswith(("QuantizeLinear", "DequantizeLinear"))

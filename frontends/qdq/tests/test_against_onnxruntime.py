@@ -262,3 +262,43 @@ def test_heads_that_are_quantised_again_are_refused(operator: str, tmp_path: Pat
     (tmp_path / "net.onnx").write_bytes(builder.model([(last.stored, last.shape)]))
     with pytest.raises(NotSupported, match=f"{operator} .*only if it stands behind the last"):
         parse(tmp_path / "net.onnx", FrontendOptions())
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("rounded", [False, True], ids=["integers", "reals"])
+@pytest.mark.parametrize("operator", ["Conv", "Gemm"])
+def test_clips_of_constants_as_brevitas_writes_weights(
+    operator: str, rounded: bool, signed: bool, tmp_path: Path
+) -> None:
+    """QCDQ: weights of 4 bits per channel, stored as integers or quantised in the file."""
+    builder = Builder(np.random.default_rng(4), signed=signed)
+    x = builder.input((1, 8, 5, 5) if operator == "Conv" else (1, 8))
+    shape = (4, 8, 3, 3) if operator == "Conv" else (4, 8)
+    scales = builder.constant(builder.rng.uniform(0.01, 0.05, 4).astype(np.float32))
+    zeros = builder.constant(np.zeros(4, np.int8))
+    values = builder.rng.integers(-12, 12, shape).astype(np.int8)
+    stored = builder.constant(values)
+    if rounded:
+        reals = builder.constant(values.astype(np.float32) * np.float32(0.03))
+        stored = builder.node("QuantizeLinear", [reals, builder.constant(np.float32(0.03))])
+        zeros = builder.constant(np.zeros(4, np.uint8))
+    bounds = (0, 15) if rounded else (-8, 7)
+    kind = np.uint8 if rounded else np.int8
+    clip = builder.node("Clip", [stored, *(builder.constant(np.array(b, kind)) for b in bounds)])
+    weights = builder.node("DequantizeLinear", [clip, scales, zeros], axis=0)
+    attributes = {} if operator == "Conv" else {"transB": 1}
+    out = builder.node(operator, [x.name, weights], **attributes)
+    last = builder.quantised(out, (1, 4, 3, 3) if operator == "Conv" else (1, 4), 0.05)
+    assert difference(builder.model([(last.stored, last.shape)]), tmp_path) == ""
+
+
+def test_linear_resizes_of_stored_integers_are_refused_as_such(tmp_path: Path) -> None:
+    builder = Builder(np.random.default_rng(4))
+    x = builder.input((1, 2, 3, 3))
+    sizes = builder.constant(np.array([1, 1, 2, 2], np.float32))
+    out = builder.node("Resize", [x.stored, "", sizes], mode="linear")
+    real = builder.node("DequantizeLinear", [out, *builder.parameters(x.scale, x.zero, False)])
+    last = builder.quantised(real, (1, 2, 6, 6), x.scale)
+    (tmp_path / "net.onnx").write_bytes(builder.model([(last.stored, last.shape)]))
+    with pytest.raises(NotSupported, match=r"Resize .*linear Resize of stored integers .*not supp"):
+        parse(tmp_path / "net.onnx", FrontendOptions())
