@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dory_core.api import Array, FrontendOptions, Graph, NotSupported, State, ranges
 from dory_tflite.fixed_point import FactorError
+from dory_tflite.host import Host
 from dory_tflite.model import FileTensor, Model, Subgraph
 from dory_tflite.network import Bound, Network, Triple
 from dory_tflite.node import BYTES, Node, conversion_of
@@ -63,13 +64,15 @@ def import_model(model: Model) -> Imported:
         _add_input(network, subgraph, index)
     readers = Counter(index for op in subgraph.operators for index in op.inputs)
     readers.update(subgraph.outputs)
-    written: set[int] = set(subgraph.inputs)
+    written, host = set(subgraph.inputs), Host()
     for op in subgraph.operators:
         node = Node(model, op, network, readers)
         for index in op.outputs:
             if index in written or subgraph.tensors[index].data is not None:
                 raise node.error(f"tensor {index} is written twice, or is a constant")
             written.add(index)
+        if host.takes(node):
+            continue
         known = OPERATORS.get(op.code)
         if known is None:
             hint = _WAYS_OUT.get(
@@ -81,7 +84,9 @@ def import_model(model: Model) -> Imported:
             known.lower(node)
         except FactorError as error:
             raise node.error(str(error)) from None
-    return _finish(model.name, subgraph, network)
+        if op.code == "DEQUANTIZE":
+            host.dequantised(node)
+    return _finish(model.name, subgraph, network, host)
 
 
 def _states(network: Network) -> tuple[State, ...]:
@@ -141,20 +146,22 @@ def _add_input(network: Network, subgraph: Subgraph, index: int) -> None:
     network.add_input(tensor, *bounds)
 
 
-def _finish(name: str, subgraph: Subgraph, network: Network) -> Imported:
-    results = [subgraph.tensors[index] for index in subgraph.outputs]
+def _finish(name: str, subgraph: Subgraph, network: Network, host: Host) -> Imported:
+    if not subgraph.outputs:
+        raise NotSupported(f"{name}: it has no output")
+    taken = dict.fromkeys(n for index in subgraph.outputs for n in host.results(index))
+    results = [subgraph.tensors[index] for index in taken]
     places = (network.flat(tensor) for tensor in results)
     found = [
         network.computed(place, tensor) if place in network.states else place
         for place, tensor in zip(places, results, strict=True)
     ]
     network.notes.extend(ranges.shared_outputs([f"t{one.index}" for one in results], found))
+    network.notes.extend(host.note())
     outputs, states = tuple(dict.fromkeys(found)), _states(network)
-    if not outputs:
-        raise NotSupported(f"{name}: it has no output")
-    passed = all(output in network.inputs for output in outputs)
-    if not network.inputs or not (network.ops or passed):
-        raise NotSupported(f"{name}: it holds no integer layer behind a network input")
+    passed = all(output in network.inputs for output in outputs) and not host.left
+    if not network.inputs or not outputs or not (network.ops or passed):
+        raise NotSupported(f"{name}: it holds no integer layer behind a network input", host.hint())
     graph = ranges.infer_types(
         name,
         tuple(network.tensors[name] for name in (*network.inputs, *network.states)),

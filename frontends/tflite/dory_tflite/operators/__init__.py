@@ -27,7 +27,10 @@ OPERATORS: Mapping[str, Operator] = {
 
 def read_operators() -> list[ReadOperator]:
     """Return the operators with the sentences of the constraints that the importer checks."""
-    return [
-        ReadOperator(code, one.becomes, tuple(c.sentence for c in one.constraints))
-        for code, one in sorted(OPERATORS.items())
-    ]
+    found = {
+        code: ReadOperator(code, one.becomes, tuple(c.sentence for c in one.constraints))
+        for code, one in OPERATORS.items()
+    }
+    left = ("it stands behind the last integers",)
+    found["CUSTOM"] = ReadOperator("CUSTOM", "nothing: left to the application", left)
+    return [found[code] for code in sorted(found)]

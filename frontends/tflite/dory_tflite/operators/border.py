@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dory_core.api import ops
+from dory_core.api import ops, quoting
 from dory_tflite.fixed_point import quantize_multiplier
 from dory_tflite.node import BYTES, Constraint, Node, Operator
 from dory_tflite.operators.tables import quantize_lower
@@ -61,19 +61,17 @@ def _from_float_input(node: Node) -> bool:
 
 def _dequantize(node: Node) -> None:
     source, output = node.input(), node.output()
+    if source.data is not None:
+        return  # the application knows it
     x = node.quantisation(source)
     place = node.network.place(source)
     real = (x.scale, x.zero_point)
     node.network.bind(output, replace(place, real=real))
+    is_output = output.index in node.model.subgraphs[0].outputs
     node.network.notes.append(
-        f"the network output is {source.label}: float output '{output.name}' is"
-        f" (value - {x.zero_point}) * {x.scale:.9g}"
+        f"the network output is {source.label}: float {'output' if is_output else 'tensor'}"
+        f" '{quoting.visible(output.name)}' is (value - {x.zero_point}) * {x.scale:.9g}"
     )
-
-
-def _to_float_output(node: Node) -> bool:
-    output = node.output()
-    return output.index in node.model.subgraphs[0].outputs and node.readers[output.index] == 1
 
 
 OPERATORS = (
@@ -93,15 +91,8 @@ OPERATORS = (
     ),
     Operator(
         "DEQUANTIZE",
-        "nothing",
+        "nothing: reals behind the last integers are left to the application",
         _dequantize,
-        (
-            Constraint("the input is INT8 or UINT8", lambda node: node.input().type in BYTES),
-            Constraint(
-                "the output is an output of the network, and no operator reads it",
-                _to_float_output,
-                "convert the network with full integer quantisation",
-            ),
-        ),
+        (Constraint("the input is INT8 or UINT8", lambda node: node.input().type in BYTES),),
     ),
 )

@@ -100,7 +100,10 @@ class TfliteBuilder:
     def operator(
         self, code: str, inputs: Sequence[int], outputs: Sequence[int], **options: Any
     ) -> None:
-        """Add an operator; attributes have the names of the schema, others their defaults."""
+        """Add an operator; attributes have the names of the schema, others their defaults.
+
+        code: of the schema, or ``CUSTOM name``.
+        """
         self.operators.append((code, list(inputs), list(outputs), options))
 
     def build(self, outputs: Sequence[int]) -> bytes:
@@ -204,8 +207,12 @@ def _quantisation(builder: Any, tensor: _Tensor) -> int:
 
 
 def _code(builder: Any, code: str) -> int:
-    number = getattr(tflite.BuiltinOperator, code)
+    builtin, _, custom = code.partition(" ")
+    number = getattr(tflite.BuiltinOperator, builtin)
+    name = builder.CreateString(custom) if custom else None
     tflite.OperatorCodeStart(builder)
+    if name is not None:
+        tflite.OperatorCodeAddCustomCode(builder, name)
     tflite.OperatorCodeAddDeprecatedBuiltinCode(builder, min(number, _LAST_OLD_CODE))
     tflite.OperatorCodeAddBuiltinCode(builder, number)
     tflite.OperatorCodeAddVersion(builder, 1)
