@@ -24,7 +24,12 @@ def _copied(graph: Graph, name: str) -> Graph:
         output += "_"
     source = graph.tensors[name]
     copy = Reshape(
-        index=position, name=f"Copy of {name}", inputs=(name,), output=output, shape=source.shape
+        index=position,
+        name=f"Copy of {name}",
+        inputs=(name,),
+        output=output,
+        tensor=name,
+        shape=source.shape,
     )
     _, proven = infer_layer(copy, graph.tensors)
     forms = {output: graph.forms[name]} if name in graph.forms else {}

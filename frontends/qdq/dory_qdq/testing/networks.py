@@ -10,18 +10,24 @@ import numpy as np
 
 from dory_qdq.testing.builder import Builder, Tensor
 
+# One network of so many has its input among its outputs.
+_PASSED = 7
+
 Layer = Callable[[Builder, Tensor], Tensor]
 
 
 def random_network(seed: int, operators: int = 1, operator: str = "") -> bytes:
-    """Return a QDQ file. operator: its name in :data:`OPERATORS`, random where it is empty."""
+    """Return a QDQ file; the input of every seventh one is an output, too.
+
+    operator: its name in :data:`OPERATORS`, random where it is empty.
+    """
     rng = np.random.default_rng(seed)
     b = Builder(rng, signed=bool(rng.random() < 0.4))
     if operator in _FLAT or (operators == 1 and not operator and rng.random() < 0.2):
         shape: tuple[int, ...] = (1, int(rng.integers(1, 20)))
     else:
         shape = (1, int(rng.integers(1, 9)), int(rng.integers(3, 9)), int(rng.integers(3, 9)))
-    last = b.input(shape)
+    first = last = b.input(shape)
     names = list(OPERATORS)
     done = 0
     while done < operators:
@@ -35,7 +41,10 @@ def random_network(seed: int, operators: int = 1, operator: str = "") -> bytes:
                 last = flatten(b, last)
         last = (OPERATORS | MORE_OPERATORS)[name](b, last)
         done += 1
-    return b.model([(last.stored, last.shape)])
+    outputs = [(last.stored, last.shape)]
+    if seed % _PASSED == 0:
+        outputs.append((b.node("Identity", [first.stored]), first.shape))
+    return b.model(outputs)
 
 
 def _activation(b: Builder, name: str) -> str:

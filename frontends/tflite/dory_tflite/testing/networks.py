@@ -62,17 +62,22 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
 }
 
 
+# One network of so many has its input among its outputs.
+_PASSED = 7
+
+
 def random_network(seed: int, operations: int = 1, only: str | None = None) -> bytes:
     """Return a file with so many random operations one after another.
 
+    The input of every seventh one is an output, too.
     only: name of the one operation that is used; others are drawn from all.
     """
     draft = Draft(TfliteBuilder(), np.random.default_rng(seed))
-    x = draft.image()
+    image = x = draft.image()
     name = ""
     for _ in range(operations):
         name = only or str(draft.random.choice(list(OPERATIONS)))
         x = OPERATIONS[name](draft, x)
     if name in _MOVERS:  # one that moves nothing would leave a network without a layer
         x = relu6(draft, x)
-    return draft.builder.build([x])
+    return draft.builder.build([x, image] if seed % _PASSED == 0 else [x])
