@@ -26,6 +26,7 @@ from dory_core.errors import UsageError
 from dory_core.golden_tensors import Compared, TensorGolden, tensor_goldens
 from dory_core.ir import Graph, Tensor
 from dory_core.ir.channels import file_channels
+from dory_core.ir.passed import is_copy_of_input
 from dory_core.records import dataclass
 from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
 
@@ -174,26 +175,30 @@ def compare(
     """Compare every layer with the golden, every element.
 
     outputs: tensors by name, shape (C, H, W), computed from the golden's input. Channels that are
-    not stored are compared with their values, too.
+    not stored are compared with their values, too. Copies of inputs stand behind the layers of the
+    file, whose golden need not have them.
 
     Raises: UsageError when the golden has another number of layers or of elements.
     """
-    if len(golden.layers) != len(graph.ops):
+    compared = graph.ops
+    if len(golden.layers) < len(graph.ops):
+        compared = tuple(op for op in graph.ops if not is_copy_of_input(graph, op))
+    if len(golden.layers) != len(compared):
         raise UsageError(
             f"{golden.source}: golden of {len(golden.layers)} layers, the network has"
-            f" {len(graph.ops)}",
+            f" {len(compared)}",
             "use the golden that was exported together with the network",
         )
     expected = {
         layer.index: _shaped(
             golden.title(layer.index + 1), golden.layers[layer.index], graph.tensors[layer.output]
         ).transpose(1, 2, 0)
-        for layer in graph.ops
+        for layer in compared
     }
-    found = [LayerOutput(op.index, op.name, graph.tensors[op.output]) for op in graph.ops]
+    found = [LayerOutput(op.index, op.name, graph.tensors[op.output]) for op in compared]
     return tuple(
         compare_layer(layer, layer.full(outputs[op.output].transpose(1, 2, 0)), expected)
-        for layer, op in zip(found, graph.ops, strict=True)
+        for layer, op in zip(found, compared, strict=True)
     )
 
 

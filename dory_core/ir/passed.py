@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dory_core.ir.graph import Graph
-from dory_core.ir.ops import Reshape
+from dory_core.ir.ops import Op, Reshape
 from dory_core.ir.ranges import infer_layer
 
 
@@ -15,6 +15,11 @@ def copy_passed_inputs(graph: Graph) -> Graph:
         if name in graph.inputs:
             graph = _copied(graph, name)
     return graph
+
+
+def is_copy_of_input(graph: Graph, op: Op) -> bool:
+    """Return whether a layer is a copy that :func:`copy_passed_inputs` has appended."""
+    return isinstance(op, Reshape) and op.inputs == (op.tensor,) and op.tensor in graph.inputs
 
 
 def _copied(graph: Graph, name: str) -> Graph:

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dory_nemo.testing import NemoBuilder
+from dory_onnx.testing import write_golden
 
 from dory_core.api import load_plugins
 from dory_core.testing import random_inputs, run_reference
@@ -53,3 +54,14 @@ def test_an_output_that_is_the_input_is_a_copy(alone: bool, tmp_path: Path) -> N
     values = random_inputs(graph, 1)
     copied = run_reference(graph, values)[graph.outputs[-1]]
     np.testing.assert_array_equal(copied, values[graph.inputs[0]])
+
+
+def test_goldens_of_the_quantiser_need_no_copies_of_inputs(tmp_path: Path) -> None:
+    builder = NemoBuilder((3, 6, 6))
+    passed = builder.node("Identity", builder.input)
+    builder.at(builder.input).conv(8, 3).output().output(passed)
+    golden = write_golden(builder, tmp_path / "golden.npz", 0)
+    path = builder.save(tmp_path / "net.onnx")
+    outcome = dory("check", path, "--golden", golden, DORY_PLUGINS=PLUGINS)
+    assert outcome.status == 0, outcome.stderr
+    assert "golden: 1 of 2 layers are exact" in outcome.stdout + outcome.stderr
