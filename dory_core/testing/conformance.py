@@ -62,22 +62,25 @@ class TargetConformance:
         capabilities = self.capabilities
         slow = declared_mark(metafunc.config, "slow")
         if "layer_case" in metafunc.fixturenames:
-            # Every layer with the first budget; each other budget with a share of the layers.
+            # Every layer with one of the budgets, in turns.
             budgets = capabilities.l1_budgets
             pairs = [
                 pytest.param(
-                    case, l1, id=f"{case}-{l1}", marks=slow if k and n % len(budgets) else ()
+                    case, l1, id=f"{case}-{l1}", marks=slow if (n + k) % len(budgets) else ()
                 )
                 for n, case in enumerate((*layer_cases(), *self.cases))
                 for k, l1 in enumerate(budgets)
             ]
             metafunc.parametrize(("layer_case", "l1_bytes"), pairs)
         elif "sanitizer" in metafunc.fixturenames:
-            # Every network with one sanitizer, in turns.
+            # Every other network with one sanitizer, in turns.
             marks = declared_mark(metafunc.config, "sanitizer")
             pairs = [
                 pytest.param(
-                    case, name, id=f"{case}-{_IDS[name]}", marks=marks + slow * (n + k & 1)
+                    case,
+                    name,
+                    id=f"{case}-{_IDS[name]}",
+                    marks=marks + slow * (n % 4 != 2 * k),
                 )
                 for n, case in enumerate(network_cases())
                 for k, name in enumerate(SANITIZERS)
@@ -86,8 +89,13 @@ class TargetConformance:
         elif "network_case" in metafunc.fixturenames:
             metafunc.parametrize("network_case", network_cases(), ids=str)
         if "precision_case" in metafunc.fixturenames:
+            # Every third of them.
             cases = precision_cases(weights=[(-8, 7)], operands=[(-8, 7)])
-            metafunc.parametrize("precision_case", cases, ids=str)
+            params = [
+                pytest.param(case, id=str(case), marks=slow if n % 3 else ())
+                for n, case in enumerate(cases)
+            ]
+            metafunc.parametrize("precision_case", params)
 
     @pytest.fixture
     def plugins(self) -> Plugins:

@@ -47,6 +47,7 @@ OTHER_KINDS = {
 PAIRS = ("sum", "mul", "maximum", "minimum")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", OTHER_KINDS)
 def test_other_kinds_are_those_of_the_reference(kind: str) -> None:
     """On this machine and as code of the chip, in tiles of any size."""
@@ -451,6 +452,7 @@ PADDED = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("lo", [0, -128])
 @pytest.mark.parametrize("name", PADDED)
 def test_depthwise_padding_with_a_value(name: str, lo: int) -> None:
