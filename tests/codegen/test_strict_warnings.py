@@ -11,6 +11,7 @@ from dory_core.ir import Window
 from dory_core.simulate.build import FLAGS, INCLUDE_FOLDERS
 from dory_core.simulate.compiler import find_compiler
 from dory_core.testing.apps import build_app
+from dory_core.testing.compilers import ONLY_CHECK
 from dory_core.testing.graphs import I8, GraphBuilder
 from tests.toy.array import array_chip
 from tests.toy.chip import NAME as CHIP
@@ -72,7 +73,7 @@ def check(app: Path, *own: str) -> None:
     gcc = "Free Software Foundation" in compiler.version
     strict = (*STRICT, "-Wcast-align=strict" if gcc else "-Wcast-align")
     folders = [f"-I{app / folder}" for folder in INCLUDE_FOLDERS]
-    command = [*compiler.command, *FLAGS, *strict, "-S", *folders, *map(str, files)]
+    command = [*compiler.command, *FLAGS, *strict, *ONLY_CHECK, *folders, *map(str, files)]
     (app.parent / "assembly").mkdir()
     done = subprocess.run(command, cwd=app.parent / "assembly", capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:4000]

@@ -24,7 +24,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs the secti
 
 
 def build(app: Path, program: Path) -> None:
-    """Compile the chip's program; the model comes from the host simulation's folder."""
+    """Compile the chip's program; the model comes from the host simulation's folder.
+
+    Folders of headers are absolute: zig takes what it has made of diana_board.c in another
+    application, whose folders have the same names, for this one.
+    """
     for file in model_files(adc_scale=16):
         (app / file.path).write_text(str(file.content))
     folders = ("src", "weights", "kernels", "hal/diana", "board")
@@ -35,7 +39,7 @@ def build(app: Path, program: Path) -> None:
         *host_compiler(),
         *WARNINGS,
         "-O1",
-        *(f"-I{name}" for name in includes),
+        *(f"-I{app / name}" for name in includes),
         *sources,
         *model,
     ]

@@ -19,7 +19,7 @@ from dory_gap8.hardware import STACK_CORE_BYTES
 from dory_core.api import Graph, ops
 from dory_core.testing.apps import build_app
 from dory_core.testing.cases import network_cases
-from dory_core.testing.compilers import host_compiler
+from dory_core.testing.compilers import ONLY_CHECK, host_compiler
 from dory_core.testing.graphs import GraphBuilder
 
 ARM = "arm-none-eabi-gcc"
@@ -61,7 +61,7 @@ def compile_all(app: Path, folder: Path, *command: str) -> None:
 
 def test_sources_are_clean(app: Path, tmp_path: Path) -> None:
     warnings = ("-Wall", "-Wextra", "-Wno-pointer-to-int-cast")
-    compile_all(app, tmp_path, *host_compiler(), "-S", *warnings)
+    compile_all(app, tmp_path, *host_compiler(), *ONLY_CHECK, *warnings)
 
 
 @pytest.mark.skipif(find_spec("ziglang") is None, reason="the ziglang wheel is not installed")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import dory_gap8
 
-from dory_core.testing.compilers import host_compiler
+from dory_core.testing.compilers import require_gcc
 
 HERE = Path(__file__).parent / "c"
 KERNELS = Path(dory_gap8.__file__).parent / "kernels"
@@ -16,7 +16,7 @@ FLAGS = ("-Wall", "-Wextra", "-Werror", "-O1", f"-I{HERE}", f"-I{KERNELS}")
 
 def _values(directory: Path, *flags: str) -> list[str]:
     program = directory / f"values{len(flags)}"
-    command = [*host_compiler(), *FLAGS, *flags, str(HERE / "simd_values.c"), "-o", str(program)]
+    command = [*require_gcc(), *FLAGS, *flags, str(HERE / "simd_values.c"), "-o", str(program)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:4000]
     return subprocess.run([program], capture_output=True, text=True, check=True).stdout.split("\n")
