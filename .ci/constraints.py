@@ -1,15 +1,16 @@
 """Writes constraints.txt: today's version of all that the targets of the Makefile install.
 
-    python .ci/constraints.py REQUIREMENT ... --python COMMAND ...
+    python .ci/constraints.py REQUIREMENT ... --python 3.11 --python 3.12 ...
 
-Each COMMAND is a Python that the versions are resolved for; a version that some of them alone take
-gets an environment marker. Nothing is installed. `make constraints` runs it.
+They are resolved by each of these Pythons; a version that some of them alone take gets an
+environment marker. Nothing is installed. `make constraints` runs it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -21,18 +22,20 @@ HEAD = """\
 
 
 def resolved(python: str, requirements: list[str]) -> tuple[str, dict[str, str]]:
-    """Return a Python's version such as "3.11" and the version of each package that pip takes."""
+    """Return a Python such as "3.11" and the version of each package that its pip takes."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
-        command = [python, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
-        subprocess.run([*command, "--report", str(report), *requirements], check=True)
+        command = [f"python{python}", "-m", "pip", "install", "--quiet", "--dry-run"]
+        command += ["--ignore-installed", "--report", str(report), *requirements]
+        environment = os.environ | {"PYENV_VERSION": python}  # pyenv wants to be told which one
+        subprocess.run(command, check=True, env=environment)
         document = json.loads(report.read_text())
     versions = {
         one["metadata"]["name"].lower().replace("_", "-"): one["metadata"]["version"]
         for one in document["install"]
         if "dir_info" not in one["download_info"]
     }
-    return document["environment"]["python_version"], versions
+    return python, versions
 
 
 def lines(by_python: dict[str, dict[str, str]]) -> list[str]:
