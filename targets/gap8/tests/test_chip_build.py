@@ -1,7 +1,7 @@
 """The sources of the chip's build: checked by the host's compiler, linked for 32-bit RISC-V.
 
 The SDK's headers are those of ``sdk/include``, which have the names that are used and no more. An
-accessor of a register is an instruction of the chip alone, so the link takes the models' instead.
+accessor of a register is an instruction of the chip alone, so both take the models' instead.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ ARM = "arm-none-eabi-gcc"
 # What pulp-os has on the stack of a core that runs a team's function.
 PULP_OS_STACK_BYTES = 128
 SDK = Path(__file__).parent / "sdk"
+MODELS = ("-include", str(SDK / "model_registers.h"), f"-I{SDK}")
 FOLDERS = ("src", "weights", "kernels", "hal/gap8")
 FLAGS = ("-std=gnu99", "-Werror")
 INCLUDES = ("inc", "hal/include", "hal/gap8", "kernels", str(SDK / "include"))
@@ -61,7 +62,7 @@ def compile_all(app: Path, folder: Path, *command: str) -> None:
 
 def test_sources_are_clean(app: Path, tmp_path: Path) -> None:
     warnings = ("-Wall", "-Wextra", "-Wno-pointer-to-int-cast")
-    compile_all(app, tmp_path, *host_compiler(), *ONLY_CHECK, *warnings)
+    compile_all(app, tmp_path, *host_compiler(), *ONLY_CHECK, *warnings, *MODELS)
 
 
 @pytest.mark.skipif(find_spec("ziglang") is None, reason="the ziglang wheel is not installed")
@@ -72,7 +73,7 @@ def test_program_links_for_32_bit_risc_v(app: Path, tmp_path: Path) -> None:
         tmp_path,
         *(sys.executable, "-m", "ziglang", "cc", "-target", "riscv32-linux-musl"),
         *("-O1", "-DDORY_GAP8_XPULPV2=0", "-DSTUB_L1_BYTES=65504"),
-        *("-include", str(SDK / "model_registers.h"), f"-I{SDK}"),
+        *MODELS,
         *(str(SDK / "model.c"), str(SDK / "model_storage.c"), "-o", str(program)),
     )
     header = program.read_bytes()[:20]
