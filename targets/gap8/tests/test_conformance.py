@@ -11,6 +11,7 @@ from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import Case, network_cases
 
 
+@pytest.mark.sample(3)
 class TestGap8(TargetConformance):
     """GAP8 computes everything, down to 16 KiB of L1."""
 
@@ -18,6 +19,7 @@ class TestGap8(TargetConformance):
 
 
 @pytest.mark.slow
+@pytest.mark.sample(3)
 class TestGap8OneCore(TargetConformance):
     """The same application for a single core."""
 

@@ -26,6 +26,7 @@ from dory_core.testing.kernels import HostLibrary, alone, make_case, typed, whol
 from dory_core.testing.random_layers import KINDS
 
 
+@pytest.mark.sample(2)  # of two seeds the first
 class TestKernels(KernelConformance):
     cases = staticmethod(cases_of)
 
@@ -141,6 +142,7 @@ def test_softmax_in_binary32(channels: int) -> None:
     CortexM7(cases, cortex_m7.require()).check()
 
 
+@pytest.mark.sample(2)  # of two seeds the first
 class TestTwoAddends(KernelConformance):
     """Rounding that is symmetric around some value."""
 
