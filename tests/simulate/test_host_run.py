@@ -170,7 +170,7 @@ def test_make_run_needs_no_python(tmp_path: Path) -> None:
 def test_nothing_is_built_while_clean_removes_with_several_jobs(tmp_path: Path) -> None:
     app = write_app(tmp_path)
     for goals in (("all",), ("clean", "all"), ("clean", "run"), ("run", "clean")):
-        command = ["make", "-s", "-j8", *goals]
+        command = ["make", "-s", "-j8", f"CC={host_compiler_text()}", *goals]
         done = subprocess.run(command, cwd=app, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
         assert (app / "build/host/app").is_file() == (goals[-1] != "clean")
