@@ -64,7 +64,7 @@ test-3.12 test-3.13: test-%:
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict dory_core frontends/onnx/dory_onnx $(wildcard tools/*/dory_*)
+	$(BIN)/mypy --strict dory_core frontends/onnx/dory_onnx $(filter-out %.egg-info,$(wildcard tools/*/dory_*))
 	$(BIN)/lint-imports
 
 format: install

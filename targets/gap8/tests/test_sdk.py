@@ -169,7 +169,8 @@ def test_the_same_directory_builds_for_the_host_without_the_sdk(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("RULES_DIR")
-    done = subprocess.run(["make", "run"], cwd=copy, capture_output=True, text=True, check=False)
+    command = ["make", "run", f"CC={host_compiler_text()}"]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "layer 0 exact" in done.stdout
 
