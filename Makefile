@@ -1,10 +1,12 @@
 # make demo       compile the example for GAP8, build it for this machine, run it, compare every layer
 # make test       the test suite
-# make test-all   the test suite with its long sweeps
+# make test-all   the test suite with its long sweeps, then the same with zig as C compiler
+# make test-3.12  the test suite with another Python, where it is installed; also test-3.13
 # make lint       ruff, mypy, and the directions of imports
 # make docs       the pages of docs/ that are written from the code, and the site in build/site
 # make wheels     wheels of all packages in dist/
 # make bench      benchmarks
+# make constraints  constraints.txt: today's versions of all that is installed here
 # make fuzz       the campaign of docs/campaign.md (FUZZ="--seconds 600 --workers 4")
 #
 # Everything is installed into $(VENV) on first use.
@@ -12,7 +14,7 @@
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV ?= .venv
-WORKERS ?= 2
+WORKERS ?= auto
 ARGS ?=
 FUZZ ?=
 
@@ -25,12 +27,15 @@ PROJECTS := $(wildcard frontends/*/pyproject.toml targets/*/pyproject.toml tools
 EDITABLE := $(foreach project,$(PROJECTS),-e $(patsubst %/,%,$(dir $(project))))
 TEST_TOOLS := $(foreach project,$(PROJECTS),-e "$(patsubst %/,%,$(dir $(project)))[test]")
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := $(PIP) install --no-build-isolation -c constraints.txt
+# How a Python of another version is called; pyenv wants to be told which one.
+OTHER = PYENV_VERSION=$* python$*
 
 DEMO_NET := examples/tones/net.tflite
 DEMO_GOLDEN := examples/tones/golden.npz
 DEMO_OUT := demo
 
-.PHONY: demo test test-all lint format docs bench fuzz install compiler zig test-tools clean
+.PHONY: demo test test-all test-zig test-3.12 test-3.13 test-pythons constraints lint format docs bench fuzz install compiler zig test-tools clean
 
 demo: install compiler
 	$(BIN)/dory --target gap8 $(DEMO_NET) --golden $(DEMO_GOLDEN) -o $(DEMO_OUT)
@@ -41,11 +46,25 @@ test: install compiler test-tools
 
 test-all: install compiler test-tools
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	$(MAKE) test-zig
+
+# All that is compiled for this machine, by the compiler of the ziglang wheel.
+test-zig: install zig test-tools
+	CC="$$($(BIN)/python -c 'import shlex; from dory_core.testing import ZIGLANG as z; print(shlex.join(z))')" \
+		$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+test-pythons: test-3.12 test-3.13
+
+test-3.12 test-3.13: test-%:
+	@if $(OTHER) -c '' 2>/dev/null; then \
+		$(MAKE) test VENV=$(VENV)-$* \
+			PYTHON="$$($(OTHER) -c 'import sys; print(sys.executable)')"; \
+	else echo "$@: skipped, there is no python$*"; fi
 
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict dory_core frontends/onnx/dory_onnx $(wildcard tools/*/dory_*)
+	$(BIN)/mypy --strict dory_core frontends/onnx/dory_onnx $(filter-out %.egg-info,$(wildcard tools/*/dory_*))
 	$(BIN)/lint-imports
 
 format: install
@@ -63,15 +82,15 @@ bench: install
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 fuzz: install compiler test-tools
-	$(BIN)/python -m tests.fuzz --workers $(WORKERS) $(FUZZ)
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml $(PROJECTS)
+$(STAMP): pyproject.toml constraints.txt $(PROJECTS)
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install "setuptools>=64" wheel
-	$(PIP) install --no-build-isolation -e ".[test,lint]" $(EDITABLE)
+	$(PIP) install -c constraints.txt "setuptools>=64" wheel
+	$(INSTALL) -e ".[test,lint]" $(EDITABLE)
 	@touch $@
 
 # The host simulation needs a C compiler; the ziglang wheel brings one where the system has none.
@@ -85,19 +104,24 @@ compiler: install
 zig: $(ZIG_STAMP)
 
 $(ZIG_STAMP): $(STAMP)
-	$(PIP) install --no-build-isolation -e ".[zig]"
+	$(INSTALL) -e ".[zig]"
 	@touch $@
 
 # Emulators and compilers that the tests of a plugin need: its extra `test`, where it has one.
 test-tools: $(TOOLS_STAMP)
 
 $(TOOLS_STAMP): $(STAMP)
-	$(PIP) install --no-build-isolation $(TEST_TOOLS)
+	$(INSTALL) $(TEST_TOOLS)
 	@touch $@
 
 $(DOCS_STAMP): $(STAMP)
-	$(PIP) install --no-build-isolation -e ".[docs]"
+	$(INSTALL) -e ".[docs]"
 	@touch $@
 
+# Resolved for each Python that is here: all of them, so that a version holds on each or is marked.
+constraints:
+	$(PYTHON) .ci/constraints.py "setuptools>=64" wheel ".[test,lint,zig,docs]" \
+		$(patsubst %/pyproject.toml,"./%[test]",$(PROJECTS)) --python 3.11 --python 3.12 --python 3.13
+
 clean:
-	rm -rf $(VENV) $(DEMO_OUT) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-3.* $(DEMO_OUT) .pytest_cache .mypy_cache .ruff_cache

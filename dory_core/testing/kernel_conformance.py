@@ -83,8 +83,8 @@ class KernelConformance:
             slow = declared_mark(config, "slow")
             params = [pytest.param(draw, id=f"seed{draw[0]}") for draw in _QUICK]
             params += [pytest.param(draw, id=f"seed{draw[0]}", marks=slow) for draw in _SWEEP]
-            metafunc.parametrize("draw", params)
             metafunc.parametrize("kind", what)
+            metafunc.parametrize("draw", params)
         if "sanitizer" in metafunc.fixturenames:
             marks = declared_mark(config, "sanitizer")
             metafunc.parametrize("sanitizer", [pytest.param("address,undefined", marks=marks)])

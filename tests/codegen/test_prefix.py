@@ -117,7 +117,7 @@ def two_applications(tmp_path: Path, equal: int = 0) -> list[Path]:
 def cpp_command() -> tuple[str, ...]:
     """Return a compiler of C++: the one of C, or clang of the ziglang package."""
     for command in (find_compiler().command, ZIGLANG):
-        arguments = [*command, "-x", "c++", "-fsyntax-only", os.devnull]
+        arguments = [*command, "-x", "c++", "-E", os.devnull]
         if subprocess.run(arguments, capture_output=True, check=False).returncode == 0:
             return command
     pytest.skip("no compiler of C++, install g++ or ziglang")

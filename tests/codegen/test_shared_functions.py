@@ -62,6 +62,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_equal_layers_share_and_are_exact(name: str, tmp_path: Path) -> None:
     graph, chip, budgets = NETWORKS[name]

@@ -11,6 +11,7 @@ from dory_core.ir import Window
 from dory_core.simulate.build import FLAGS, INCLUDE_FOLDERS
 from dory_core.simulate.compiler import find_compiler
 from dory_core.testing.apps import build_app
+from dory_core.testing.compilers import ONLY_CHECK
 from dory_core.testing.graphs import I8, GraphBuilder
 from tests.toy.array import array_chip
 from tests.toy.chip import NAME as CHIP
@@ -65,13 +66,14 @@ def test_an_application_with_layouts_is_clean_under_strict_warnings(tmp_path: Pa
 
 
 def check(app: Path, *own: str) -> None:
-    """Compile every C file but those of the test's ``own`` kernels."""
+    """Compile every C file but those of the test's ``own`` kernels, to a folder beside ``app``."""
     files = [p for f in FOLDERS for p in (app / f).glob("*.c") if p.name not in own]
     assert len(files) > 10
     compiler = find_compiler()
     gcc = "Free Software Foundation" in compiler.version
     strict = (*STRICT, "-Wcast-align=strict" if gcc else "-Wcast-align")
     folders = [f"-I{app / folder}" for folder in INCLUDE_FOLDERS]
-    command = [*compiler.command, *FLAGS, *strict, "-fsyntax-only", *folders, *map(str, files)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = [*compiler.command, *FLAGS, *strict, *ONLY_CHECK, *folders, *map(str, files)]
+    (app.parent / "assembly").mkdir()
+    done = subprocess.run(command, cwd=app.parent / "assembly", capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:4000]

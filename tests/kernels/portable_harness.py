@@ -30,6 +30,7 @@ from dory_core.ir.packing import pack_rows
 from dory_core.kernel import Kernel
 from dory_core.kernels import portable_kernels
 from dory_core.reference import run_layer
+from dory_core.testing.compilers import host_compiler
 
 HEADER = Path(__file__).parents[2] / "dory_core" / "runtime" / "include"
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
@@ -167,7 +168,17 @@ def compile_layers(layers: list[Layer], folder: Path, *flags: str) -> Compiled:
     (folder / "harness.c").write_text(text)
     sources = ["harness.c", *sorted(p for p in files if p.endswith(".c"))]
     include = ["-I.", "-Ikernels", f"-I{HEADER}"]
-    command = ["cc", *WARNINGS, "-O1", "-g", "-fPIC", "-shared", *flags, *include, *sources]
+    command = [
+        *host_compiler(),
+        *WARNINGS,
+        "-O1",
+        "-g",
+        "-fPIC",
+        "-shared",
+        *flags,
+        *include,
+        *sources,
+    ]
     subprocess.run([*command, "-o", "layers.so"], cwd=folder, check=True)
     return Compiled(layers, ctypes.CDLL(str(folder / "layers.so")))
 

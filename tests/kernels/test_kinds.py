@@ -42,6 +42,7 @@ def kernel_of(layer: Layer, cores: int = 1):
     return kernel
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", MAKERS)
 def test_random_tiles_are_exact(kind: str) -> None:
     HostLibrary(cases_of(kind, 5, 12)).check()

@@ -165,6 +165,7 @@ TRANSFERS: dict[str, Fault] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("fault", TRANSFERS)
 def test_wrong_transfer_or_buffer_is_found_in_every_dma_mode(
     fault: str, app: Application, plugins: Plugins, tmp_path: Path

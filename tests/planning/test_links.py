@@ -38,6 +38,7 @@ def built(graph: Graph, toy: ToyChip, directory: Path) -> Plan:
     return plan
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("unit", "below", "max_bytes"), [(4, 4, 0), (1, 8, 0), (8, 16, 0), (4, 8, 512)]
 )
@@ -66,6 +67,7 @@ def several_outputs(height: int, width: int) -> Graph:
     return builder.graph([first, second, third, pooled])
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("unit", [1, 4, 8])
 @pytest.mark.parametrize(
     ("height", "width", "l2_bytes", "level"),

@@ -46,6 +46,7 @@ def test_every_stage_has_a_network_that_takes_it() -> None:
     assert {(case.name, l2) for case in CASES for l2 in case.budgets} >= set(STAGES.values())
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("case", "l2"), FIXED)
 def test_network_is_exact_in_little_l2(
     case: Case, l2: int, plugins: Plugins, tmp_path: Path
@@ -58,6 +59,7 @@ def test_network_is_exact_in_little_l2(
     assert_exact(tmp_path / "app", plugins=plugins)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.sanitizer
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
 @pytest.mark.parametrize(("name", "l2"), BUSY)
@@ -113,11 +115,13 @@ def check_seed(
     return plan
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(8))
 def test_random_network_is_exact_in_little_l2(seed: int, plugins: Plugins, tmp_path: Path) -> None:
     check_seed(seed, 0.2, plugins, tmp_path / "app", run=True)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(20, 28))
 def test_random_network_of_mixed_precisions_is_exact_in_little_l2(
     seed: int, plugins: Plugins, tmp_path: Path

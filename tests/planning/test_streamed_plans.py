@@ -73,6 +73,7 @@ def test_large_pointwise_layers_have_few_parts(plan_of: Callable[[str], Plan]) -
     large_pointwise_layers_have_few_parts(plan_of("mobile in 256 KiB"))
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_plan_is_the_same_every_time(case: Case, plugins: Plugins) -> None:
     first, second = (

@@ -139,6 +139,7 @@ def test_each_side_has_its_own_stairs(case: tuple[list[Requant], int, int]) -> N
 REACH = 60000
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("zero", [-128, -5, 0, 77])
 @pytest.mark.parametrize("right", [7, 8, 9])
 def test_double_rounding_needs_two_addends_and_gets_two_limbs(right: int, zero: int) -> None:

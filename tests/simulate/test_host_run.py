@@ -17,6 +17,7 @@ from dory_core.simulate.request import RunRequest
 from dory_core.simulate.result import LayerOutput
 from dory_core.simulate.run import DMA_MODES
 from dory_core.simulate.runner import HOST_RUNNER
+from dory_core.testing.compilers import host_compiler_text
 from dory_core.testing.sanitizers import require_sanitizer
 
 from .mini import EXPECTED, INPUTS, LAYER, simulate, write_app
@@ -139,7 +140,11 @@ def test_make_run_needs_no_python(tmp_path: Path) -> None:
 
     def make(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["make", "-s", "-j2", *arguments], cwd=app, capture_output=True, text=True, check=False
+            ["make", "-s", "-j2", f"CC={host_compiler_text()}", *arguments],
+            cwd=app,
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
     result = make("run")
@@ -165,7 +170,7 @@ def test_make_run_needs_no_python(tmp_path: Path) -> None:
 def test_nothing_is_built_while_clean_removes_with_several_jobs(tmp_path: Path) -> None:
     app = write_app(tmp_path)
     for goals in (("all",), ("clean", "all"), ("clean", "run"), ("run", "clean")):
-        command = ["make", "-s", "-j8", *goals]
+        command = ["make", "-s", "-j8", f"CC={host_compiler_text()}", *goals]
         done = subprocess.run(command, cwd=app, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
         assert (app / "build/host/app").is_file() == (goals[-1] != "clean")
@@ -176,7 +181,11 @@ def test_make_rebuilds_what_changed(tmp_path: Path) -> None:
 
     def compiled(*arguments: str) -> list[str]:
         done = subprocess.run(
-            ["make", *arguments], cwd=app, capture_output=True, text=True, check=True
+            ["make", f"CC={host_compiler_text()}", *arguments],
+            cwd=app,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         return [line.split()[-3] for line in done.stdout.splitlines() if " -c " in line]
 

@@ -20,7 +20,7 @@ from dory_core.compiler import CompileOptions, compile_network
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.plugins import load_plugins
 from dory_core.simulate.build import INCLUDE_FOLDERS
-from dory_core.simulate.compiler import find_compiler
+from dory_core.testing.compilers import require_gcc
 from tests.codegen.test_strict_warnings import STRICT
 from tests.nets import net, net_names, onnx_names, onnx_net, tflite_names, tflite_net
 from tests.system.test_static_analysis import (
@@ -85,17 +85,17 @@ def test_programs_that_analyse_c_find_nothing_and_the_stack_suffices(
     except (DoesNotFit, NotSupported) as error:
         pytest.skip(error.message)
     folders = [f"-I{folder}" for folder in INCLUDE_FOLDERS]
-    compiler = find_compiler().command
+    gcc = require_gcc()
     fresh = new(app, "files")
     asked = ("--enable=warning,portability", "--std=c99", "--quiet", *NOT_CPPCHECK)
     assert said(app, installed("cppcheck"), *asked, *folders, *fresh) == ""
-    own = said(app, *compiler, "-print-file-name=include").strip()
+    own = said(app, *gcc, "-print-file-name=include").strip()
     tidy = (installed("clang-tidy"), "--quiet", f"--checks={TIDY},clang-diagnostic-*")
     for folder in ("src", "kernels"):
         some = [name for name in fresh if name.startswith(f"{folder}/")]
         strict = ("-std=c99", "-Wall", "-Wextra", *STRICT, *UNSIGNED_TILES[folder], *folders)
         if some:
-            assert said(app, *compiler, "-O1", "-fanalyzer", *NOT_GCC, *strict, "-S", *some) == ""
+            assert said(app, *gcc, "-O1", "-fanalyzer", *NOT_GCC, *strict, "-S", *some) == ""
             text = said(app, *tidy, *some, "--", *strict, "-isystem", own)
             found = (" warning: ", " error: ")
             assert [one for one in text.splitlines() if any(map(one.__contains__, found))] == []

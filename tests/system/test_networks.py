@@ -69,6 +69,7 @@ def application(
     )
 
 
+@pytest.mark.sample(3)
 def test_network_is_exact_in_all_dma_modes_twice(
     application: Application, plugins: Plugins
 ) -> None:
@@ -77,6 +78,7 @@ def test_network_is_exact_in_all_dma_modes_twice(
     assert_exact(application.directory, plugins=plugins)
 
 
+@pytest.mark.sample(7)
 @pytest.mark.sanitizer
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
 @pytest.mark.parametrize("application", SMALL_FIRST, indirect=True)
@@ -87,6 +89,7 @@ def test_network_is_clean_under_sanitizers(
     assert_exact(application.directory, plugins=plugins, sanitize=sanitize)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("application", SMALL_FIRST, indirect=True)
 @pytest.mark.parametrize(
     "l1",
@@ -113,6 +116,7 @@ def test_network_is_exact_with_other_l1_budgets_or_says_what_is_missing(
     assert_exact(tmp_path / "app", plugins=plugins)
 
 
+@pytest.mark.sample(5)
 def test_constants_stay_in_l2_when_they_fit_and_are_streamed_otherwise(
     application: Application,
 ) -> None:

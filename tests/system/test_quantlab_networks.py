@@ -28,6 +28,7 @@ def plugins() -> Plugins:
     return load_plugins()
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", net_params("quantlab_"))
 def test_network_is_exact_in_all_dma_modes_twice(
     name: str, plugins: Plugins, tmp_path: Path
@@ -51,6 +52,7 @@ def _sanitized() -> list[object]:
     return marked or net_params("quantlab_")
 
 
+@pytest.mark.sample(5)
 @pytest.mark.sanitizer
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
 @pytest.mark.parametrize("name", _sanitized())
@@ -75,6 +77,7 @@ def test_signed_residuals_are_dumped_as_true_integers(plugins: Plugins, tmp_path
         assert np.array_equal(values.reshape(-1), golden[f"layer_{index:02d}"])
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("first", "second", "attributes"),
     [
@@ -103,6 +106,7 @@ def test_residuals_are_exact(
     build(builder, tmp_path, plugins)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("lo", "hi"), [(0, 3), (-2, 1), (0, 15), (-8, 7), (0, 255), (-128, 127)])
 def test_precisions_are_exact(lo: int, hi: int, plugins: Plugins, tmp_path: Path) -> None:
     from dory_quantlab.testing import QuantlabBuilder

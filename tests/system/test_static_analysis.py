@@ -12,8 +12,8 @@ import pytest
 from dory_core.compiler import CompileOptions, compile_network
 from dory_core.plugins import load_plugins
 from dory_core.simulate.build import INCLUDE_FOLDERS
-from dory_core.simulate.compiler import find_compiler
 from dory_core.testing.apps import build_app
+from dory_core.testing.compilers import require_gcc
 from tests.codegen.test_strict_warnings import STRICT, every_kind
 from tests.nets import net, tflite_net
 
@@ -86,11 +86,9 @@ def installed(program: str) -> str:
 
 def analysed(app: Path, *more: str) -> str:
     """Return what gcc's analyser and its warnings of conversions, those of signs too, say."""
-    compiler = find_compiler()
-    if "Free Software Foundation" not in compiler.version:
-        pytest.skip("gcc is not here")
+    gcc = require_gcc()
     folders = [f"-I{folder}" for folder in INCLUDE_FOLDERS]
-    command = [*compiler.command, "-std=c99", "-O1", "-fanalyzer", *STRICT, *more, *folders]
+    command = [*gcc, "-std=c99", "-O1", "-fanalyzer", *STRICT, *more, *folders]
     return "".join(said(app, *command, "-c", name, "-o", "/dev/null") for name in files(app))
 
 
@@ -117,7 +115,7 @@ def test_clang_tidy_finds_nothing(network: str, target: str, tmp_path: Path) -> 
     app = application(network, target, tmp_path / "app")
     folders = [f"-I{folder}" for folder in INCLUDE_FOLDERS]
     own = subprocess.run(
-        [*find_compiler().command, "-print-file-name=include"], capture_output=True, text=True
+        [*require_gcc(), "-print-file-name=include"], capture_output=True, text=True
     ).stdout.strip()
     options = ["--", "-std=c99", *folders, "-isystem", own]
     text = "".join(

@@ -40,6 +40,7 @@ def random_problem(seed: int) -> TilingProblem:
     return TilingProblem(formulation, budget, buffering)
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("block", range(15))
 @pytest.mark.parametrize(
     "prover", ["small", "enumeration", "slices", "halves", "single_tiles_without_reduction"]

@@ -11,6 +11,8 @@ from pathlib import Path
 import dory_diana
 import numpy as np
 
+from dory_core.testing.compilers import host_compiler
+
 PACKAGE = Path(dory_diana.__file__).parent
 HERE = Path(__file__).parent
 MODEL = tuple(
@@ -55,12 +57,12 @@ class Counts(ctypes.Structure):
 
 
 @functools.cache
-def library(flags: tuple[str, ...] = ("-O2",), compiler: tuple[str, ...] = ("cc",)) -> ctypes.CDLL:
+def library(flags: tuple[str, ...] = ("-O2",), compiler: tuple[str, ...] = ()) -> ctypes.CDLL:
     """Compile the model without a warning and load it."""
     folder = tempfile.TemporaryDirectory()
     _KEPT.append(folder)
     target = Path(folder.name) / "model.so"
-    command = [*compiler, *WARNINGS, *flags, "-fPIC", "-shared"]
+    command = [*(compiler or host_compiler()), *WARNINGS, *flags, "-fPIC", "-shared"]
     command += [f"-I{path}" for path in INCLUDES]
     command += [str(path) for path in (*MODEL, HERE / "c" / "diana_port.c")]
     done = subprocess.run([*command, "-o", str(target)], capture_output=True, text=True)

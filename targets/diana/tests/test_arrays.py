@@ -18,6 +18,7 @@ def engines(plan: object) -> tuple[str, ...]:
     return tuple(step.kernel.engine for step in sorted(plan.steps, key=lambda s: s.index))
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("case", layer_cases(), ids=str)
 @pytest.mark.parametrize("l1_bytes", [None, SMALL_L1])
 def test_layers_are_exact_on_their_array(
@@ -42,6 +43,7 @@ def test_networks_are_exact(case: ArrayCase, tmp_path: Path) -> None:
     assert_exact(tmp_path / "app")
 
 
+@pytest.mark.sample(5)
 @pytest.mark.sanitizer
 @pytest.mark.parametrize("case", network_cases(), ids=str)
 @pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -15,12 +14,11 @@ import pytest
 from diana_machine import HERE, INCLUDES, MODEL, WARNINGS, BrokenRule, Machine
 
 from dory_core.testing import runtime
+from dory_core.testing.compilers import host_compiler
 
 RUNTIME = Path(runtime.__file__).parent / "include"
 L1, L2 = 8192, 16384
 TO_L1, TO_L2 = 0, 1
-
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler called cc")
 
 
 class Descriptor(ctypes.Structure):
@@ -39,7 +37,7 @@ def hal() -> ctypes.CDLL:
     """Compile HAL and model without a warning and load them."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "hal.so"
-        command = ["cc", *WARNINGS, "-O1", "-fPIC", "-shared"]
+        command = [*host_compiler(), *WARNINGS, "-O1", "-fPIC", "-shared"]
         command += [f"-I{path}" for path in (*INCLUDES, RUNTIME)]
         command += [str(path) for path in MODEL]
         command += [str(HERE / "c" / name) for name in ("diana_port.c", "diana_hal_port.c")]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,11 +13,10 @@ from diana_machine import Machine, library
 
 from dory_core.api import Array, ops, requant
 from dory_core.testing.kernels import alone, typed
+from dory_core.testing.sanitizers import run_sanitized
 
 HERE = Path(__file__).parent
 ZIG = (sys.executable, "-m", "ziglang", "cc")
-
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler called cc")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -48,24 +44,7 @@ def test_small_l1_computes_the_same() -> None:
 
 @pytest.mark.sanitizer
 def test_a_sample_is_clean_under_address_and_undefined_sanitizers() -> None:
-    found = subprocess.run(
-        ["cc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    if not Path(found).is_file():
-        pytest.skip("the compiler has no address sanitizer that can be preloaded")
-    environment = os.environ | {
-        "LD_PRELOAD": found,
-        "ASAN_OPTIONS": "detect_leaks=0",
-        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
-    }
-    done = subprocess.run(
-        [sys.executable, str(HERE / "diana_layers.py"), "5", "8"],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.strip() == "computed"
+    assert run_sanitized([str(HERE / "diana_layers.py"), "5", "8"]).strip() == "computed"
 
 
 def test_products_are_counted_with_those_of_the_padding() -> None:

@@ -45,6 +45,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("layer", "old", "new", "words"), CHANGES, ids=[f"{c[0]}-{c[1].strip()}" for c in CHANGES]
 )

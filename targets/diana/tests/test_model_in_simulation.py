@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,10 +10,9 @@ from diana_machine import HERE, WARNINGS
 from dory_diana.runtime import driver_files, model_files
 
 from dory_core.testing import runtime_files
+from dory_core.testing.compilers import host_compiler
 
 FAULT = 70
-
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler called cc")
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +27,12 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "hal/host/network.h").write_text("#define DORY_L1_SIZE 131072u\n")
     sources = sorted(str(path) for path in folder.glob("hal/host/*.c"))
     program = folder / "program"
-    command = ["cc", *WARNINGS, "-O1", *(f"-I{folder / i}" for i in ("hal/include", "hal/host"))]
+    command = [
+        *host_compiler(),
+        *WARNINGS,
+        "-O1",
+        *(f"-I{folder / i}" for i in ("hal/include", "hal/host")),
+    ]
     command += [f"-I{folder / 'kernels'}", *sources, str(HERE / "c/diana_in_simulation.c")]
     done = subprocess.run([*command, "-o", str(program), "-lpthread"], capture_output=True)
     assert done.returncode == 0, done.stderr.decode()[:4000]

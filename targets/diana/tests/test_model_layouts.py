@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,7 +132,6 @@ FAULTS: list[tuple[str, str, Wrong]] = [
 ]
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler called cc")
 @pytest.mark.parametrize(
     ("kind", "packing", "wrong"), FAULTS, ids=[f"{k}-{p}-{w.__name__}" for k, p, w in FAULTS]
 )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, field, replace
 
 import diana_bytes as layout
 import numpy as np
 import pytest
 from diana_machine import BrokenRule, Machine
-
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler called cc")
 
 L1 = 65536
 

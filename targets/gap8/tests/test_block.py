@@ -120,6 +120,7 @@ def test_filters_of_many_taps_are_gathered() -> None:
     HostLibrary([whole(GatherKernel(), layer)]).check()
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("c_out", [1, 4, 31, 32, 33, 70])
 @pytest.mark.parametrize("width", [1, 3, 4, 9])
 def test_tails_of_channels_and_pixels(c_out: int, width: int) -> None:

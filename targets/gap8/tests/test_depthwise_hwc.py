@@ -91,6 +91,7 @@ def _random_cases(seed: int, count: int, cores: int) -> list[KernelCase]:
     return cases
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("cores", range(1, 9))
 def test_random_tiles_equal_the_reference(cores: int) -> None:
     HostLibrary(_random_cases(cores, 12, cores)).check()
@@ -110,6 +111,7 @@ def test_every_size_of_image_up_to_two_strips(stride: int) -> None:
     HostLibrary([_whole(_layer(5, size, window)) for size in sizes]).check()
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("channels", "image"),
     [(13, (16, 16)), (16, (16, 16)), (192, (8, 8)), (4, (70, 33)), (3, (9, 65)), (2, (5, 5))],

@@ -12,12 +12,11 @@ import dory_gap8
 import pytest
 
 from dory_core.testing import runtime
+from dory_core.testing.compilers import host_compiler
 
 SDK = Path(__file__).parent / "sdk"
 HAL = Path(dory_gap8.__file__).parent / "hal"
 RUNTIME = Path(runtime.__file__).parent / "include"
-
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler called cc")
 
 
 def build(folder: Path, *, blocking: int = 0, edits: Mapping[str, tuple[str, str]] = {}) -> Path:
@@ -37,7 +36,7 @@ def build(folder: Path, *, blocking: int = 0, edits: Mapping[str, tuple[str, str
     program = folder / "driver"
     done = subprocess.run(
         [
-            *("cc", "-std=gnu99", "-O1", "-Wall", "-Wextra", "-Werror"),
+            *(*host_compiler(), "-std=gnu99", "-O1", "-Wall", "-Wextra", "-Werror"),
             *(f"-I{path}" for path in includes),
             *("-include", str(SDK / "model_registers.h")),
             *(str(source) for source in sources),

@@ -17,6 +17,7 @@ from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernels import HostLibrary, KernelCase, whole_case
 from dory_core.testing.random_layers import RandomLayers
+from dory_core.testing.sanitizers import require_sanitizer
 
 FIRST = ops.Window(kernel=(5, 5), strides=(2, 2), pads=(2, 2, 2, 2))
 
@@ -68,9 +69,11 @@ def test_bounds_that_are_no_power_of_two_are_left_to_other_kernels() -> None:
     assert rejection.reason == "registers hold the inputs of 1 outputs, 3 at least are worth it"
 
 
+@pytest.mark.sanitizer
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
 def test_applications_whose_tiles_have_borders_on_some_sides(tmp_path: Path, sanitize: str) -> None:
     """Tiles of a first layer with strips of four outputs and of three."""
+    require_sanitizer(sanitize)
     b = GraphBuilder((1, 37, 45), name="first")
     b.conv(8, FIRST)
     b.conv(4, ops.Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)))

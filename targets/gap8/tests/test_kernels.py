@@ -21,10 +21,12 @@ from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 from dory_core.testing.random_layers import KINDS
 
 
+@pytest.mark.sample(2)  # of two seeds the first
 class TestKernels(KernelConformance):
     cases = staticmethod(cases_of)
 
 
+@pytest.mark.sample(2)  # of two seeds the first
 class TestTwoAddends(KernelConformance):
     """Rounding that is symmetric around some value.
 

@@ -16,6 +16,7 @@ from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 MOVERS = ("lut", "concat", "mul", "maximum", "minimum", "slice", "pad", "resize", "softmax")
 
 
+@pytest.mark.sample(2)  # of two seeds the first
 class TestMovers(KernelConformance):
     cases = staticmethod(byte_cases)
     kinds = MOVERS

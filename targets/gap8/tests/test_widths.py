@@ -107,6 +107,7 @@ def _kinds() -> list[object]:
     ]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", _kinds())
 def test_every_pair_of_inputs_and_weights(kind: str) -> None:
     """Outputs take turns. Unpacking kernels leave out what is not packed, or has 16 bits."""
@@ -129,6 +130,7 @@ def test_every_combination_of_inputs_weights_and_outputs(kind: str, x: str) -> N
     check(kernel, layers, 4 if kind.endswith("unpacked") else len(combinations))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("x", INPUTS)
 def test_pools_of_every_input_and_output(x: str) -> None:
     window = ops.Window(kernel=(2, 3), strides=(1, 2), pads=(1, 1, 0, 2))

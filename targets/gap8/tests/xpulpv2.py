@@ -21,6 +21,8 @@ from typing import Any, ClassVar
 
 import dory_gap8
 
+from dory_core.testing.compilers import host_compiler
+
 REGISTERS = (
     *("ra", "sp", "gp", "tp"),
     *(f"t{i}" for i in range(7)),
@@ -50,7 +52,12 @@ def lanes(value: int, code: str) -> tuple[int, ...]:
 
 def assembly_of(header: str, macros: Mapping[str, object]) -> str:
     """Return the assembly text of a header of the kernels, as the preprocessor leaves it."""
-    command = ["cc", "-E", "-P", *(f"-D{name}={value}" for name, value in macros.items())]
+    command = [
+        *host_compiler(),
+        "-E",
+        "-P",
+        *(f"-D{name}={value}" for name, value in macros.items()),
+    ]
     command.append(str(Path(dory_gap8.__file__).parent / "kernels" / header))
     source = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     literals = re.findall(r'"((?:[^"\\]|\\.)*)"', source[source.rindex("__asm__(") :])

@@ -53,6 +53,7 @@ from dory_core.testing import (
     setup_for,
 )
 from dory_core.testing.apps import assert_exact, build_app
+from dory_core.testing.compilers import host_compiler
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, make_case, typed, whole_case
 from dory_core.testing.random_layers import RandomLayers
@@ -461,7 +462,7 @@ def test_scratch_is_what_the_library_asks_for(library: CmsisNn, tmp_path: Path) 
         for name in ("arm_convolve_s8_get_buffer_size", "arm_depthwise_conv_s8_opt_get_buffer_size")
         for path in library.sources(name)
     }
-    command = ["cc", "-w", "-shared", "-fPIC", f"-I{library.root / 'Include'}"]
+    command = [*host_compiler(), "-w", "-shared", "-fPIC", f"-I{library.root / 'Include'}"]
     command += [str(tmp_path / "sizes.c"), *sorted(sources), "-o", str(tmp_path / "sizes.so")]
     subprocess.run(command, check=True)
     sizes = ctypes.CDLL(str(tmp_path / "sizes.so"))

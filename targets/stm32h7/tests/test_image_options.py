@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -311,50 +310,6 @@ def test_missing_emulator_is_named(
         run_application(directory, plugins=plugins, runner=RUNNER)
     assert "dory-stm32h7[emulator]" in caught.value.hint
     assert run_application(directory, plugins=plugins).runner == "host"
-
-
-def test_instructions_are_counted_exactly(plugins: Plugins, tmp_path: Path) -> None:
-    """By blocks as by single steps; what the condition of an IT block skips counts, too."""
-    from unicorn import UC_HOOK_BLOCK, UC_HOOK_CODE
-
-    directory = tmp_path / "app"
-    builder = GraphBuilder((4, 5, 5), name="tiny")
-    builder.conv(4, ops.Window(kernel=(1, 1)))
-    build_app(builder.graph(), "stm32h7", directory, plugins=plugins)
-    image = session(directory)
-    flash = image.machine.memories.flash
-    stepped: Counter[int] = Counter()
-    counted: Counter[int] = Counter()
-    conditional: set[int] = set()
-
-    def on_block(_uc: object, address: int, size: int, _data: object) -> None:
-        at, under_it = address, 0
-        while at < address + size:
-            counted[at] += 1
-            if under_it:
-                conditional.add(at)
-                under_it -= 1
-            low, high = (int(flash.data[at - flash.base + k]) for k in (0, 1))
-            if high == 0xBF and low & 0xF:
-                under_it = 4 - ((low & -low) & 0xF).bit_length() + 1
-            at += 4 if high >> 3 >= 0x1D else 2
-
-    def on_step(_uc: object, address: int, _size: int, _data: object) -> None:
-        stepped[address] += 1
-
-    image.machine._uc.hook_add(UC_HOOK_BLOCK, on_block)
-    image.machine._uc.hook_add(UC_HOOK_CODE, on_step)
-    image.run(60)
-    assert image.machine.instructions == counted.total() > 10_000
-    # The runner leaves board_input in the middle of a block.
-    left = image.machine.image.symbol("board_input")
-    different = {
-        address
-        for address in counted | stepped
-        if counted[address] != stepped[address]
-        and not left.address <= address < left.address + left.size
-    }
-    assert different <= conditional
 
 
 def test_plan_keeps_the_constants_in_flash(plugins: Plugins, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from dory_core.testing.kernels import HostLibrary, alone, make_case, typed, whol
 from dory_core.testing.random_layers import KINDS
 
 
+@pytest.mark.sample(2)  # of two seeds the first
 class TestKernels(KernelConformance):
     cases = staticmethod(cases_of)
 
@@ -47,6 +48,7 @@ OTHER_KINDS = {
 PAIRS = ("sum", "mul", "maximum", "minimum")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", OTHER_KINDS)
 def test_other_kinds_are_those_of_the_reference(kind: str) -> None:
     """On this machine and as code of the chip, in tiles of any size."""
@@ -140,6 +142,7 @@ def test_softmax_in_binary32(channels: int) -> None:
     CortexM7(cases, cortex_m7.require()).check()
 
 
+@pytest.mark.sample(2)  # of two seeds the first
 class TestTwoAddends(KernelConformance):
     """Rounding that is symmetric around some value."""
 
@@ -451,6 +454,7 @@ PADDED = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("lo", [0, -128])
 @pytest.mark.parametrize("name", PADDED)
 def test_depthwise_padding_with_a_value(name: str, lo: int) -> None:

@@ -35,11 +35,11 @@ class InstructionCounter:
     def __init__(self, code: Region) -> None:
         slots = code.size // 2
         self._base = code.base
-        self._sizes, known = np.zeros(slots, np.uint16), np.zeros(slots, np.uint16)
+        self._sizes, self._counts = np.zeros(slots, np.uint16), np.zeros(slots, np.uint16)
         self._executed = np.zeros(slots, np.uint64)
-        self._tables = self._sizes, known, self._executed
+        tables = self._sizes, self._counts, self._executed
         self._state = _Counter(
-            0, 0, code.pointer, code.base, code.size, *(t.ctypes.data for t in self._tables)
+            0, 0, code.pointer, code.base, code.size, *(t.ctypes.data for t in tables)
         )
         self._handle: object = None
 
@@ -53,6 +53,13 @@ class InstructionCounter:
     def instructions(self) -> int:
         """Instructions executed so far."""
         return int(self._state.instructions)
+
+    def take_back(self, address: int) -> None:
+        """Do not count the block at ``address``, which was entered and left before it executed."""
+        slot = (address - self._base) // 2
+        self._state.blocks -= 1
+        self._state.instructions -= int(self._counts[slot])
+        self._executed[slot] -= np.uint64(1)
 
     def blocks(self) -> dict[tuple[int, int], int]:
         """Return how often each block was entered so far, by its address and its bytes."""

@@ -191,6 +191,7 @@ class Machine:
         """Leave the function that the core enters, with a result, without executing it."""
         from unicorn.arm_const import UC_ARM_REG_LR, UC_ARM_REG_PC
 
+        self._counter.take_back(self._pc)
         self.set_argument(0, value)
         self._uc.reg_write(UC_ARM_REG_PC, self._uc.reg_read(UC_ARM_REG_LR) | 1)
 

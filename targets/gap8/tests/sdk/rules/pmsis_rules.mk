@@ -15,7 +15,7 @@ MODELS := $(BUILDDIR)/model.o $(BUILDDIR)/model_storage.o
 OBJECTS := $(patsubst %.c,$(BUILDDIR)/%.o,$(APP_SRCS)) $(MODELS)
 PULP_CFLAGS = $(APP_CFLAGS)
 FLAGS = -std=gnu99 -Wall -Wextra -Werror -g -DSTUB_L1_BYTES=65504 \
-  -I$(STUB)/include -I$(STUB) $(addprefix -I,$(APP_INC)) -include $(STUB)/model_registers.h
+  -I$(STUB)/include -I$(STUB) $(addprefix -I,$(abspath $(APP_INC))) -include $(STUB)/model_registers.h
 
 all:: build image flash_fs
 
