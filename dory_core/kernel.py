@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
 from types import MappingProxyType
-from typing import Any
 
 from dory_core.errors import PluginError, declared_in
 from dory_core.expr import Number
@@ -315,25 +313,6 @@ def kernel_error(kernel: Kernel, layer: Layer, what: str) -> PluginError:
         f"{layer.op.kind} '{layer.op.name}': kernel {kernel.name} of {declared_in(kernel)} {what}",
         "report this to the authors of the kernel",
     )
-
-
-def declared_cycles(kernel: Kernel, layer: Layer, tile: Tile) -> int:
-    """Return the estimated cycles of one call on a tile of integers. Raises PluginError."""
-    return _declared(kernel, layer, "cycles", kernel.cycles(layer, tile))
-
-
-def declared_weight_bytes(kernel: Kernel, layer: Layer, tile: Tile) -> int:
-    """Return the size of the constants of a tile of integers. Raises PluginError."""
-    return _declared(kernel, layer, "weight_bytes", kernel.weight_bytes(layer, tile))
-
-
-def _declared(kernel: Kernel, layer: Layer, what: str, value: Any) -> int:
-    number = -1
-    with suppress(TypeError, ValueError, OverflowError):
-        number = int(value)
-    if number < 0:
-        raise kernel_error(kernel, layer, f"says that its {what} are {value!r}")
-    return number
 
 
 class MemoryAccesses(ABC):

@@ -312,7 +312,7 @@ def _constants(problem: Problem, way: Way) -> tuple[LayerWeights | None, ...]:
             part = way.program.runs[plan.position].part
             groups.setdefault(part.group, (part.group_span[0], plan.schedule))
         loops = [groups[g] for g in sorted(groups)]
-        chunks = encode_chunks(step.layer, tiled, loops, unit, chunk_unit)
+        chunks = encode_chunks(tiled, loops, unit, chunk_unit)
         assert not fetched or tuple(len(c.data) for c in chunks) == sizes
         if not chunks:
             tables.append(None)
@@ -505,7 +505,7 @@ def _files(planned: Planned, hal: DmaHal | None) -> tuple[OutputFile, ...]:
     steps = planned.map.steps
     for tiled, step in zip(planned.way.residency.tiled, steps, strict=True):
         if not step.is_view:
-            files += tiled.kernel.sources(step.layer)
+            files += tiled.bound.sources
     if planned.map.conversions or not all(s.output.place.layout.is_hwc for s in steps):
         files += conversion_files()
     if planned.map.image:
