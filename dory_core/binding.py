@@ -103,6 +103,12 @@ class BoundKernel:
         """The files that the call needs."""
         return self.kernel.sources(self.layer)
 
+    @property
+    def code_bytes(self) -> int | None:
+        """The bytes of the function; None: the kernel does not say. Raises PluginError."""
+        size = self.kernel.code_bytes(self.layer)
+        return None if size is None else self._integer("code_bytes", size)
+
     def constraints(self, tile: Tile) -> tuple[Constraint, ...]:
         """Return the kernel's conditions on a tile. Raises PluginError."""
         declared: object = self.kernel.constraints(self.layer, tile)

@@ -282,6 +282,13 @@ class Kernel(ABC):
         """
         return None
 
+    def code_bytes(self, layer: Layer) -> int | None:
+        """Return the bytes of the function with its constants; None: as ``CodeSizes`` says.
+
+        They count once for each symbol that a network uses, beside its data.
+        """
+        return None
+
     @abstractmethod
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Return the estimated cycles of one call on ``tile``, all cores, fork-free."""

@@ -19,6 +19,7 @@ from dory_core.api import (
     Requant,
     StructValue,
 )
+from dory_gap8.code_sizes import kernel_bytes
 
 # Element types that inputs and outputs of the kernels may have.
 BYTE_TYPES = ("u8", "i8", "u16", "i16")
@@ -113,6 +114,11 @@ class Instance:
         return f"{self.label}_{hashlib.sha256(code.encode()).hexdigest()[: 2 * _DIGEST_BYTES]}"
 
     @property
+    def code_bytes(self) -> int:
+        """Bytes of its object, measured."""
+        return kernel_bytes(self.kind, dict(self.macros))
+
+    @property
     def _defines(self) -> str:
         return "".join(f"#define {name} {value}\n" for name, value in self.macros)
 
@@ -160,6 +166,10 @@ class ClusterKernel(Kernel):
     def symbol(self, layer: Layer) -> str:
         """The function of the instance."""
         return self.instance(layer).symbol
+
+    def code_bytes(self, layer: Layer) -> int | None:
+        """Those of the instance."""
+        return self.instance(layer).code_bytes
 
     def headers(self, layer: Layer) -> tuple[str, ...]:
         """The header of the instance."""
