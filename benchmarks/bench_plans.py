@@ -81,7 +81,8 @@ def compile_with(tree: Path, job: Job, output: Path) -> dict[str, float | str]:
     """Compile with the dory of ``tree``; return the figures, or why it does not fit."""
     folder = folder_of(job.network)
     meta = json.loads((folder / "meta.json").read_text())
-    command = [sys.executable, "-m", "dory_core.cli.main", "--target", job.target, "-q"]
+    # -P: the directory of work, where another dory may lie, is not searched.
+    command = [sys.executable, "-P", "-m", "dory_core.cli.main", "--target", job.target, "-q"]
     command += ["--frontend", meta["frontend"], str(folder / "net.onnx"), "-o", str(output)]
     command += ["--input-bits", str(meta["input_bits"]), "--objective", job.objective]
     command += ["--input-signed"] if meta["input_signed"] else []

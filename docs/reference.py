@@ -26,7 +26,7 @@ DOCS = Path(__file__).parent
 SECTIONS = {
     "From Python": ("dory_core.cli.python",),
     "Hooks and errors": ("dory_core.hooks", "dory_core.errors"),
-    "Chips": ("dory_core.hardware", "dory_core.target"),
+    "Chips": ("dory_core.hardware", "dory_core.code_sizes", "dory_core.target"),
     "Networks": (
         "dory_core.ir",
         "dory_core.ir.layout",

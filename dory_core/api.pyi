@@ -12,6 +12,7 @@ from dory_core.cli.python import CompiledNetwork as CompiledNetwork
 from dory_core.cli.python import check as check
 from dory_core.cli.python import compile as compile
 from dory_core.cli.python import run as run
+from dory_core.code_sizes import CodeSizes as CodeSizes
 from dory_core.codegen.application_record import Application as Application
 from dory_core.codegen.application_record import ApplicationLayer as ApplicationLayer
 from dory_core.errors import DoesNotFit as DoesNotFit

@@ -1,18 +1,33 @@
 """Which kernels compute each layer, and how they have its tensors: Graph -> BoundGraph.
 
-Kernels are asked here and nowhere else. What they answer is data from then on.
+Kernels are asked here and nowhere else, always about a whole layer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
-from dory_core.errors import NotSupported
+from dory_core.errors import NotSupported, PluginError
+from dory_core.expr import Number
 from dory_core.ir import Graph, Layer, Tensor
 from dory_core.ir.features import Feature, features_of
-from dory_core.kernel import Kernel, Rejection, Traits, kernel_error
+from dory_core.ir.geometry import Tile
+from dory_core.kernel import (
+    Access,
+    Constraint,
+    FunctionCall,
+    Kernel,
+    MemoryAccesses,
+    Rejection,
+    Traits,
+    WeightBlock,
+    kernel_error,
+)
 from dory_core.records import dataclass
+from dory_core.target import OutputFile
 
 #: The candidate kernels of a layer, best first.
 Candidates = Callable[[Layer], Sequence[Kernel]]
@@ -51,10 +66,105 @@ class EngineRejection:
 
 @dataclass(frozen=True, slots=True)
 class BoundKernel:
-    """A kernel that computes a layer, and how it handles it; all inputs have their layouts."""
+    """A kernel that computes a layer, and how it handles it; all inputs have their layouts.
+
+    layer: the whole of it. A part of a layer is computed by the same function, on the same
+    constants, so a kernel is asked about whole layers alone: what it answers for a tile follows
+    from the layer and the sizes of the tile, whichever part the tile belongs to.
+    """
 
     kernel: Kernel
     traits: Traits
+    layer: Layer
+
+    @property
+    def symbol(self) -> str:
+        """The C function."""
+        return self.kernel.symbol(self.layer)
+
+    @property
+    def headers(self) -> tuple[str, ...]:
+        """The headers of the function. Raises PluginError."""
+        headers: object = self.kernel.headers(self.layer)
+        if not isinstance(headers, tuple):  # the letters of a text are no headers
+            raise self.error(f"answers {headers!r} to headers(), not a tuple")
+        return headers
+
+    @property
+    def call(self) -> FunctionCall:
+        """The call on one tile. Raises PluginError."""
+        call: object = self.kernel.call(self.layer)
+        if not isinstance(call, FunctionCall):
+            raise self.error(f"answers {call!r} to call(), not a FunctionCall")
+        return call
+
+    @property
+    def sources(self) -> tuple[OutputFile, ...]:
+        """The files that the call needs."""
+        return self.kernel.sources(self.layer)
+
+    @property
+    def code_bytes(self) -> int | None:
+        """The bytes of the function; None: the kernel does not say. Raises PluginError."""
+        size = self.kernel.code_bytes(self.layer)
+        return None if size is None else self._integer("code_bytes", size)
+
+    def constraints(self, tile: Tile) -> tuple[Constraint, ...]:
+        """Return the kernel's conditions on a tile. Raises PluginError."""
+        declared: object = self.kernel.constraints(self.layer, tile)
+        if not isinstance(declared, (tuple, list)):
+            raise self.error(f"answers {declared!r} to constraints(), not a tuple")
+        return tuple(declared)
+
+    def scratch_bytes(self, tile: Tile) -> Number:
+        """Return the bytes of scratch memory of a call. Raises PluginError."""
+        return self._size("scratch_bytes", self.kernel.scratch_bytes(self.layer, tile))
+
+    def weight_bytes(self, tile: Tile) -> Number:
+        """Return the size of the constants of a tile. Raises PluginError."""
+        return self._size("weight_bytes", self.kernel.weight_bytes(self.layer, tile))
+
+    def weight_block(self, c_out: tuple[int, int], c_in: tuple[int, int]) -> WeightBlock:
+        """Return the constants of ranges of channels. Raises PluginError where there are none."""
+        block = self.kernel.weight_block(self.layer, c_out, c_in)
+        if block is None:
+            raise self.error("has weight_bytes but no weight_block")
+        return block
+
+    def cycles(self, tile: Tile) -> Number:
+        """Return the estimated cycles of one call."""
+        return self.kernel.cycles(self.layer, tile)
+
+    def accesses(self, tile: Tile, line_bytes: int) -> tuple[Access, ...] | None:
+        """Return how a call goes through its operands in place; None: the kernel does not say."""
+        if isinstance(self.kernel, MemoryAccesses):
+            return self.kernel.accesses(self.layer, tile, line_bytes)
+        return None
+
+    def declared_cycles(self, tile: Tile) -> int:
+        """Return the estimated cycles of one call on a tile of integers. Raises PluginError."""
+        return self._integer("cycles", self.cycles(tile))
+
+    def declared_weight_bytes(self, tile: Tile) -> int:
+        """Return the size of the constants of a tile of integers. Raises PluginError."""
+        return self._integer("weight_bytes", self.kernel.weight_bytes(self.layer, tile))
+
+    def error(self, what: str) -> PluginError:
+        """Return the error of a kernel that does not keep to its contract."""
+        return kernel_error(self.kernel, self.layer, what)
+
+    def _size(self, what: str, size: Number | None) -> Number:
+        if size is None or (isinstance(size, int) and size < 0):
+            raise self.error(f"says that its {what} are {size}")
+        return size
+
+    def _integer(self, what: str, value: Any) -> int:
+        number = -1
+        with suppress(TypeError, ValueError, OverflowError):
+            number = int(value)
+        if number < 0:
+            raise self.error(f"says that its {what} are {value!r}")
+        return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +185,17 @@ class BoundLayer:
         position = {name: n for n, (name, _) in enumerate(self.order)}
         return tuple(sorted(rejections, key=lambda r: position[r.kernel]))
 
-    def part(self, part: BoundLayer) -> BoundLayer:
-        """Return a part of this layer, bound to the layer's kernels, with all other rejections."""
-        return replace(part, rejections=(*self.rejections, *part.rejections), order=self.order)
+    def part(self, layer: Layer, kernels: Iterable[BoundKernel]) -> BoundLayer:
+        """Return a part of this layer on those of its kernels that accept the part, too."""
+        taken: list[BoundKernel] = []
+        rejections = list(self.rejections)
+        for bound in kernels:
+            rejection = rejection_of(bound.kernel, layer)
+            if rejection is None:
+                taken.append(bound)
+            else:
+                rejections.append(KernelRejection.of(bound.kernel, rejection))
+        return replace(self, layer=layer, kernels=tuple(taken), rejections=tuple(rejections))
 
     def passed_over(
         self, chosen: Kernel | None, rejections: Iterable[KernelRejection]
@@ -159,7 +277,7 @@ def bind_kernel(kernel: Kernel, layer: Layer) -> BoundKernel:
     traits: object = kernel.traits(layer)
     if not isinstance(traits, Traits):
         raise kernel_error(kernel, layer, f"answers {traits!r} to traits(), not Traits")
-    return BoundKernel(kernel, replace(traits, inputs=traits.input_layouts(layer)))
+    return BoundKernel(kernel, replace(traits, inputs=traits.input_layouts(layer)), layer)
 
 
 def _ask(kernel: Kernel, layer: Layer) -> BoundKernel | Rejection:

@@ -24,10 +24,12 @@ class Budgets:
     """Bytes usable by the network per level number.
 
     reason: why an application with these budgets cannot run on the chip, empty when it can.
+    reserve: bytes of L2 that the program around the network keeps beside its code.
     """
 
     bytes: Mapping[int, int]
     reason: str = ""
+    reserve: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bytes", MappingProxyType(dict(self.bytes)))
@@ -78,7 +80,7 @@ def resolve_budgets(
                 f"chip leaves to networks ({total} B less {total - level.usable_bytes} B reserved)"
             )
         budgets[number] = size
-    return Budgets(budgets, "; ".join(reasons))
+    return Budgets(budgets, "; ".join(reasons), l2_reserve)
 
 
 def _less(reserve: int, budgets: Mapping[int, int], wanted: Mapping[int, int]) -> int:
@@ -107,7 +109,7 @@ def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) ->
     the planner, which knows all that is needed.
     """
     for level in hierarchy.levels:
-        check_code(level, len(graph.ops), budgets, functions=least_functions(graph))
+        check_code(level, Code(len(graph.ops), least_functions(graph)), budgets)
     sizes = {
         level.name: max(budgets.bytes[level.number], level.usable_bytes)
         for level in hierarchy.levels
@@ -136,40 +138,53 @@ def least_functions(graph: Graph) -> int:
     return len(kinds)
 
 
-def check_code(
-    level: Level,
-    layers: int,
-    budgets: Budgets,
-    streamed: bool = False,
-    functions: int | None = None,
-) -> None:
-    """Raise DoesNotFit where the code of so many layers leaves a level no byte for their data.
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The code of a network, as far as it is known.
 
-    functions: how many the layers run; None: each its own. Budgets that the chip does not have are
-    not checked: nothing else will run with them.
+    layers: that it has. functions: that they run. kernels: bytes of the kernels that they call.
+    measured: bytes of all code of a plan of the network, None before there is one.
     """
-    if budgets.reason or level.room_bytes(layers, streamed, functions) > 0:
+
+    layers: int
+    functions: int
+    kernels: int = 0
+    measured: int | None = None
+
+    def bytes_in(self, level: Level, streamed: bool) -> int:
+        """Return the bytes that it takes of a level."""
+        if self.measured is not None:
+            return self.measured
+        room = level.room_bytes(self.layers, streamed, self.functions)
+        return level.usable_bytes - room + self.kernels
+
+    def text(self, level: Level, streamed: bool) -> str:
+        """Return the sentence that says how many bytes of a level it takes."""
+        what = " with their kernels" if self.kernels else ""
+        what += " that are streamed" if streamed else ""
+        alone = Code(self.layers, self.layers, self.kernels)
+        if self.bytes_in(level, streamed) != alone.bytes_in(level, streamed):
+            what += f" in {self.functions} function{'s' if self.functions != 1 else ''}"
+        taken = self.bytes_in(level, streamed)
+        return f"the code of {self.layers} layers{what} takes {taken} B of {level.name}"
+
+    def hint(self, level: Level) -> str:
+        """Return the way out where it takes the room that data need."""
+        return (
+            f"the network has too many layers: {self.layers}. Code lies in {level.name} beside the "
+            f"data, so that a larger --l{level.number} does not help: take fewer layers, or a "
+            "target with more memory"
+        )
+
+
+def check_code(level: Level, code: Code, budgets: Budgets, streamed: bool = False) -> None:
+    """Raise DoesNotFit where the code of a network leaves a level no byte for its data.
+
+    Budgets that the chip does not have are not checked: nothing else will run with them.
+    """
+    if budgets.reason or level.usable_bytes > code.bytes_in(level, streamed):
         return
-    text = code_text(level, layers, streamed, functions)
+    text = code.text(level, streamed)
     raise DoesNotFit(
-        f"{text}, the chip leaves {level.usable_bytes} B to networks", code_hint(level, layers)
-    )
-
-
-def code_text(level: Level, layers: int, streamed: bool, functions: int | None = None) -> str:
-    """Return the sentence that says how many bytes of a level the code of layers takes."""
-    room = level.room_bytes(layers, streamed, functions)
-    code = level.usable_bytes - room
-    what = "that are streamed " if streamed else ""
-    if room != level.room_bytes(layers, streamed):
-        what += f"in {functions} function{'s' if functions != 1 else ''} "
-    return f"the code of {layers} layers {what}takes {code} B of {level.name}"
-
-
-def code_hint(level: Level, layers: int) -> str:
-    """Return the way out where code takes the room that data need."""
-    return (
-        f"the network has too many layers: {layers}. Code lies in {level.name} beside the data, so "
-        f"that a larger --l{level.number} does not help: take fewer layers, or a target with more "
-        "memory"
+        f"{text}, the chip leaves {level.usable_bytes} B to networks", code.hint(level)
     )

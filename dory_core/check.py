@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dory_core.binding import CORES, BoundLayer, EngineRejection, KernelRejection
-from dory_core.budgets import least_functions
+from dory_core.budgets import Code, least_functions
 from dory_core.compiler import CompileOptions, make_vectors, with_vectors
 from dory_core.documents import row
 from dory_core.errors import DoesNotFit, NotSupported
@@ -16,6 +16,7 @@ from dory_core.ir.channels import removed_text
 from dory_core.pipeline import IMPORTED, PASSES, TILED, Setup, parse, passes_of, run
 from dory_core.plan import LevelUse
 from dory_core.planning.planner import resident_map
+from dory_core.planning.ways import HOME
 from dory_core.plugins import Plugins
 from dory_core.records import dataclass
 from dory_core.tiling.network import TiledGraph
@@ -153,12 +154,12 @@ def check_tiled(tiled: TiledGraph, setup: Setup, notes: tuple[str, ...]) -> Chec
     )
     problems = list(tiled.problems)
     levels: Sequence[LevelUse] = ()
-    functions, streamed = least_functions(tiled.graph), False
+    code = least = Code(len(checks), least_functions(tiled.graph))
     if not problems:
         try:
             plan = run(tiled, setup, after=TILED)
             levels = plan.levels
-            functions, streamed = len(plan.program.functions), bool(plan.transfers)
+            code = replace(code, measured=plan.code_bytes)
         except DoesNotFit as error:
             problems.append(error)
             ctx, budgets = setup.ctx, setup.budgets
@@ -174,7 +175,7 @@ def check_tiled(tiled: TiledGraph, setup: Setup, notes: tuple[str, ...]) -> Chec
         hint=first.hint if first is not None else "",
         notes=notes,
         code_bytes=tuple(
-            (one.name, one.usable_bytes - one.room_bytes(len(checks), streamed, functions))
+            (one.name, (code if one.number == HOME else least).bytes_in(one, streamed=False))
             for one in setup.ctx.memory.levels
         ),
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dory_core.code_sizes import CodeSizes
 from dory_core.records import dataclass
 
 # Widths of elements in memory. Those below 8 are packed along the channels of a pixel.
@@ -43,7 +44,8 @@ class Memory:
     code_bytes_per_layer: code of each layer of a network that lies here too, beyond what is
     reserved; and that of a layer whose data is streamed from the level below. code_bytes_per_row:
     likewise of a layer that runs the function of another one: its row of that function's table, its
-    call and its transfers; None: as much as of a layer of its own.
+    call and its transfers; None: as much as of a layer of its own. code: how the code of a plan is
+    counted: what the planner takes for granted is checked then, the other numbers are its guess.
     access_cycles: what a core waits for a load or store of its own that no cache answers, beyond an
     access to L1. line_cycles: what it waits for a line that its cache fills.
     """
@@ -57,6 +59,7 @@ class Memory:
     read_only: bool = False
     code_bytes_per_layer: tuple[int, int] = (0, 0)
     code_bytes_per_row: tuple[int, int] | None = None
+    code: CodeSizes | None = None
     access_cycles: float = 0.0
     line_cycles: float = 0.0
 
@@ -116,8 +119,13 @@ class Level:
         """Return the memory that kernels fill with what has this role, None when there is none."""
         return next((m for m in self.apart if role in m.holds), None)
 
+    @property
+    def code(self) -> CodeSizes | None:
+        """How the code of a plan is counted that lies here."""
+        return next((m.code for m in self.memories if m.code is not None), None)
+
     def room_bytes(self, layers: int, streamed: bool = False, functions: int | None = None) -> int:
-        """Bytes that the data of a network of so many layers can use beside its code.
+        """Bytes that the data of so many layers can use beside their code, kernels apart.
 
         functions: how many the layers run; None: each its own.
         """

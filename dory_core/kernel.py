@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
 from types import MappingProxyType
-from typing import Any
 
 from dory_core.errors import PluginError, declared_in
 from dory_core.expr import Number
@@ -284,6 +282,13 @@ class Kernel(ABC):
         """
         return None
 
+    def code_bytes(self, layer: Layer) -> int | None:
+        """Return the bytes of the function with its constants; None: as ``CodeSizes`` says.
+
+        They count once for each symbol that a network uses, beside its data.
+        """
+        return None
+
     @abstractmethod
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Return the estimated cycles of one call on ``tile``, all cores, fork-free."""
@@ -315,25 +320,6 @@ def kernel_error(kernel: Kernel, layer: Layer, what: str) -> PluginError:
         f"{layer.op.kind} '{layer.op.name}': kernel {kernel.name} of {declared_in(kernel)} {what}",
         "report this to the authors of the kernel",
     )
-
-
-def declared_cycles(kernel: Kernel, layer: Layer, tile: Tile) -> int:
-    """Return the estimated cycles of one call on a tile of integers. Raises PluginError."""
-    return _declared(kernel, layer, "cycles", kernel.cycles(layer, tile))
-
-
-def declared_weight_bytes(kernel: Kernel, layer: Layer, tile: Tile) -> int:
-    """Return the size of the constants of a tile of integers. Raises PluginError."""
-    return _declared(kernel, layer, "weight_bytes", kernel.weight_bytes(layer, tile))
-
-
-def _declared(kernel: Kernel, layer: Layer, what: str, value: Any) -> int:
-    number = -1
-    with suppress(TypeError, ValueError, OverflowError):
-        number = int(value)
-    if number < 0:
-        raise kernel_error(kernel, layer, f"says that its {what} are {value!r}")
-    return number
 
 
 class MemoryAccesses(ABC):

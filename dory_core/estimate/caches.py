@@ -12,10 +12,11 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from dory_core.binding import BoundKernel
 from dory_core.hardware import Cache, Memory
 from dory_core.ir import Layer, ops, pixel_bytes
 from dory_core.ir.geometry import Tile
-from dory_core.kernel import OPERANDS, Access, Kernel, MemoryAccesses
+from dory_core.kernel import OPERANDS, Access, MemoryAccesses
 
 __all__ = ["Access", "Cache", "MemoryAccesses", "window_access"]
 
@@ -79,14 +80,15 @@ def window_access(layer: Layer, tile: Tile, count: int, step_bytes: int) -> Acce
     return Access("x", count, first, ((touched - rows, step_bytes), (rows - first, row_bytes)))
 
 
-def pixel_by_pixel(kernel: Kernel, layer: Layer, tile: Tile) -> tuple[Access, ...]:
+def pixel_by_pixel(bound: BoundKernel, tile: Tile) -> tuple[Access, ...]:
     """Return the accesses of a kernel that computes one output after the other.
 
     Every product loads an input and a weight. For kernels that say nothing else.
     """
+    layer = bound.layer
     kind, y = layer.op, layer.output
     outputs = tile.h * tile.w * tile.c_out
-    weights = int(kernel.weight_bytes(layer, tile))
+    weights = int(bound.weight_bytes(tile))
     stores = Access("y", outputs, tile.h * tile.w * pixel_bytes(tile.c_out, y.bits))
     if not isinstance(kind, (ops.Conv, ops.Linear, ops.MaxPool, ops.AvgPool)):
         operands = zip(OPERANDS, layer.inputs, strict=False)

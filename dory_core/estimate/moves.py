@@ -66,7 +66,7 @@ class LayerMoves:
         self, layer: Layer, bound: BoundKernel, resident: Collection[str] = (), weight_unit: int = 1
     ) -> None:
         self.layer = layer
-        self.kernel = bound.kernel
+        self.bound = bound
         traits = bound.traits
         self.planar = traits.planar
         self._input_layouts = traits.inputs
@@ -108,7 +108,7 @@ class LayerMoves:
     def weights(self, c_out: int, c_in: int) -> DmaCost:
         """Return the transfer that loads a weight block: one row."""
         tile = make_tile(self.layer, c_out, self.layer.output.height, self.layer.output.width)
-        size = int(self.kernel.weight_bytes(self.layer, replace(tile, c_in=c_in)))
+        size = int(self.bound.weight_bytes(replace(tile, c_in=c_in)))
         return DmaCost(-(-size // self._unit) * self._unit, 1)
 
     def output(self, c_out: int, h: int, w: int) -> DmaCost:

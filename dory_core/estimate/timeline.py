@@ -20,7 +20,6 @@ from dory_core.hardware import Link, MemoryHierarchy
 from dory_core.ir import Layer, Linear, pixel_bytes
 from dory_core.ir.geometry import Tile
 from dory_core.ir.places import whole_axes
-from dory_core.kernel import declared_cycles
 from dory_core.records import dataclass
 from dory_core.tiles.schedule import Phase, Schedule, TileStep, tile_phases
 
@@ -111,7 +110,7 @@ class LayerCosts:
         resident: Collection[str] = (),
     ) -> None:
         self.layer = layer
-        self.kernel = bound.kernel
+        self.bound = bound
         self.link = hierarchy.link(1)
         self.constants_link = hierarchy.constants_link
         self.link_name = link_name(self.link)
@@ -152,7 +151,7 @@ class LayerCosts:
         """Return the cycles of the kernel on a tile of these sizes."""
         key = (c_out, h, w, c_in, x_h, x_w)
         if key not in self._compute:
-            self._compute[key] = declared_cycles(self.kernel, self.layer, Tile(*key))
+            self._compute[key] = self.bound.declared_cycles(Tile(*key))
         return self._compute[key]
 
     def load_x(self, rows: int, columns: int, channels: int) -> tuple[Charge, ...]:

@@ -108,6 +108,7 @@ class Plan:
     reference: of the Graph, whose arithmetic it has. prefix: of all public names in C. float_io:
     the application has functions that convert real numbers at its border, with ties_even or away
     from zero. states: what lives between inferences, in the order in which it is copied at the end.
+    code_bytes: that the code takes in L2, by the rule of the target.
     """
 
     target: str
@@ -133,6 +134,7 @@ class Plan:
     final_conversions: tuple[Conversion, ...] = ()
     more_l2_bytes: tuple[int, ...] = ()
     arena_used: int = 0
+    code_bytes: int = 0
     constants_apart: int = 0
     operating_point: OperatingPoint | None = None
     reason: str = ""

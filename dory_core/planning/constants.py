@@ -8,7 +8,6 @@ from dataclasses import replace
 from dory_core.blocks import align_up
 from dory_core.hardware import BUFFER_ALIGNMENT
 from dory_core.ir import Layer
-from dory_core.kernel import kernel_error
 from dory_core.plan import LayerWeights, WeightChunk, WeightTile
 from dory_core.tiles.schedule import Schedule
 from dory_core.tiling.outer import Split, group_spans
@@ -24,7 +23,7 @@ def weight_buffer_bytes(tiled: TiledLayer) -> int:
     They are those of the buffer in L1, but for kernels that read or fetch them where they lie.
     """
     if tiled.in_place or tiled.traits.fetches:
-        return int(tiled.kernel.weight_bytes(tiled.layer, tiled.tiling.tile))
+        return int(tiled.bound.weight_bytes(tiled.tiling.tile))
     return next((int(b.bytes) for b in tiled.tiling.buffers if b.name == "w"), 0)
 
 
@@ -42,7 +41,7 @@ def chunk_sizes(layer: Layer, tiled: TiledLayer, split: Split, unit: int = 1) ->
     """
     if not has_constants(tiled):
         return ()
-    kernel, tile = tiled.kernel, tiled.tiling.tile
+    bound, tile = tiled.bound, tiled.tiling.tile
     sizes = []
     for _, count in group_spans(layer, split.groups, split.group_step):
         total = 0
@@ -50,13 +49,12 @@ def chunk_sizes(layer: Layer, tiled: TiledLayer, split: Split, unit: int = 1) ->
             c_out = min(tile.c_out, count - at)
             for source in tiled.schedule.c_in:
                 block = replace(tile, c_out=c_out, c_in=source.size)
-                total += align_up(int(kernel.weight_bytes(tiled.layer, block)), unit)
+                total += align_up(int(bound.weight_bytes(block)), unit)
         sizes.append(total)
     return tuple(sizes)
 
 
 def encode_chunks(
-    layer: Layer,
     tiled: TiledLayer,
     groups: Sequence[tuple[int, Schedule]],
     unit: int = 1,
@@ -72,7 +70,7 @@ def encode_chunks(
     """
     if not has_constants(tiled):
         return ()
-    kernel, most = tiled.kernel, weight_buffer_bytes(tiled)
+    bound, most = tiled.bound, weight_buffer_bytes(tiled)
     chunks: list[WeightChunk] = []
     offset = largest = 0
     for first, schedule in groups:
@@ -81,15 +79,12 @@ def encode_chunks(
         for output in schedule.c_out:
             row: list[WeightTile] = []
             for source in schedule.c_in:
-                block = kernel.weight_block(
-                    layer,
+                block = bound.weight_block(
                     (first + output.start, first + output.start + output.size),
                     (source.start, source.start + source.size),
                 )
-                if block is None:
-                    raise kernel_error(kernel, layer, "has weight_bytes but no weight_block")
                 if len(block.data) > most:
-                    raise kernel_error(kernel, layer, _other_size(len(block.data), most))
+                    raise bound.error(_other_size(len(block.data), most))
                 largest = max(largest, len(block.data))
                 padded = block.data + bytes(-len(block.data) % unit)
                 row.append(WeightTile(len(data), len(padded), output.size, block.parts))
@@ -98,7 +93,7 @@ def encode_chunks(
         chunks.append(WeightChunk(offset, bytes(data), tuple(rows)))
         offset += align_up(len(data), max(WORD, chunk_unit))
     if align_up(largest, BUFFER_ALIGNMENT) < most:
-        raise kernel_error(kernel, layer, _other_size(largest, most))
+        raise bound.error(_other_size(largest, most))
     return tuple(chunks)
 
 

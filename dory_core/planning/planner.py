@@ -7,21 +7,15 @@ constants, and tensors in the level below.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dory_core.blocks import Block, Request, align_up, level_alignment, with_padding
-from dory_core.budgets import (
-    Budgets,
-    check_code,
-    code_hint,
-    code_text,
-    least_functions,
-    memory_budgets,
-)
+from dory_core.budgets import Budgets, Code, check_code, least_functions, memory_budgets
 from dory_core.errors import DoesNotFit, DoryError
 from dory_core.estimate.moves import l1_dma, weight_unit
 from dory_core.estimate.timeline import link_name
+from dory_core.hardware import Level
 from dory_core.kernels.convert import conversion_files
 from dory_core.memory.contents import verify_contents
 from dory_core.plan import (
@@ -42,11 +36,13 @@ from dory_core.planning.packing import plan_memory
 from dory_core.planning.sequence import Fetch, Store
 from dory_core.planning.verify import verify_bins, verify_packing
 from dory_core.planning.ways import BELOW, HOME, Problem, Way
+from dory_core.program.code import program_bytes
 from dory_core.program.network import lower, lower_network
 from dory_core.records import dataclass
 from dory_core.target import DmaHal, OutputFile, TargetContext
 from dory_core.tiles.schedule import Schedule
 from dory_core.tiling.network import TiledGraph
+from dory_core.tiling.tiled import TiledLayer
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +53,10 @@ class Planned:
     map: MemoryMap
 
 
-@dataclass(frozen=True, slots=True)
-class _Code:
-    """How many layers the code has, and how many functions they run."""
-
-    layers: int
-    functions: int
+#: What begins and ends a network, and what lies elsewhere once, runs functions beyond the least.
+_MORE_FUNCTIONS = 8
+#: Plans that are made, each beside the code of the one before.
+_ATTEMPTS = 5
 
 
 def place_network(
@@ -77,51 +71,80 @@ def place_network(
 
     Raises: NotSupported or DoesNotFit.
     """
-    layers = len(tiling.graph.ops)
-    alignment = level_alignment(ctx.memory, HOME)
+    layers, least = len(tiling.graph.ops), least_functions(tiling.graph)
+    code = Code(layers, layers, _kernel_bytes(tiling.best, ctx.memory.level(HOME)))
     try:
-        planned = _placed(tiling, ctx, budgets, _Code(layers, layers))
-        return planned, _lower(planned.map, alignment, any_core)
+        return _linked(tiling, ctx, budgets, any_core, code)
     except DoesNotFit as error:
-        refusal, least = error, least_functions(tiling.graph)
-    functions = min(least + least // 2 + _MORE_FUNCTIONS, max(least, layers - 1))
+        functions = min(least + least // 2 + _MORE_FUNCTIONS, max(least, layers - 1))
+        sharing = replace(code, functions=functions)
+        if not _takes_less(sharing, code, ctx, budgets):
+            raise
+        refusal = error
+    try:
+        return _linked(tiling, ctx, budgets, any_core, sharing)
+    except DoesNotFit as error:
+        raise error from refusal
+
+
+def _linked(
+    tiling: TiledGraph, ctx: TargetContext, budgets: Budgets, any_core: bool, code: Code
+) -> tuple[Planned, Program]:
+    """Return a plan that fits beside its own code. code: what is taken for granted at first.
+
+    The code of a plan is known when there is one. Where it is larger than was taken for granted,
+    another plan is made beside that much.
+
+    Raises: NotSupported or DoesNotFit.
+    """
+    level, alignment = ctx.memory.level(HOME), level_alignment(ctx.memory, HOME)
     for _ in range(_ATTEMPTS):
-        if not _sharing_helps(ctx, budgets, _Code(layers, functions)):
-            raise refusal
-        try:
-            planned = _placed(tiling, ctx, budgets, _Code(layers, functions))
-        except DoesNotFit as error:
-            raise error from refusal
+        planned = _placed(tiling, ctx, budgets, code)
         program = _lower(planned.map, alignment, any_core)
-        found = len(program.functions)
-        streamed = bool(planned.map.transfers)
-        if planned.map.home_bytes <= _room(ctx, budgets, _Code(layers, found), streamed):
+        found = replace(code, functions=len(program.functions), measured=None)
+        taken = code_bytes(planned, program, level, found.layers)
+        needed = planned.map.home_bytes + taken
+        if budgets.reason or needed <= level.usable_bytes - budgets.reserve:
             return planned, program
-        functions = found + _MORE_FUNCTIONS
-    raise refusal
+        code = replace(found, measured=max(taken, code.measured or 0))
+    raise DoesNotFit(
+        f"{code.text(level, bool(planned.map.transfers))}, its data {planned.map.home_bytes} B, "
+        f"the chip leaves {level.usable_bytes - budgets.reserve} B to networks",
+        code.hint(level),
+    )
 
 
-#: What begins and ends a network, and what lies elsewhere once, runs functions beyond the least.
-_MORE_FUNCTIONS = 8
-#: Plans that are made for one more number of functions each time.
-_ATTEMPTS = 4
+def code_bytes(planned: Planned, program: Program, level: Level, layers: int) -> int:
+    """Return the bytes of code of a plan in the level of home, by the rule of the target."""
+    kernels = _kernel_bytes(planned.way.residency.tiled, level)
+    if level.code is not None:
+        return kernels + program_bytes(program, planned.map.steps, level.code)
+    code = Code(layers, len(program.functions), kernels)
+    return code.bytes_in(level, bool(planned.map.transfers))
 
 
-def _sharing_helps(ctx: TargetContext, budgets: Budgets, code: _Code) -> bool:
-    """Return whether more of L2 is left to data when layers share functions."""
-    own = _Code(code.layers, code.layers)
-    return any(_room(ctx, budgets, code, s) > _room(ctx, budgets, own, s) for s in (False, True))
+def _kernel_bytes(layers: Iterable[TiledLayer], level: Level) -> int:
+    """Return the bytes of the kernels that layers call, which lie in a level."""
+    if level.code is None:
+        return 0
+    called = {one.bound.symbol: one.bound for one in layers if not one.view}
+    sizes = (bound.code_bytes for bound in called.values())
+    return sum(level.code.kernel if size is None else size for size in sizes)
 
 
-def _room(ctx: TargetContext, budgets: Budgets, code: _Code, streamed: bool) -> int:
-    within = l2_after_code(ctx, budgets, code.layers, streamed, code.functions)
-    return within.bytes[HOME]
+def _takes_less(one: Code, other: Code, ctx: TargetContext, budgets: Budgets) -> bool:
+    """Return whether more of L2 is left to data beside ``one`` than beside the other."""
+    ways = (False, True)
+    left, least = (
+        [l2_after_code(ctx, budgets, code, way).bytes[HOME] for way in ways]
+        for code in (one, other)
+    )
+    return any(a > b for a, b in zip(left, least, strict=True))
 
 
-def _placed(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets, code: _Code) -> Planned:
+def _placed(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets, code: Code) -> Planned:
     """Place a network beside code. Raises: NotSupported or DoesNotFit."""
-    layers, functions = code.layers, code.functions
-    within = l2_after_code(ctx, budgets, layers, functions=functions)
+    within = l2_after_code(ctx, budgets, code)
     limits, name = within.bytes, tiling.graph.name
     problems = [Problem.of(tiling, ctx, within)]
     if problems[0].network.views.layers:
@@ -141,8 +164,8 @@ def _placed(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets, code: _Cod
             refusals.append(found.too_large(name, problem.budgets))
     if refusals:
         raise _beside_code(refusals[0], ctx, budgets, code, streamed=False)
-    check_code(ctx.memory.level(HOME), layers, budgets, streamed=True, functions=functions)
-    beside = l2_after_code(ctx, budgets, layers, streamed=True, functions=functions)
+    check_code(ctx.memory.level(HOME), code, budgets, streamed=True)
+    beside = l2_after_code(ctx, budgets, code, streamed=True)
     for problem in problems:
         problem = replace(problem, budgets=beside)
         try:
@@ -159,7 +182,9 @@ def resident_map(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> Me
     """Return where all would lie without transfers, whether it fits or not."""
     budgets = shared(tiling, ctx, budgets)
     graph = tiling.graph
-    within = l2_after_code(ctx, budgets, len(graph.ops), functions=least_functions(graph))
+    kernels = _kernel_bytes(tiling.best, ctx.memory.level(HOME))
+    code = Code(len(graph.ops), least_functions(graph), kernels)
+    within = l2_after_code(ctx, budgets, code)
     problem = Problem.of(tiling, ctx, within)
     return _planned(problem, problem.resident()).map
 
@@ -171,38 +196,33 @@ def shared(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> Budgets:
     alignment = level_alignment(ctx.memory, HOME)
     scratch = align_up(max(one.l1_bytes for one in tiling.best), alignment)
     left = {1: scratch, HOME: max(0, budgets.bytes[HOME] - scratch)}
-    return Budgets({**budgets.bytes, **left}, budgets.reason)
+    return replace(budgets, bytes={**budgets.bytes, **left})
 
 
 def l2_after_code(
-    ctx: TargetContext,
-    budgets: Budgets,
-    layers: int,
-    streamed: bool = False,
-    functions: int | None = None,
+    ctx: TargetContext, budgets: Budgets, code: Code, streamed: bool = False
 ) -> Budgets:
-    """Return the budgets with no more of L2 than the code of so many layers leaves.
+    """Return the budgets with no more of L2 than the code of a network leaves.
 
-    functions: how many the layers run; None: each its own. Budgets that the chip does not have stay
-    as they are: nothing else will run with them.
+    Budgets that the chip does not have stay as they are: nothing else will run with them.
     """
-    room = ctx.memory.level(HOME).room_bytes(layers, streamed, functions)
+    level = ctx.memory.level(HOME)
+    room = level.usable_bytes - budgets.reserve - code.bytes_in(level, streamed)
     if budgets.reason or budgets.bytes[HOME] <= room:
         return budgets
-    return Budgets({**budgets.bytes, HOME: max(room, 0)})
+    return replace(budgets, bytes={**budgets.bytes, HOME: max(room, 0)})
 
 
 def _beside_code(
-    error: DoesNotFit, ctx: TargetContext, budgets: Budgets, code: _Code, streamed: bool
+    error: DoesNotFit, ctx: TargetContext, budgets: Budgets, code: Code, streamed: bool
 ) -> DoesNotFit:
     """Return the error, which says that code takes what is missing where this is so."""
     level = ctx.memory.level(HOME)
-    beside = l2_after_code(ctx, budgets, code.layers, streamed, code.functions)
+    beside = l2_after_code(ctx, budgets, code, streamed)
     too_large_without = error.needed_bytes is not None and error.needed_bytes > budgets.bytes[HOME]
     if level.name not in error.message or too_large_without or beside == budgets:
         return error
-    text = f"{error.message}; {code_text(level, code.layers, streamed, code.functions)}"
-    return DoesNotFit(text, code_hint(level, code.layers))
+    return DoesNotFit(f"{error.message}; {code.text(level, streamed)}", code.hint(level))
 
 
 # -- what a way leaves open -------------------------------------------------------------------
@@ -312,7 +332,7 @@ def _constants(problem: Problem, way: Way) -> tuple[LayerWeights | None, ...]:
             part = way.program.runs[plan.position].part
             groups.setdefault(part.group, (part.group_span[0], plan.schedule))
         loops = [groups[g] for g in sorted(groups)]
-        chunks = encode_chunks(step.layer, tiled, loops, unit, chunk_unit)
+        chunks = encode_chunks(tiled, loops, unit, chunk_unit)
         assert not fetched or tuple(len(c.data) for c in chunks) == sizes
         if not chunks:
             tables.append(None)
@@ -469,6 +489,7 @@ def make_plan(
         arena_used=found.peaks[0],
         constants_apart=found.constants_apart,
         program=program,
+        code_bytes=code_bytes(planned, program, ctx.memory.level(HOME), len(graph.ops)),
         timeline=found.timeline,
         roofline=_roofline(ctx),
         operating_point=ctx.operating_point,
@@ -505,7 +526,7 @@ def _files(planned: Planned, hal: DmaHal | None) -> tuple[OutputFile, ...]:
     steps = planned.map.steps
     for tiled, step in zip(planned.way.residency.tiled, steps, strict=True):
         if not step.is_view:
-            files += tiled.kernel.sources(step.layer)
+            files += tiled.bound.sources
     if planned.map.conversions or not all(s.output.place.layout.is_hwc for s in steps):
         files += conversion_files()
     if planned.map.image:

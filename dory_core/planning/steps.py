@@ -21,7 +21,7 @@ from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Layer, Linear
 from dory_core.ir.layout import Layout
 from dory_core.ir.places import whole_axes
-from dory_core.kernel import OPERANDS, FunctionCall, Traits, kernel_error
+from dory_core.kernel import OPERANDS, FunctionCall, Traits
 from dory_core.plan import (
     BLOCKS,
     IN_PLACE,
@@ -241,15 +241,11 @@ class _StepMaker:
     def _call(self) -> KernelCall:
         if self.tiled.view:
             return KernelCall("view", "", (), FunctionCall("", {}))
-        kernel, layer = self.tiled.kernel, self.layer
-        headers: object = kernel.headers(layer)
-        call: object = kernel.call(layer)
-        if not isinstance(call, FunctionCall):
-            raise kernel_error(kernel, layer, f"answers {call!r} to call(), not a FunctionCall")
-        if not isinstance(headers, tuple):  # the letters of a text are no headers
-            raise kernel_error(kernel, layer, f"answers {headers!r} to headers(), not a tuple")
-        fetches = self.tiled.traits.fetches
-        return KernelCall(kernel.name, kernel.symbol(layer), headers, call, kernel.engine, fetches)
+        bound, fetches = self.tiled.bound, self.tiled.traits.fetches
+        kernel = bound.kernel
+        return KernelCall(
+            kernel.name, bound.symbol, bound.headers, bound.call, kernel.engine, fetches
+        )
 
     def _buffers(self, stay: L1Residence) -> tuple[PlacedBuffer, ...]:
         tiled = self.tiled
@@ -327,7 +323,7 @@ class _StepMaker:
         for schedule in (part.schedule for part in parts):
             if schedule not in known:
                 part = None if len(parts) == 1 else schedule
-                known[schedule] = whole_timeline(layer, tiled.kernel, hierarchy, memories, part)
+                known[schedule] = whole_timeline(layer, tiled.bound, hierarchy, memories, part)
         return tuple(known[part.schedule] for part in parts)
 
     def _estimate(self, timelines: Sequence[PartTimeline]) -> LayerEstimate:

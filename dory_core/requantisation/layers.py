@@ -66,9 +66,8 @@ def cached_per_layer(
 ) -> Callable[Concatenate[Layer, _More], _Found]:
     """Keep what a function finds for a layer and hashable arguments behind it.
 
-    Tiling asks for it thousands of times, layer after layer. Layers are too large to be hashed for
-    it: they are kept with what was found, and so is their identity. What is found may depend on
-    the layer, its proven ranges and those of its inputs, not on how tensors are stored.
+    Tiling asks for it thousands of times, layer after layer. Operators are too large to be hashed
+    for it: they are kept with what was found, and so is their identity.
     """
     kept: dict[tuple[object, ...], tuple[Op, _Found]] = {}
     sized: set[int] = set()  # identities of the layers that are kept
@@ -76,8 +75,8 @@ def cached_per_layer(
 
     @wraps(find)
     def found(layer: Layer, /, *args: _More.args, **kwargs: _More.kwargs) -> _Found:
-        reachable = tuple((x.lo, x.hi) for x in layer.inputs)
-        key = (id(layer.op), reachable, layer.ranges, *args, *kwargs.items())
+        tensors = (*layer.inputs, layer.output)
+        key = (id(layer.op), tensors, layer.ranges, *args, *kwargs.items())
         known = kept.get(key)
         if known is None:
             nonlocal kept_bytes

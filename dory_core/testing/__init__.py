@@ -47,6 +47,7 @@ _HOMES = {
     "extract_layer": ("dory_core.passes.extract", "extract_layer"),
     "formulate": ("dory_core.tiling.problem", "formulate"),
     "is_channelwise": ("dory_core.ir.geometry", "is_channelwise"),
+    "Code": ("dory_core.budgets", "Code"),
     "l2_after_code": ("dory_core.planning.planner", "l2_after_code"),
     "make_vectors": ("dory_core.compiler", "make_vectors"),
     "make_tile": ("dory_core.ir.geometry", "make_tile"),

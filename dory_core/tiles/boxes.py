@@ -70,21 +70,21 @@ def fetch_constraints(
 
     Raises ValueError when level 1 has no such memory.
     """
-    kernel, role = bound.kernel, bound.traits.fetches
+    role = bound.traits.fetches
     if not role:
         return ()
     memory = hierarchy.level(1).memory_for(role)
     if memory is None:
         raise ValueError(
-            f"kernel {kernel.name} fetches its constants into a memory for {role}, "
+            f"kernel {bound.kernel.name} fetches its constants into a memory for {role}, "
             "which level 1 does not have"
         )
     full = extent(layer)
     least = min(tile_granule(layer, bound.traits), full.c_out)
-    smallest = kernel.weight_bytes(layer, make_tile(layer, least, full.h, full.w, full.c_in))
+    smallest = bound.weight_bytes(make_tile(layer, least, full.h, full.w, full.c_in))
     return (
         Constraint(
-            kernel.weight_bytes(layer, tile) <= memory.usable_bytes,
+            bound.weight_bytes(tile) <= memory.usable_bytes,
             f"the constants of a tile, {smallest} B or more, lie in {memory.name} of "
             f"{memory.usable_bytes} B",
         ),

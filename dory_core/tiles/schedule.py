@@ -25,7 +25,7 @@ from dory_core.ir.geometry import (
     is_channelwise,
     partial_sum_bytes,
 )
-from dory_core.kernel import OPERANDS, kernel_error
+from dory_core.kernel import OPERANDS
 from dory_core.records import dataclass
 from dory_core.tiles.boxes import tile_bytes
 
@@ -244,12 +244,9 @@ def l1_buffers(
     Buffers that are known to be empty are left out; constants that the kernel fetches have none.
     """
     split = tile.c_in < extent(layer).c_in if not is_channelwise(layer) else 0
-    kernel, traits = bound.kernel, bound.traits
-    weights = 0 if traits.fetches else kernel.weight_bytes(layer, tile)
-    scratch = kernel.scratch_bytes(layer, tile)
-    for what, size in (("weight_bytes", weights), ("scratch_bytes", scratch)):
-        if size is None or (isinstance(size, int) and size < 0):
-            raise kernel_error(kernel, layer, f"says that its {what} are {size}")
+    traits = bound.traits
+    weights = 0 if traits.fetches else bound.weight_bytes(tile)
+    scratch = bound.scratch_bytes(tile)
     candidates = [
         L1Buffer(name, _aligned(tile_bytes(layer, name, layout, tile)), buffering.x)
         for name, _, layout in zip(OPERANDS, layer.inputs, traits.inputs, strict=False)

@@ -17,13 +17,7 @@ from dory_core.estimate.timeline import Event, LayerEstimate, PartTimeline, Traf
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Layer, Linear
 from dory_core.ir.geometry import Tile, extent, make_tile
-from dory_core.kernel import (
-    OPERANDS,
-    Kernel,
-    MemoryAccesses,
-    declared_cycles,
-    declared_weight_bytes,
-)
+from dory_core.kernel import OPERANDS
 from dory_core.tiles.boxes import fetch_constraints
 from dory_core.tiles.schedule import Buffering, L1Buffer, Schedule, l1_buffers, make_schedule
 from dory_core.tiles.tiling import Tiling
@@ -64,10 +58,10 @@ def whole_layer(
     budget_bytes: of L1, for scratch memory. Raises: NotSupported when the kernel does not compute
     the layer so, DoesNotFit when it needs more scratch memory.
     """
-    kernel, tile = candidate.kernel, whole_tile(layer)
-    what = f"{layer.op.kind} '{layer.op.name}' on {kernel.name}"
+    tile = whole_tile(layer)
+    what = f"{layer.op.kind} '{layer.op.name}' on {candidate.kernel.name}"
     fetched = fetch_constraints(layer, candidate, tile, hierarchy)
-    broken = [c.reason for c in (*kernel.constraints(layer, tile), *fetched) if not c.condition]
+    broken = [c.reason for c in (*candidate.constraints(tile), *fetched) if not c.condition]
     if candidate.traits.planar:
         broken.append("it reads another layout than that of tensors in L2")
     if broken:
@@ -80,16 +74,16 @@ def whole_layer(
             "raise --l1 if the chip has more, or make the layer smaller",
             used,
         )
-    has_weights = declared_weight_bytes(kernel, layer, tile) > 0
+    has_weights = candidate.declared_weight_bytes(tile) > 0
     schedule = make_schedule(layer, tile, _SINGLE, has_weights=has_weights)
     tiling = Tiling(tile, _SINGLE, buffers, budget_bytes, (), "whole")
-    estimate = whole_timeline(layer, kernel, hierarchy).estimate
+    estimate = whole_timeline(layer, candidate, hierarchy).estimate
     return TiledLayer(layer, candidate, tiling, schedule, estimate, in_place=True)
 
 
 def whole_timeline(
     layer: Layer,
-    kernel: Kernel,
+    bound: BoundKernel,
     hierarchy: MemoryHierarchy,
     memories: Mapping[str, int] = MappingProxyType({}),
     part: Schedule | None = None,
@@ -100,17 +94,15 @@ def whole_timeline(
     part: the one tile of a part of the layer, None for all of it.
     """
     tile = whole_tile(layer) if part is None else _part_tile(layer, part)
-    compute = declared_cycles(kernel, layer, tile)
+    compute = bound.declared_cycles(tile)
     places = {name: hierarchy.level(2).memories[memories.get(name, 0)] for name in (*OPERANDS, "y")}
     places["w"] = hierarchy.level(hierarchy.constants_level).memories[0]
     waiting = 0
     if any(memory.access_cycles or memory.line_cycles for memory in places.values()):
         line_bytes = hierarchy.cache.line_bytes if hierarchy.cache is not None else 1
-        accesses = (
-            kernel.accesses(layer, tile, line_bytes)
-            if isinstance(kernel, MemoryAccesses)
-            else pixel_by_pixel(kernel, layer, tile)
-        )
+        accesses = bound.accesses(tile, line_bytes)
+        if accesses is None:
+            accesses = pixel_by_pixel(bound, tile)
         waiting = waiting_cycles(accesses, places, hierarchy.cache)
     cycles = compute + waiting
     estimate = LayerEstimate(

@@ -178,7 +178,7 @@ def _compute_bound(formulation: Formulation, costs: LayerCosts) -> Number:
         count = n_o * n_h * n_w * n_i
         calls = calls + count
         if isinstance(count, Expr) or count:
-            cycles = cycles + count * costs.kernel.cycles(layer, part)
+            cycles = cycles + count * costs.bound.cycles(part)
     return cycles + calls * (2 * costs.barrier + costs.step)
 
 
@@ -211,7 +211,7 @@ def _link_bound(formulation: Formulation, costs: LayerCosts, env: dict[str, Any]
 
 
 def _weights(formulation: Formulation, tile: Tile) -> Number:
-    return formulation.kernel.weight_bytes(formulation.layer, tile)
+    return formulation.bound.weight_bytes(tile)
 
 
 def sum_of_input(layer: Layer, axis: int, size: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 
-from dory_core.binding import BoundGraph, bind_layer
+from dory_core.binding import BoundGraph
 from dory_core.errors import DoesNotFit, DoryError, NotSupported
 from dory_core.hardware import MemoryHierarchy
 from dory_core.ir import Graph
@@ -45,9 +45,9 @@ class PartTilings:
         if key not in self._known:
             bound = self._bound.layers[n]
             wanted = _places(whole.traits)
-            kernels = [one.kernel for one in bound.kernels if _places(one.traits) == wanted]
-            part = bind_layer(largest_part(bound.layer, split, given), kernels)
-            self._known[key] = self._tiler.tile(bound.part(part), self._l1_bytes)
+            kernels = [one for one in bound.kernels if _places(one.traits) == wanted]
+            part = bound.part(largest_part(bound.layer, split, given), kernels)
+            self._known[key] = self._tiler.tile(part, self._l1_bytes)
         return self._known[key]
 
     def smaller(self, tiled: TiledLayer, budget_bytes: int) -> TiledLayer | None:

@@ -19,7 +19,7 @@ from dory_core.ir.geometry import (
     make_tile,
     with_border,
 )
-from dory_core.kernel import Constraint, Kernel, Term, kernel_error
+from dory_core.kernel import Constraint, Kernel, Term
 from dory_core.records import dataclass
 from dory_core.tiles.boxes import tile_granule
 from dory_core.tiles.schedule import Buffering, L1Buffer, l1_buffers
@@ -111,7 +111,7 @@ def formulate(
 
     conditions: what must hold beside the kernel's own constraints.
     """
-    kernel, traits, full = bound.kernel, bound.traits, extent(layer)
+    traits, full = bound.traits, extent(layer)
     c_out = _axis("c_out", full.c_out, tile_granule(layer, traits))
     c_in: Number = full.c_in
     w: Number = full.w
@@ -121,10 +121,7 @@ def formulate(
             c_in = _even_parts("c_in", full.c_in, input_granule(layer))
     sizes = (c_out, _axis("h", full.h, 1), w, c_in)
     tile = with_border(layer, make_tile(layer, *sizes))
-    declared: object = kernel.constraints(layer, tile)
-    if not isinstance(declared, (tuple, list)):
-        raise kernel_error(kernel, layer, f"answers {declared!r} to constraints(), not a tuple")
-    constraints: tuple[Constraint, ...] = tuple(declared)
+    constraints = bound.constraints(tile)
     if conditions is not None:
         constraints += tuple(conditions(tile))
     chosen = tuple(terms(tile)) if terms is not None else ()

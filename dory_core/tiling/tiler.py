@@ -138,10 +138,9 @@ class Tiler:
         """Return the layer on one kernel; raises NotSupported or DoesNotFit."""
         if self._hierarchy.in_place or candidate.traits.in_place:
             return whole_layer(layer, candidate, budget_bytes, self._hierarchy)
-        kernel = candidate.kernel
         # Names are unique within a target, and hooks may make new objects for every layer.
-        names = (type(kernel), kernel.name, kernel.symbol(layer))
-        key = (*names, budget_bytes, rival, *signature(layer))
+        names = (type(candidate.kernel), candidate.kernel.name, candidate.symbol)
+        key = (*names, budget_bytes, rival, signature(layer), signature(candidate.layer))
         if key not in self._memo:
             self._memo[key] = self._solve(layer, candidate, budget_bytes, rival)
         best, tiling = self._memo[key]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dory_core.binding import bind_kernel
 from dory_core.estimate.caches import missed_lines, missed_share, pixel_by_pixel, waiting_cycles
 from dory_core.hardware import Cache, Level, Link, Memory, MemoryHierarchy
 from dory_core.ir import Layer, Window
@@ -77,7 +78,7 @@ def convolution(channels: int = 8) -> Layer:
 def test_plain_kernels_load_two_operands_for_each_product() -> None:
     layer = convolution()
     kernel = next(k for k in portable_kernels(1) if k.accepts(layer) is None)
-    x, w, y = pixel_by_pixel(kernel, layer, make_tile(layer, *layer.output.shape))
+    x, w, y = pixel_by_pixel(bind_kernel(kernel, layer), make_tile(layer, *layer.output.shape))
     assert x.count == w.count == layer.macs
     assert (x.bytes, y.count, y.bytes) == (8 * 12 * 10, 16 * 120, 16 * 120)
     assert w.bytes >= 16 * 8 * 9
@@ -94,7 +95,7 @@ def test_sums_and_pools_have_accesses_without_weights() -> None:
     for kind in ("Add", "MaxPool"):
         layer = kinds[kind]
         kernel = next(k for k in portable_kernels(1) if k.accepts(layer) is None)
-        found = pixel_by_pixel(kernel, layer, make_tile(layer, *layer.output.shape))
+        found = pixel_by_pixel(bind_kernel(kernel, layer), make_tile(layer, *layer.output.shape))
         counts[kind] = {access.operand: access.count for access in found}
     assert counts["Add"] == {"x": 960, "x2": 960, "y": 960}
     assert counts["MaxPool"] == {"x": 240 * 4, "y": 240}
@@ -111,7 +112,7 @@ def test_layer_in_place_takes_longest_without_a_cache() -> None:
     kernel = next(k for k in portable_kernels(1) if k.accepts(layer) is None)
     fast = Memory("fast", 1 << 20)
     free, cached, slow = (
-        whole_timeline(layer, kernel, h)
+        whole_timeline(layer, bind_kernel(kernel, layer), h)
         for h in (hierarchy(None, fast), hierarchy(CACHE), hierarchy(None))
     )
     estimates = [t.estimate for t in (free, cached, slow)]
@@ -129,6 +130,7 @@ def test_waiting_is_that_of_the_memory_that_holds_the_operand() -> None:
     layer = convolution()
     kernel = next(k for k in portable_kernels(1) if k.accepts(layer) is None)
     fast_first = hierarchy(None, Memory("fast", 1 << 20))
-    accesses = {a.operand: a for a in pixel_by_pixel(kernel, layer, make_tile(layer, 16, 12, 10))}
-    output_slow = whole_timeline(layer, kernel, fast_first, {"y": 1}).estimate
+    bound = bind_kernel(kernel, layer)
+    accesses = {a.operand: a for a in pixel_by_pixel(bound, make_tile(layer, 16, 12, 10))}
+    output_slow = whole_timeline(layer, bound, fast_first, {"y": 1}).estimate
     assert output_slow.stall_cycles == accesses["y"].count * SLOW.access_cycles

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from dory_core.budgets import least_functions, resolve_budgets
 from dory_core.check import check_tiled
 from dory_core.cli.tables.plan import memory_table
+from dory_core.code_sizes import CodeSizes
 from dory_core.errors import DoesNotFit
 from dory_core.ir import Graph, Window
 from dory_core.pipeline import BOUND, IMPORTED, TILED, Setup, run
+from dory_core.plan import Plan
 from dory_core.planning import ways
+from dory_core.program.code import event_count, program_bytes
+from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.toy.chip import NAME, three_levels
 
@@ -131,6 +136,60 @@ def test_check_counts_the_functions_that_layers_run(left: int, fits: bool) -> No
     assert 2 * own <= level["code"] < 12 * own + 64 * layers
     table = memory_table([("L2", level)])
     assert "code" in table.titles
+
+
+#: A rule by which copies take nearly all that code takes.
+RULE = CodeSizes(
+    *(100, 10, 16),  # network, layer, event
+    *(50, 400, 0, 0, 0, 0),  # function, copy, wait, barrier, condition, axis
+    *(0, 0, 0, 0, 300),  # part, row, number, line, kernel
+)
+
+
+def measured(chip: Setup, size: int, reserve: int = 0) -> Setup:
+    """Return the chip with so many bytes of L2 and RULE, which takes nothing for granted."""
+    inner, l2, outer = chip.ctx.memory.levels
+    memory = replace(l2.memories[0], size_bytes=size, code_bytes_per_layer=(0, 0), code=RULE)
+    levels = (inner, replace(l2, memories=(memory,)), outer)
+    ctx = chip.ctx.with_hierarchy(replace(chip.ctx.memory, levels=levels))
+    return replace(chip, ctx=ctx, budgets=resolve_budgets(ctx.memory, {}, reserve))
+
+
+def kernels_of(plan: Plan) -> int:
+    return RULE.kernel * len({step.kernel.symbol for step in plan.steps})
+
+
+@pytest.mark.parametrize("size", [1 << 20, 90_000, 80_000, 50_000, 30_000])
+def test_a_plan_fits_beside_its_own_code(size: int) -> None:
+    """The smaller L2 is, the more is streamed, and the more code and transfers there are."""
+    plan = run(chain(), measured(setup(0, 0), size), after=IMPORTED)
+    code = program_bytes(plan.program, plan.steps, RULE) + kernels_of(plan)
+    assert plan.code_bytes == code > RULE.network + LAYERS * RULE.layer
+    assert plan.levels[1].used + code <= size
+
+
+def test_bytes_of_l2_that_are_kept_are_kept_beside_code() -> None:
+    whole = run(chain(), measured(setup(0, 0), 1 << 20), after=IMPORTED)
+    needed = whole.levels[1].used + whole.code_bytes
+    fits = run(chain(), measured(setup(0, 0), needed + 1000, reserve=1000), after=IMPORTED)
+    assert not fits.transfers
+    kept = run(chain(), measured(setup(0, 0), needed + 999, reserve=1000), after=IMPORTED)
+    assert kept.transfers and kept.levels[1].used + kept.code_bytes <= needed - 1
+
+
+def test_a_network_that_never_fits_beside_its_code_is_refused() -> None:
+    with pytest.raises(DoesNotFit) as caught:
+        run(chain(), measured(setup(0, 0), 6000), after=IMPORTED)
+    assert f"the code of {LAYERS} layers with their kernels" in caught.value.message
+
+
+def test_entries_of_the_table_of_transfers_are_counted_exactly(tmp_path: Path) -> None:
+    plan = build_app(chain(), NAME, tmp_path, budgets={2: 9000}, plugins=three_levels().plugins())
+    assert plan.transfers
+    text = (tmp_path / "src/network.c").read_text()
+    table = text.partition("events[] = {")[2].partition("};")[0]
+    rows = sum(table.count(name) for name in ("DORY_EXT_", "DORY_REPORT(", "DORY_RUN"))
+    assert event_count(plan.program) == rows > 20
 
 
 def with_code_of(chip: Setup, layers: int, left: int) -> Setup:

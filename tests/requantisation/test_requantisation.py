@@ -379,6 +379,17 @@ def test_what_is_found_of_a_layer_is_found_once() -> None:
     assert find(biased(None), 1) == 4
 
 
+def test_what_is_found_of_a_layer_may_depend_on_all_of_it() -> None:
+    @cached_per_layer
+    def find(layer: Layer) -> str:
+        return f"{layer.output.type_name} {layer.inputs[0].shape} {layer.output.shape}"
+
+    layer = biased(None)
+    packed = replace(layer, output=replace(layer.output, bits=4))
+    part = replace(layer, inputs=(replace(layer.inputs[0], height=3),))
+    assert len({find(layer), find(packed), find(part)}) == 3
+
+
 def test_what_is_found_of_many_layers_is_found_once() -> None:
     """A deep network is asked about layer by layer, several times in the same order."""
     asked = []

@@ -15,6 +15,7 @@ from dory_core.api import (
     TargetContext,
     UsageError,
 )
+from dory_gap8.code_sizes import L2_RESERVED_BYTES, SIZES
 
 NAME = "gap8"
 MAX_CORES = 8
@@ -51,13 +52,9 @@ STACK_CORE_BYTES = 2048
 # rounded. A network that fills its arena to the last byte has so much less stack on core 0.
 L1_RUNTIME_BYTES = 48
 
-# L2 also holds code with its constants, and the SDK's heap: 32 KiB of the SDK, 5 of the main
-# program, up to 24 of kernels.
-L2_RESERVED_BYTES = 64 * 1024
-# Loops and tables of a layer, and with the transfers and parts of a streamed one: by the compiler's
-# count on average 850 and 1350; the other bytes are for kernels and heap that exceed the reserve.
-CODE_BYTES_PER_LAYER = (900, 1600)
-# A row of a shared function, its call and report; streamed with events and parts beside.
+# L2 also holds code with its constants. What planning takes for granted of a layer, in L2 or
+# streamed, and of one that runs the function of another one; the rule of code_sizes checks plans.
+CODE_BYTES_PER_LAYER = (300, 700)
 CODE_BYTES_PER_ROW = (120, 300)
 
 # Highest clocks of cluster and fabric in MHz by the voltage in mV. At 1.0 V the vendor names 87 for
@@ -217,6 +214,7 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         data | {"code"},
         code_bytes_per_layer=CODE_BYTES_PER_LAYER,
         code_bytes_per_row=CODE_BYTES_PER_ROW,
+        code=SIZES,
     )
     levels = [
         Level(1, (Memory("TCDM", L1_BYTES, reserved, data),)),

@@ -21,7 +21,7 @@ from dory_gap8.backend.block import BlockKernel
 from dory_gap8.backend.depthwise_form import LANES, WALK, form_of
 from dory_gap8.backend.depthwise_hwc import DepthwiseHwcKernel
 from dory_gap8.backend.held import HeldKernel
-from dory_gap8.backend.unpacked import UnpackingKernel
+from dory_gap8.backend.unpacked import UnpackingKernel, wide
 from dory_gap8.hardware import TILE_CYCLES
 
 # Weights of the paper: alpha of the memory use, beta of the kernels' wishes.
@@ -50,6 +50,13 @@ def _whole(size: Number, unit: int, full: int) -> Number:
     return maximum((size - 1) % unit, (unit - 1) * (size == full))
 
 
+def _inside(layer: Layer, kernel: Kernel) -> tuple[Layer, Kernel]:
+    """Return the kernel that computes, and the layer as that one sees it."""
+    if isinstance(kernel, UnpackingKernel):
+        return wide(layer), kernel.inner
+    return layer, kernel
+
+
 def kernel_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[Term]:
     """What the kernels like in one tile.
 
@@ -62,9 +69,8 @@ def kernel_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[T
     divide among the cores where inputs are bytes. Others share pixels: rows that divide among the
     cores.
     """
+    layer, kernel = _inside(layer, kernel)
     kind = layer.op
-    if isinstance(kernel, UnpackingKernel):
-        kernel = kernel.inner
     if isinstance(kernel, DepthwiseHwcKernel):
         form, full = form_of(layer), geometry.extent(layer)
         along, walk = form.axes(tile.h, tile.w)
@@ -115,8 +121,7 @@ def layer_terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[Te
 
     Where inputs are in registers: few tiles, and channels in few parts, each of which loads inputs.
     """
-    if isinstance(kernel, UnpackingKernel):
-        kernel = kernel.inner
+    layer, kernel = _inside(layer, kernel)
     if not isinstance(kernel, HeldKernel):
         return []
     full = geometry.extent(layer)

@@ -168,14 +168,14 @@ def test_a_clip_between_odd_bounds_leaves_the_sums_to_c() -> None:
 )
 def test_every_form_of_requantisation_is_in_the_block(inputs, step, token) -> None:
     layer = conv(inputs, 3, (9, 9), ops.Window(kernel=(1, 1)), (step,))
-    assert WindowKernel().symbol(layer).endswith(token)
+    assert WindowKernel().label(layer).endswith(token)
     HostLibrary([whole(WindowKernel(), layer)]).check()
 
 
 @pytest.mark.parametrize(("lo", "hi", "token"), [(0, 255, "u"), (0, 127, "u"), (-128, 127, "s")])
 def test_usual_clips_are_an_instruction(lo: int, hi: int, token: str) -> None:
     layer = conv(8, 7, (5, 5), SAME, (requant([3, -2, 5, 1, 9, 4, -7], 100, 1 << 9, lo, hi),))
-    assert WindowKernel().symbol(layer).endswith(f"_q32{token}")
+    assert WindowKernel().label(layer).endswith(f"_q32{token}")
     HostLibrary([whole(WindowKernel(), layer)]).check()
 
 
@@ -356,7 +356,7 @@ def test_long_columns_of_odd_channels_are_not_gathered() -> None:
     assert GatherKernel().accepts(layer).reason == (
         "its columns of 918 bytes are too long: it gathers 160"
     )
-    assert WindowKernel().symbol(layer) == "dory_gap8_window_3x3_pad_odd_u8_i8_u8_q32u"
+    assert WindowKernel().label(layer) == "dory_gap8_window_3x3_pad_odd_u8_i8_u8_q32u"
     assert WindowKernel().row_bytes(layer) == 9 * 104
     assert WindowKernel().accepts(conv(17, 32, (8, 8), SAME)).reason == (
         "its pixels of 17 bytes are no words"

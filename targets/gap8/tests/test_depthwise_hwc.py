@@ -169,7 +169,7 @@ def test_another_addend_below_zero_is_assembly_with_the_clip_of_a_byte(hi: int) 
     below = [a - (1 << 16) for a in add]
     step = requant(mul, add, 1 << 18, -hi - 1, hi, add_negative=below, turn=-300)
     layer = _layer(5, (6, 7), _square(3), steps=(step,), signed=True)
-    symbol = DepthwiseHwcKernel().symbol(layer)
+    symbol = DepthwiseHwcKernel().label(layer)
     assert "turned" in symbol
     assert symbol.endswith("_full") == (hi == 127)
     HostLibrary([_whole(layer)]).check()
@@ -177,7 +177,7 @@ def test_another_addend_below_zero_is_assembly_with_the_clip_of_a_byte(hi: int) 
 
 def test_filters_up_to_3x3_have_a_kernel_of_their_own() -> None:
     image = (12, 12)
-    assert DepthwiseHwcKernel().symbol(_layer(8, image, _square(3))) == (
+    assert DepthwiseHwcKernel().label(_layer(8, image, _square(3))) == (
         "dory_gap8_depthwise_3x3_s1_u8_i8_u8_q32_scalar"
     )
     assert form_of(_layer(8, image, _square(3, 2))).stride == 2

@@ -26,6 +26,7 @@ from dory_core.api import (
     requant,
 )
 from dory_core.testing import (
+    Code,
     Expr,
     Plugins,
     Tiler,
@@ -419,16 +420,18 @@ def test_cycles_meet_the_measured_convolutions() -> None:
 def test_code_of_the_layers_leaves_less_of_l2_to_their_data() -> None:
     ctx = context()
     level = ctx.memory.level(2)
-    assert level.usable_bytes == 448 * 1024
-    assert level.room_bytes(48) == 448 * 1024 - 48 * 900
-    assert level.room_bytes(48, streamed=True) == 448 * 1024 - 48 * 1600
-    assert level.room_bytes(48, functions=8) == 448 * 1024 - 8 * 900 - 40 * 120
-    chosen = resolve_budgets(ctx.memory, {})
-    assert l2_after_code(ctx, chosen, 48).bytes[2] == level.room_bytes(48)
+    assert level.usable_bytes == 464 * 1024
+    assert level.room_bytes(48) == 464 * 1024 - 48 * 300
+    assert level.room_bytes(48, streamed=True) == 464 * 1024 - 48 * 700
+    assert level.room_bytes(48, functions=8) == 464 * 1024 - 8 * 300 - 40 * 120
+    chosen, code = resolve_budgets(ctx.memory, {}), Code(48, 48, kernels=5000)
+    assert l2_after_code(ctx, chosen, code).bytes[2] == level.room_bytes(48) - 5000
+    reserved = resolve_budgets(ctx.memory, {}, 8192)
+    assert l2_after_code(ctx, reserved, code).bytes[2] == level.room_bytes(48) - 5000 - 8192
     small = resolve_budgets(ctx.memory, {2: 9000})
-    assert l2_after_code(ctx, small, 48).bytes[2] == 9000
+    assert l2_after_code(ctx, small, code).bytes[2] == 9000
     beyond = resolve_budgets(ctx.memory, {2: 512 * 1024})
-    assert l2_after_code(ctx, beyond, 48).bytes[2] == 512 * 1024
+    assert l2_after_code(ctx, beyond, code).bytes[2] == 512 * 1024
 
 
 def test_temporal_layers_that_fit_are_one_tile_of_odd_channels_and_pixels() -> None:

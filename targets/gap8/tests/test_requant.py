@@ -198,7 +198,7 @@ def test_one_record_serves_all_channels_alike() -> None:
     )
     layer = typed(pool, (6, 9, 9, 0, 255))
     assert epilogue(layer).form == NARROW and not epilogue(layer).per_channel
-    assert AvgPoolKernel().symbol(layer).endswith("_q32_scalar")
+    assert AvgPoolKernel().label(layer).endswith("_q32_scalar")
     values = (values_of(layer.inputs[0], np.random.default_rng(1)),)
     HostLibrary([KernelCase(AvgPoolKernel(), layer, values, (6, 5, 5, 6))]).check()
 

@@ -173,7 +173,7 @@ def test_accumulators_without_room_take_sign_extended_weights() -> None:
     weights = np.full((3, 300, 1, 1), -2)
     layer = alone(ops.Conv, weights=Array(weights), weight_bits=2, window=ops.Window(kernel=(1, 1)))
     x = typed(layer, (300, 2, 2, 0, 65535))
-    assert PointwiseKernel(CORES).symbol(x) == "dory_gap8_pointwise_extended_u16_i2_i32"
+    assert PointwiseKernel(CORES).label(x) == "dory_gap8_pointwise_extended_u16_i2_i32"
     inputs = (np.full((300, 2, 2), 65535, dtype=np.int64),)
     library = HostLibrary([KernelCase(PointwiseKernel(CORES), x, inputs, (3, 2, 2, 300))])
     library.check()

@@ -10,7 +10,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     Requant,
     StructValue,
@@ -24,11 +23,11 @@ from dory_gap8.backend.instance import (
     INPUT_TYPES,
     OUTPUT_TYPES,
     ClusterKernel,
+    Instance,
     c_type,
     call_text,
     element_macros,
     reject_channelwise,
-    sources,
 )
 from dory_gap8.backend.requant import (
     NO_STEP,
@@ -87,7 +86,7 @@ class AddKernel(ClusterKernel):
         pixels = ceil_div(tile.h * tile.w, self.cores)
         return cal.CALL + pixels * (cal.ADD_PIXEL + tile.c_out * element)
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Types, operands that are requantised, requantisation of the sum."""
         chosen, operands = self._steps(layer)
         types = "_".join(t.type_name for t in (*layer.inputs, layer.output))
@@ -113,8 +112,8 @@ class AddKernel(ClusterKernel):
             arguments.append(("requant", chosen.struct(arrays=False)))
         return call_text(self.symbol(layer), "add", arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance(self, layer: Layer) -> Instance:
+        """The template with its macros."""
         chosen, operands = self._steps(layer)
         x, x2, y = (t.type_name for t in (*layer.inputs, layer.output))
         macros = [
@@ -129,7 +128,7 @@ class AddKernel(ClusterKernel):
             macros.append((f"DORY_OPERAND{n}", NO_STEP if step is None else step.form))
             macros.append((f"DORY_OPERAND_CLIP{n}", str(int(clip))))
         purpose = f"Residual sum of {x} and {x2} to {y}, {chosen.bits}-bit arithmetic."
-        return sources("add", self.symbol(layer), purpose, macros)
+        return Instance("add", self.label(layer), purpose, tuple(macros))
 
     @staticmethod
     def _is_dense(layer: Layer) -> bool:

@@ -19,7 +19,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     Requant,
     Tensor,
@@ -34,10 +33,10 @@ from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.instance import (
     HALVES,
     ClusterKernel,
+    Instance,
     c_type,
     call_text,
     reject_channelwise,
-    sources,
 )
 from dory_gap8.backend.requant import INT32, fits, reject_requants, reject_steps
 
@@ -315,7 +314,7 @@ class AddBytesKernel(ClusterKernel):
         fours = ceil_div(ceil_div(tile.h * tile.w * tile.c_out, 4), self.cores)
         return cal.ADD_BYTES_CALL + fours * 4 * self._scheme(layer).cycles_tenths // 10
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Types and scheme."""
         scheme = self._scheme(layer)
         types = "_".join(t.type_name for t in (*layer.inputs, layer.output))
@@ -344,8 +343,8 @@ class AddBytesKernel(ClusterKernel):
             arguments.append(("hi", str(scheme.hi)))
         return call_text(self.symbol(layer), "add_bytes", arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance(self, layer: Layer) -> Instance:
+        """The template with its macros."""
         scheme = self._scheme(layer)
         x, x2, y = (t.type_name for t in (*layer.inputs, layer.output))
         moved = scheme.finish == SHIFTED or bool(scheme.add or scheme.shift)
@@ -364,7 +363,7 @@ class AddBytesKernel(ClusterKernel):
             ("DORY_CORES", str(self.cores)),
         )
         purpose = f"Residual sum of bytes, {x} and {x2} to {y}."
-        return sources("add_bytes", self.symbol(layer), purpose, macros)
+        return Instance("add_bytes", self.label(layer), purpose, macros)
 
     @staticmethod
     def _scheme(layer: Layer) -> Scheme:

@@ -19,7 +19,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     WeightBlock,
     ceil_div,
@@ -33,9 +32,9 @@ from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import (
     HALVES,
     ClusterKernel,
+    Instance,
     c_type,
     call_text,
-    sources,
     vector_macros,
 )
 from dory_gap8.backend.packing import Constants
@@ -323,7 +322,7 @@ class BlockKernel(ClusterKernel):
     def _pixel_cycles(self, layer: Layer) -> int:
         """Return what four pixels cost beside their channels."""
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Kind, window, types and requantisation: ``dory_gap8_window_3x3_u8_i8_u8_q32u``."""
         window = layer.window
         tokens = ["x".join(map(str, window.kernel))]
@@ -349,12 +348,8 @@ class BlockKernel(ClusterKernel):
     def _macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
         return ()
 
-    def headers(self, layer: Layer) -> tuple[str, ...]:
-        """The header of the instance."""
-        return (f"{self.symbol(layer)}.h",)
-
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance(self, layer: Layer) -> Instance:
+        """The template with its macros."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         done = finish(layer)
         window = layer.window
@@ -383,7 +378,7 @@ class BlockKernel(ClusterKernel):
         if done.form == RAW:
             macros += weighted_epilogue(layer).macros
         purpose = f"{self.summary}: {x} inputs, i8 weights, {y} outputs."
-        return sources(self.kind, self.symbol(layer), purpose, macros)
+        return Instance(self.kind, self.label(layer), purpose, tuple(macros))
 
     def _shared(self) -> int:
         return 0
@@ -424,8 +419,7 @@ def lanes(layer: Layer) -> int:
 def block_pixels(layer: Layer) -> int:
     """Return the pixels of a block: three where images are three columns wide, else four.
 
-    Nine pixels are three blocks either way. Not by the rows of the image: the parts of a layer that
-    is computed in stripes have different ones, and one kernel.
+    Nine pixels are three blocks either way.
     """
     return 3 if layer.output.width == 3 else 4
 
@@ -451,8 +445,7 @@ def copies_borders(layer: Layer) -> bool:
     """Return whether windows at a border are copied with their padding: those of few inputs.
 
     Their rows are segments then, like those of other windows, of two words at least. In wide images
-    few windows are at a border, and L1 is better used for tiles. Not by its padding: the part of a
-    layer by which tiles are chosen may have none.
+    few windows are at a border, and L1 is better used for tiles.
     """
     window = layer.window
     if window.kernel[0] > 1 and layer.output.width > cal.BLOCK_COPIED_WIDTH:
@@ -511,7 +504,6 @@ class WindowKernel(BlockKernel):
         return self.cores * int(padded(pixel_bytes(layer)))
 
     def _needs_scratch(self, layer: Layer) -> bool:
-        # Not by its padding: the part of a layer by which tiles are chosen may have none.
         return layer.window.kernel != (1, 1)
 
     def _is_one(self, layer: Layer) -> bool:
@@ -587,9 +579,6 @@ def _has_short_rows(layer: Layer) -> bool:
 
     Windows along a row, of which many are at a border and all of these belong to few cores, may
     have longer ones, and so may large filters, whose windows at a border take longest.
-
-    Not by its padding, nor by its rows: the part of a layer by which tiles are chosen may have none
-    of it, or fewer rows.
     """
     window, x = layer.window, layer.inputs[0]
     reach = (window.kernel[1] - 1) * window.dilations[1]

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from dory_core.api import (
     Layer,
     Number,
-    OutputFile,
     Rejection,
     Traits,
     WeightBlock,
@@ -27,8 +26,8 @@ from dory_gap8.backend.instance import (
     INPUT_TYPES,
     OUTPUT_TYPES,
     ClusterKernel,
+    Instance,
     c_type,
-    sources,
     vector_macros,
 )
 from dory_gap8.backend.packing import Columns, weight_bits
@@ -188,7 +187,7 @@ class DenseKernel(ClusterKernel):
         ]
         return cal.CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Kind, types and requantisation: ``dory_gap8_conv_u4_i2_i8_q64``."""
         x, w, y = self._types(layer)
         form = "_partial" if self.partial else ""
@@ -196,8 +195,8 @@ class DenseKernel(ClusterKernel):
             form += "_extended"
         return f"dory_gap8_{self.kind}{form}_{x}_{w}_{y}{weighted_epilogue(layer).suffix}"
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance(self, layer: Layer) -> Instance:
+        """The template with its macros."""
         x, w, y = self._types(layer)
         bits = weighted_epilogue(layer).bits
         end = f"{bits}-bit requantisation" if layer.weighted.requants else "no requantisation"
@@ -212,7 +211,7 @@ class DenseKernel(ClusterKernel):
             *weighted_epilogue(layer).macros,
         )
         purpose = f"{self.summary}: {x} inputs, {w} weights, {y} outputs, {end}."
-        return sources(self.template or self.kind, self.symbol(layer), purpose, macros)
+        return Instance(self.template or self.kind, self.label(layer), purpose, macros)
 
     def extra_macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
         """Return the macros that only this kind has."""

@@ -11,7 +11,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     Traits,
     WeightBlock,
@@ -22,7 +21,7 @@ from dory_core.api import (
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import geometry_arguments, tile_arguments
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
-from dory_gap8.backend.instance import ClusterKernel, c_type, call_text, sources, vector_macros
+from dory_gap8.backend.instance import ClusterKernel, Instance, c_type, call_text, vector_macros
 from dory_gap8.backend.packing import per_byte, weight_bits, weight_words
 from dory_gap8.backend.weights import block_bytes, encode_bytes, padded
 
@@ -107,7 +106,7 @@ class DepthwiseKernel(ClusterKernel):
         ]
         return cal.CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         w = f"i{weight_bits(layer.conv)}"
@@ -125,8 +124,8 @@ class DepthwiseKernel(ClusterKernel):
         )
         return call_text(self.symbol(layer), "depthwise", arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance(self, layer: Layer) -> Instance:
+        """The template with its macros."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         chosen = weighted_epilogue(layer)
         end = f"{chosen.bits}-bit requantisation" if chosen.steps else "no requantisation"
@@ -142,7 +141,7 @@ class DepthwiseKernel(ClusterKernel):
         purpose = (
             f"Depthwise convolution from {layout}: {x} inputs, i{w} weights, {y} outputs, {end}."
         )
-        return sources("depthwise", self.symbol(layer), purpose, macros)
+        return Instance("depthwise", self.label(layer), purpose, macros)
 
     def _filter(self, layer: Layer) -> int:
         """Return the weights of a channel, tap rows padded, in whole words."""

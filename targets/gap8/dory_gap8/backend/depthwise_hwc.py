@@ -10,7 +10,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     WeightBlock,
     ceil_div,
@@ -35,9 +34,9 @@ from dory_gap8.backend.depthwise_form import (
 from dory_gap8.backend.instance import (
     BYTE_TYPES,
     ClusterKernel,
+    Instance,
     c_type,
     call_text,
-    sources,
     vector_macros,
 )
 from dory_gap8.backend.packing import Constants
@@ -256,14 +255,13 @@ class DepthwiseHwcKernel(ClusterKernel):
         sums = cal.HALF_S1 if form_of(layer).stride == 1 else cal.HALF_S2
         return sums + half_outputs(chosen.form == LIMBS, bool(chosen.reach), chosen.turned)
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Form, padding, types and requantisation."""
         form = form_of(layer)
         kind = f"depthwise_3x3_s{form.stride}" if form.stride else form.kind
         kind = "depthwise_line" if form.line else kind
         kind = f"depthwise_5x5_s{3 - form.spread}" if form.classes else kind
         kind += "_wide" if form.passes == 2 else ""
-        # Parts of a layer without padding have the kernel of the others.
         pad = layer.window.pad_value
         kind += f"_pad{pad}".replace("-", "m") if pad else ""
         x, y = layer.inputs[0].type_name, layer.output.type_name
@@ -298,8 +296,8 @@ class DepthwiseHwcKernel(ClusterKernel):
         )
         return call_text(self.symbol(layer), form.kind, arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance(self, layer: Layer) -> Instance:
+        """The template with its macros."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         chosen, form = weighted_epilogue(layer), form_of(layer)
         end = f"{chosen.bits}-bit requantisation" if chosen.steps else "no requantisation"
@@ -335,7 +333,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         title = f"up to 3x3, stride {form.stride}" if form.stride else "any window"
         title = f"up to 5x5, stride {3 - form.spread}" if form.classes else title
         purpose = f"Depthwise convolution, {title}: {x} inputs, i8 weights, {y} outputs, {end}."
-        return sources(form.kind, self.symbol(layer), purpose, macros)
+        return Instance(form.kind, self.label(layer), purpose, macros)
 
     @staticmethod
     def _in_assembly(layer: Layer) -> bool:

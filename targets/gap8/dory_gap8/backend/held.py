@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     WeightBlock,
     ceil_div,
@@ -28,10 +28,11 @@ from dory_gap8.backend.block import RAW, Finish, finish
 from dory_gap8.backend.dense import reject_weighted
 from dory_gap8.backend.held_assembly import Form, Strip
 from dory_gap8.backend.instance import (
+    KERNEL,
     ClusterKernel,
+    Instance,
     c_type,
     call_text,
-    sources,
     vector_macros,
 )
 
@@ -88,6 +89,30 @@ def _known(layer: Layer) -> Held:
     found = held_of(layer)
     assert found is not None
     return found
+
+
+@functools.lru_cache(maxsize=64)
+def _assembly(held: Held, signed: bool) -> str:
+    """Return the header with a function for each length of a strip, for DORY_KERNEL."""
+    lengths = range(1, held.outputs + 1)
+    lines = [
+        "/* The strips of dory_gap8_held_impl.h in assembly, a function for each length:",
+        " * backend/held_assembly.py writes it. */",
+    ]
+    for n in lengths:
+        name = f"{KERNEL}_{n}"
+        text = held.strip(n, signed, name).text
+        lines.append(f'void dory_held_run_{n}(dory_held_t *s) __asm__("{name}");')
+        quoted = [line.replace('"', '\\"') for line in text.splitlines()]
+        lines += ["__asm__(", *(f'    "{line}\\n\\t"' for line in quoted), ");"]
+    names = ", ".join(f"dory_held_run_{n}" for n in lengths)
+    lines += [
+        "static inline void dory_held_run(dory_held_t *s, int32_t rows) {",
+        f"  static void (*const run[])(dory_held_t *) = {{{names}}};",
+        "  run[rows - 1](s);",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True)
@@ -171,7 +196,7 @@ class HeldKernel(ClusterKernel):
         return held.form.x_rows(held.outputs), -(-size // 4) * 4
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """The copy of each core. Not by its padding: a part of the layer may have none."""
+        """The copy of each core."""
         rows, row = self._patch(layer)
         return self.cores * rows * row
 
@@ -227,7 +252,7 @@ class HeldKernel(ClusterKernel):
         of_rows = min(y.height, held.outputs * (top + bottom))
         return (of_rows * all_strips + (y.height - of_rows) * sides) // y.height
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Window, channels, types and requantisation with its numbers."""
         window, held, done = layer.window, _known(layer), finish(layer)
         tokens = ["x".join(map(str, window.kernel))]
@@ -241,11 +266,10 @@ class HeldKernel(ClusterKernel):
         x, y = layer.inputs[0].type_name, layer.output.type_name
         return f"{self.name}_{'_'.join(tokens)}_{x}_i8_{y}_{end}"
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
+    def instance(self, layer: Layer) -> Instance:
         """The instance, its assembly and the templates."""
         x, y = layer.inputs[0], layer.output
         held, done, window = _known(layer), finish(layer), layer.window
-        symbol = self.symbol(layer)
         rows, row = self._patch(layer)
         word, output = self._channel_cycles(layer)
         macros = (
@@ -273,34 +297,9 @@ class HeldKernel(ClusterKernel):
             ("DORY_CORES", str(self.cores)),
             ("DORY_WORD_CYCLES", str(word)),
             ("DORY_OUTPUT_CYCLES", str(output)),
-            ("DORY_HELD_ASM", f'"{symbol}_asm.h"'),
         )
         purpose = f"{self.summary}: {x.type_name} inputs, i8 weights, {y.type_name} outputs."
-        made = sources("held", symbol, purpose, macros)
-        return (*made, OutputFile(f"kernels/{symbol}_asm.h", self._assembly(layer)))
-
-    def _assembly(self, layer: Layer) -> str:
-        """Return the header with a function for each length of a strip."""
-        symbol, held = self.symbol(layer), _known(layer)
-        lengths = range(1, held.outputs + 1)
-        lines = [
-            "/* The strips of dory_gap8_held_impl.h in assembly, a function for each length:",
-            " * backend/held_assembly.py writes it. */",
-        ]
-        for n in lengths:
-            name = f"{symbol}_{n}"
-            text = held.strip(n, layer.inputs[0].signed, name).text
-            lines.append(f'void dory_held_run_{n}(dory_held_t *s) __asm__("{name}");')
-            quoted = [line.replace('"', '\\"') for line in text.splitlines()]
-            lines += ["__asm__(", *(f'    "{line}\\n\\t"' for line in quoted), ");"]
-        names = ", ".join(f"dory_held_run_{n}" for n in lengths)
-        lines += [
-            "static inline void dory_held_run(dory_held_t *s, int32_t rows) {",
-            f"  static void (*const run[])(dory_held_t *) = {{{names}}};",
-            "  run[rows - 1](s);",
-            "}",
-        ]
-        return "\n".join(lines) + "\n"
+        return Instance("held", self.label(layer), purpose, macros, _assembly(held, x.signed))
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
@@ -17,6 +19,7 @@ from dory_core.api import (
     Requant,
     StructValue,
 )
+from dory_gap8.code_sizes import kernel_bytes
 
 # Element types that inputs and outputs of the kernels may have.
 BYTE_TYPES = ("u8", "i8", "u16", "i16")
@@ -84,6 +87,71 @@ _ARGUMENTS = {
 }
 
 
+#: The name of an instance in its assembly.
+KERNEL = "DORY_KERNEL"
+_DIGEST_BYTES = 3
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An instance of a C template, and all that its function depends on.
+
+    kind: of the template. label: what people call the function. purpose: one sentence for the
+    file's comment. macros: names and values, of everything in which instances differ. assembly: a
+    header beside it in which the function is called KERNEL, empty without one.
+    """
+
+    kind: str
+    label: str
+    purpose: str
+    macros: tuple[tuple[str, str], ...]
+    assembly: str = ""
+
+    @property
+    def symbol(self) -> str:
+        """The function: two instances have the same one only if they are the same code."""
+        code = "\n".join((self.kind, self._defines, self.assembly))
+        return f"{self.label}_{hashlib.sha256(code.encode()).hexdigest()[: 2 * _DIGEST_BYTES]}"
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes of its object, measured."""
+        return kernel_bytes(self.kind, dict(self.macros))
+
+    @property
+    def _defines(self) -> str:
+        return "".join(f"#define {name} {value}\n" for name, value in self.macros)
+
+    def files(self) -> tuple[OutputFile, ...]:
+        """Return the instance and every file that it includes. Equal paths have equal content."""
+        symbol, defines = self.symbol, self._defines
+        guard = symbol.upper() + "_H"
+        header = (
+            f"/* {self.purpose} Every core of the cluster calls it for each tile. */\n"
+            f"#ifndef {guard}\n#define {guard}\n\n"
+            '#include "dory_gap8_types.h"\n\n'
+            f"void {symbol}(const {argument_type(self.kind)} *a);\n\n#endif\n"
+        )
+        beside = ()
+        if self.assembly:
+            path = f"{symbol}_asm.h"
+            defines += f'#define DORY_KERNEL_ASM "{path}"\n'
+            beside = (OutputFile(f"kernels/{path}", self.assembly.replace(KERNEL, symbol)),)
+        body = (
+            f"/* {self.purpose} */\n"
+            f'#include "{symbol}.h"\n\n'
+            f"#define {KERNEL} {symbol}\n{defines}\n"
+            f'#include "dory_gap8_{self.kind}_impl.h"\n'
+        )
+        names = ("simd", "types", *_INCLUDES[self.kind], f"{self.kind}_impl")
+        return (
+            OutputFile(f"kernels/{symbol}.c", body),
+            OutputFile(f"kernels/{symbol}.h", header),
+            *(shipped(f"dory_gap8_{name}.h") for name in sorted(names)),
+            *beside,
+        )
+
+
 @dataclass(frozen=True)
 class ClusterKernel(Kernel):
     """A kernel that is an instance of a template. cores: cores that share a tile."""
@@ -91,9 +159,25 @@ class ClusterKernel(Kernel):
     features = frozenset({Feature.FLOAT32, Feature.TWO_ADDENDS, Feature.TURN})
     cores: int = 8
 
+    @abstractmethod
+    def instance(self, layer: Layer) -> Instance:
+        """Return the instance that computes a layer."""
+
+    def symbol(self, layer: Layer) -> str:
+        """The function of the instance."""
+        return self.instance(layer).symbol
+
+    def code_bytes(self, layer: Layer) -> int | None:
+        """Those of the instance."""
+        return self.instance(layer).code_bytes
+
     def headers(self, layer: Layer) -> tuple[str, ...]:
         """The header of the instance."""
         return (f"{self.symbol(layer)}.h",)
+
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
+        """The instance and the templates."""
+        return self.instance(layer).files()
 
 
 def c_type(tensor_type: str) -> str:
@@ -147,35 +231,6 @@ def shipped(name: str) -> OutputFile:
 def argument_type(kind: str) -> str:
     """Return the C type of the argument of a kernel of this kind."""
     return f"dory_gap8_{_ARGUMENTS.get(kind, 'conv')}_t"
-
-
-def sources(
-    kind: str, symbol: str, purpose: str, macros: Iterable[tuple[str, str]]
-) -> tuple[OutputFile, ...]:
-    """Return the instance ``symbol`` of the template ``kind`` and every file that it includes.
-
-    purpose: one sentence for the file's comment. Equal paths have equal content.
-    """
-    guard = symbol.upper() + "_H"
-    header = (
-        f"/* {purpose} Every core of the cluster calls it for each tile. */\n"
-        f"#ifndef {guard}\n#define {guard}\n\n"
-        '#include "dory_gap8_types.h"\n\n'
-        f"void {symbol}(const {argument_type(kind)} *a);\n\n#endif\n"
-    )
-    defines = "".join(f"#define {name} {value}\n" for name, value in macros)
-    body = (
-        f"/* {purpose} */\n"
-        f'#include "{symbol}.h"\n\n'
-        f"#define DORY_KERNEL {symbol}\n{defines}\n"
-        f'#include "dory_gap8_{kind}_impl.h"\n'
-    )
-    names = ("simd", "types", *_INCLUDES[kind], f"{kind}_impl")
-    return (
-        OutputFile(f"kernels/{symbol}.c", body),
-        OutputFile(f"kernels/{symbol}.h", header),
-        *(shipped(f"dory_gap8_{name}.h") for name in sorted(names)),
-    )
 
 
 def call_text(

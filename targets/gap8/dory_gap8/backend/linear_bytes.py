@@ -11,7 +11,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     WeightBlock,
     ceil_div,
@@ -22,7 +21,7 @@ from dory_gap8 import calibration as cal
 from dory_gap8.backend.block import interleave
 from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
-from dory_gap8.backend.instance import ClusterKernel, c_type, call_text, sources, vector_macros
+from dory_gap8.backend.instance import ClusterKernel, Instance, c_type, call_text, vector_macros
 from dory_gap8.backend.weights import padded
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class LinearBytesKernel(ClusterKernel):
         sums = ceil_div(4 * shared, self.cores) * (cal.LINEAR_BYTES_SUM * self.cores + output)
         return cal.LINEAR_BYTES_CALL + whole + parts + sums
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         return f"{self.name}_{x}_i8_{y}{weighted_epilogue(layer).suffix}"
@@ -90,8 +89,8 @@ class LinearBytesKernel(ClusterKernel):
         )
         return call_text(self.symbol(layer), "linear_bytes", arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance(self, layer: Layer) -> Instance:
+        """The template with its macros."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         macros = (
             *vector_macros(x),
@@ -100,4 +99,4 @@ class LinearBytesKernel(ClusterKernel):
             *weighted_epilogue(layer).macros,
         )
         purpose = f"Fully connected layer of bytes: {x} inputs, i8 weights, {y} outputs."
-        return sources("linear_bytes", self.symbol(layer), purpose, macros)
+        return Instance("linear_bytes", self.label(layer), purpose, macros)

@@ -13,7 +13,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     WeightBlock,
     ceil_div,
@@ -21,7 +20,7 @@ from dory_core.api import (
     requantisation,
 )
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.instance import call_text, sources
+from dory_gap8.backend.instance import Instance, call_text
 from dory_gap8.backend.movers import OneInstance, reject_bytes
 
 if TYPE_CHECKING:
@@ -68,17 +67,17 @@ class LutKernel(OneInstance):
             return cal.CALL + ceil_div(elements, self.cores) * cal.LUT_CHANNEL
         return cal.CALL + ceil_div(ceil_div(elements, 4), self.cores) * cal.LUT_FOUR
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """One for all layers, and one for those with a table for each channel."""
         return f"{self.name}_channels" if self._per_channel(layer) else self.name
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the template."""
+    def instance(self, layer: Layer) -> Instance:
+        """The template with its macros."""
         macros = (
             ("DORY_CORES", str(self.cores)),
             ("DORY_CHANNELS", str(int(self._per_channel(layer)))),
         )
-        return sources(self.template, self.symbol(layer), self.purpose, macros)
+        return Instance(self.template, self.label(layer), self.purpose, macros)
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call for all elements of the tile."""

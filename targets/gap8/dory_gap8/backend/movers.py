@@ -9,7 +9,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     WeightBlock,
     ceil_div,
@@ -21,10 +20,10 @@ from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.instance import (
     ClusterKernel,
+    Instance,
     c_type,
     call_text,
     reject_channelwise,
-    sources,
 )
 from dory_gap8.backend.requant import Epilogue, epilogue, reject_requants
 
@@ -49,14 +48,14 @@ class OneInstance(ClusterKernel):
     template: ClassVar[str]
     purpose: ClassVar[str]
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """One for all layers."""
         return self.name
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the template."""
+    def instance(self, layer: Layer) -> Instance:
+        """The template with its macros."""
         macros = (("DORY_CORES", str(self.cores)),)
-        return sources(self.template, self.symbol(layer), self.purpose, macros)
+        return Instance(self.template, self.label(layer), self.purpose, macros)
 
 
 @dataclass(frozen=True)
@@ -203,7 +202,7 @@ class ResizeKernel(ClusterKernel):
         pixels = ceil_div(tile.h * tile.w, self.cores)
         return cal.CALL + pixels * (cal.RESIZE_PIXEL + channels)
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         return f"{self.name}_{x}_{y}{self._epilogue(layer).suffix}"
@@ -223,8 +222,8 @@ class ResizeKernel(ClusterKernel):
         )
         return call_text(self.symbol(layer), "resize", arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance(self, layer: Layer) -> Instance:
+        """The template with its macros."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         macros = (
             ("DORY_X_T", c_type(x)),
@@ -234,7 +233,7 @@ class ResizeKernel(ClusterKernel):
             *self._epilogue(layer).macros,
         )
         purpose = f"Interpolation between two rows and two columns, {x} to {y}."
-        return sources("resize", self.symbol(layer), purpose, macros)
+        return Instance("resize", self.label(layer), purpose, macros)
 
     @staticmethod
     def _epilogue(layer: Layer) -> Epilogue:
@@ -274,7 +273,7 @@ class SoftmaxKernel(ClusterKernel):
         pixel = cal.SOFTMAX_PIXEL + tile.c_in * cal.SOFTMAX_SUM + tile.c_out * cal.SOFTMAX_SHARE
         return cal.CALL + ceil_div(tile.h * tile.w, self.cores) * pixel
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """The types."""
         return f"{self.name}_{layer.inputs[0].type_name}_{layer.output.type_name}"
 
@@ -294,12 +293,12 @@ class SoftmaxKernel(ClusterKernel):
         )
         return call_text(self.symbol(layer), "softmax", arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the template."""
+    def instance(self, layer: Layer) -> Instance:
+        """The template with its macros."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         macros = (
             ("DORY_X_T", c_type(x)),
             ("DORY_Y_T", c_type(y)),
             ("DORY_CORES", str(self.cores)),
         )
-        return sources("softmax", self.symbol(layer), f"Softmax, {x} to {y}.", macros)
+        return Instance("softmax", self.label(layer), f"Softmax, {x} to {y}.", macros)

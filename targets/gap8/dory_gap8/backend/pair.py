@@ -18,7 +18,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     Requant,
     StructValue,
@@ -33,9 +32,9 @@ from dory_core.api import (
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import (
     ClusterKernel,
+    Instance,
     c_type,
     call_text,
-    sources,
 )
 from dory_gap8.backend.requant import (
     INT32,
@@ -263,7 +262,7 @@ class PairKernel(ClusterKernel):
         ]
         return cal.CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Function, types, contributions and requantisation."""
         first, second = self._operands(layer)
         types = "_".join(t.type_name for t in (*layer.inputs, layer.output))
@@ -291,8 +290,8 @@ class PairKernel(ClusterKernel):
             arguments.append(("requant", chosen.struct(arrays=False)))
         return call_text(self.symbol(layer), "pair", arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance(self, layer: Layer) -> Instance:
+        """The template with its macros."""
         first, second = self._operands(layer)
         x, y = layer.inputs[0].type_name, layer.output.type_name
         x2 = "i32" if second.form == WORD else layer.inputs[1].type_name
@@ -311,7 +310,7 @@ class PairKernel(ClusterKernel):
             *epilogue(layer).macros,
         )
         purpose = f"{what.capitalize()} of {x} and {x2} to {y}, operands of any size."
-        return sources("pair", self.symbol(layer), purpose, macros)
+        return Instance("pair", self.label(layer), purpose, macros)
 
     def _places(self, layer: Layer) -> tuple[tuple[str, str | StructValue], ...]:
         """Return where the second operand's elements lie: steps from row to row and so on."""

@@ -10,7 +10,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     StructValue,
     ceil_div,
@@ -25,11 +24,11 @@ from dory_gap8.backend.instance import (
     INPUT_TYPES,
     OUTPUT_TYPES,
     ClusterKernel,
+    Instance,
     c_type,
     call_text,
     element_macros,
     reject_channelwise,
-    sources,
 )
 from dory_gap8.backend.packing import per_byte
 from dory_gap8.backend.requant import Epilogue, epilogue, reject_requants
@@ -78,7 +77,7 @@ class MaxPoolKernel(ClusterKernel):
             self.cores, tile, per_byte(bits), lambda c: pixel + ceil_div(c, step) * taps * word
         )
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """The element type."""
         return f"dory_gap8_maxpool_{layer.inputs[0].type_name}"
 
@@ -87,8 +86,8 @@ class MaxPoolKernel(ClusterKernel):
         arguments = (*tile_arguments(*TILE), *geometry_arguments(layer.window))
         return call_text(self.symbol(layer), "maxpool", arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance(self, layer: Layer) -> Instance:
+        """The template with its macros."""
         x = layer.inputs[0].type_name
         vector = f"{x[0]}8"
         macros = (
@@ -99,7 +98,7 @@ class MaxPoolKernel(ClusterKernel):
             ("DORY_MAX4", f"dory_gap8_max4_{vector}"),
             ("DORY_GAP8_PIXEL_CHANNELS", str(cal.MAXPOOL_PIXEL_CHANNELS)),
         )
-        return sources("maxpool", self.symbol(layer), f"Maximum pooling of {x}.", macros)
+        return Instance("maxpool", self.label(layer), f"Maximum pooling of {x}.", macros)
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class AvgPoolKernel(ClusterKernel):
         unit = per_byte(min(x, y))
         return _shared_cycles(self.cores, tile, unit, lambda c: cal.POOL_PIXEL + c * output)
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         return f"dory_gap8_avgpool_{x}_{y}{self._epilogue(layer).suffix}"
@@ -145,8 +144,8 @@ class AvgPoolKernel(ClusterKernel):
         )
         return call_text(self.symbol(layer), "avgpool", arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance(self, layer: Layer) -> Instance:
+        """The template with its macros."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         macros = (
             *element_macros("X", x),
@@ -156,7 +155,7 @@ class AvgPoolKernel(ClusterKernel):
             *self._epilogue(layer).macros,
         )
         purpose = f"Average pooling, {x} to {y}."
-        return sources("avgpool", self.symbol(layer), purpose, macros)
+        return Instance("avgpool", self.label(layer), purpose, macros)
 
     @staticmethod
     def _epilogue(layer: Layer) -> Epilogue:

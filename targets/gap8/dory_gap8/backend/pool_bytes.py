@@ -9,7 +9,6 @@ from dory_core.api import (
     Feature,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     ceil_div,
     minimum,
@@ -19,8 +18,8 @@ from dory_core.api import (
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import (
     BYTE_TYPES,
+    Instance,
     c_type,
-    sources,
     vector_macros,
 )
 from dory_gap8.backend.pool import AvgPoolKernel, MaxPoolKernel
@@ -107,14 +106,14 @@ class MaxPoolBytesKernel(MaxPoolKernel):
             ways.append(runs * run + share * mine * _run_tenths(window) // 10)
         return cal.POOL_BYTES_CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Window and element type."""
         window = layer.window
         shape = "x".join(map(str, (*window.kernel, f"s{window.strides[1]}")))
         return f"{self.name}_{shape}_{layer.inputs[0].type_name}"
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance(self, layer: Layer) -> Instance:
+        """The template with its macros."""
         x = layer.inputs[0].type_name
         macros = (
             *vector_macros(x),
@@ -127,7 +126,7 @@ class MaxPoolBytesKernel(MaxPoolKernel):
             ("DORY_CORES", str(self.cores)),
         )
         purpose = f"Maximum pooling of {x}, four channels at once."
-        return sources("maxpool_bytes", self.symbol(layer), purpose, macros)
+        return Instance("maxpool_bytes", self.label(layer), purpose, macros)
 
 
 @dataclass(frozen=True)
@@ -155,15 +154,15 @@ class AvgPoolBytesKernel(AvgPoolKernel):
         done = cal.AVGPOOL_BYTES_GROUP + 4 * epilogue(layer).step_cycles
         return pool_cycles(self.cores, tile, done + kernel_h * row)
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         pad = _padding(layer)
         token = f"_pad{pad}".replace("-", "m") if pad else ""
         return f"{self.name}_{x}_{y}{token}{epilogue(layer).suffix}"
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance(self, layer: Layer) -> Instance:
+        """The template with its macros."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         macros = (
             *vector_macros(x),
@@ -174,4 +173,4 @@ class AvgPoolBytesKernel(AvgPoolKernel):
             *epilogue(layer).macros,
         )
         purpose = f"Average pooling, {x} to {y}, four channels at once."
-        return sources("pool_bytes", self.symbol(layer), purpose, macros)
+        return Instance("pool_bytes", self.label(layer), purpose, macros)

@@ -12,7 +12,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     ops,
     reject_type,
@@ -20,7 +19,7 @@ from dory_core.api import (
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.conv import geometry_arguments, tile_arguments
-from dory_gap8.backend.instance import ClusterKernel, c_type, call_text, sources, vector_macros
+from dory_gap8.backend.instance import ClusterKernel, Instance, c_type, call_text, vector_macros
 from dory_gap8.backend.pool import TILE
 from dory_gap8.backend.pool_bytes import pool_cycles, reject_window
 
@@ -107,7 +106,7 @@ class RealPoolKernel(ClusterKernel):
         near = 8 * found.margin * layer.window.taps * cal.REALPOOL_TAP >> found.shift
         return pool_cycles(self.cores, tile, done + near + kernel_h * row)
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Types."""
         return f"{self.name}_{layer.inputs[0].type_name}_{layer.output.type_name}"
 
@@ -134,8 +133,8 @@ class RealPoolKernel(ClusterKernel):
         )
         return call_text(self.symbol(layer), "realpool", arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance(self, layer: Layer) -> Instance:
+        """The template with its macros."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         macros = (
             *vector_macros(x),
@@ -143,4 +142,4 @@ class RealPoolKernel(ClusterKernel):
             ("DORY_CORES", str(self.cores)),
         )
         purpose = f"Average pooling in binary32, {x} to {y}."
-        return sources("realpool", self.symbol(layer), purpose, macros)
+        return Instance("realpool", self.label(layer), purpose, macros)

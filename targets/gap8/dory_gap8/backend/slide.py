@@ -103,10 +103,7 @@ class SlideKernel(BlockKernel):
         return np.swapaxes(words[:, :, order], 2, 3).reshape(weights.shape)
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Zeros of each core, which stand for padding.
-
-        Not by its padding: the part of a layer by which tiles are chosen may have none.
-        """
+        """Zeros of each core, which stand for padding."""
         zeros = COLUMNS if _is_apart(layer) else 1
         return self.cores * zeros * pixel_bytes(layer)
 

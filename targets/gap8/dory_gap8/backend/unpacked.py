@@ -32,6 +32,7 @@ from dory_core.api import (
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import ClusterKernel, shipped
 from dory_gap8.backend.packing import Constants, per_byte, weight_bits, weight_words
+from dory_gap8.code_sizes import UNPACKED_BYTES
 
 if TYPE_CHECKING:
     from dory_core.api import Tile
@@ -169,6 +170,11 @@ class UnpackingKernel(Kernel):
     def symbol(self, layer: Layer) -> str:
         """The function of the kernel inside."""
         return self.inner.symbol(wide(layer))
+
+    def code_bytes(self, layer: Layer) -> int | None:
+        """The kernel inside, and what takes elements apart."""
+        inner = self.inner.code_bytes(wide(layer))
+        return None if inner is None else inner + UNPACKED_BYTES
 
     def headers(self, layer: Layer) -> tuple[str, ...]:
         """The header of the kernel inside, and of what is called around it."""

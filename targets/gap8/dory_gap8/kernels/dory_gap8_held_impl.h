@@ -17,7 +17,7 @@
  *   DORY_PATCH_ROWS, DORY_PATCH_ROW   rows of the copy of their inputs, and bytes between them, a
  *                         multiple of four
  *   DORY_WORD_CYCLES, DORY_OUTPUT_CYCLES   of a channel of a strip: once, and for each output
- *   DORY_HELD_ASM         the file with the assembly
+ *   DORY_KERNEL_ASM         the file with the assembly
  *
  * Strips whose windows all lie in the tile read it where it is; the last word of a row may have up to
  * three bytes behind it, which weights of zero cancel. Others read a copy with its padding, which the
@@ -48,7 +48,7 @@ typedef struct {
 
 #if defined(__riscv) && DORY_GAP8_XPULPV2
 
-#include DORY_HELD_ASM
+#include DORY_KERNEL_ASM
 
 #else
 

@@ -10,7 +10,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     Tile,
     WeightBlock,
@@ -74,7 +73,7 @@ class LutKernel(InstanceKernel):
         each = costs.LUT_CHANNELWISE if _is_channelwise(layer) else costs.LUT_ELEMENT
         return costs.CALL + tile.h * tile.w * tile.c_out * each
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Type of the output, one table or many."""
         many = "_by_channel" if _is_channelwise(layer) else ""
         return f"{self.name}{many}_{layer.output.type_name}"
@@ -88,13 +87,13 @@ class LutKernel(InstanceKernel):
         )
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the template."""
+    def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
+        """What instances differ in."""
         macros = (
             ("DORY_Y_T", c_type(layer.output)),
             ("DORY_CHANNELWISE", int(_is_channelwise(layer))),
         )
-        return self.instance(layer, macros)
+        return macros
 
 
 class ResizeKernel(InstanceKernel):
@@ -142,7 +141,7 @@ class ResizeKernel(InstanceKernel):
         mean = (pixel * (rows - repeated) + moved * repeated) // rows
         return costs.CALL + tile.h * tile.w * mean
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         form = "_nearest" if _copies(layer) else ""
@@ -159,15 +158,15 @@ class ResizeKernel(InstanceKernel):
         )
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
+        """What instances differ in."""
         macros = (
             *type_macros("X", layer.inputs[0]),
             *type_macros("Y", layer.output),
             ("DORY_COPIES", int(_copies(layer))),
             *epilogue(layer).macros,
         )
-        return self.instance(layer, macros)
+        return macros
 
 
 class SoftmaxKernel(InstanceKernel):
@@ -208,7 +207,7 @@ class SoftmaxKernel(InstanceKernel):
         pixel += tile.c_in * costs.SOFTMAX_SUM[real] + tile.c_out * costs.SOFTMAX_SHARE[real]
         return costs.CALL + tile.h * tile.w * pixel
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Types and arithmetic."""
         real = "_binary32" if layer.of(ops.Softmax).factor else ""
         return f"{self.name}{real}_{layer.inputs[0].type_name}_{layer.output.type_name}"
@@ -229,14 +228,14 @@ class SoftmaxKernel(InstanceKernel):
         )
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the template."""
+    def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
+        """What instances differ in."""
         macros = (
             ("DORY_X_T", c_type(layer.inputs[0])),
             ("DORY_Y_T", c_type(layer.output)),
             ("DORY_REAL", int(bool(layer.of(ops.Softmax).factor))),
         )
-        return self.instance(layer, macros)
+        return macros
 
 
 def _table(layer: Layer) -> npt.NDArray[np.int64]:

@@ -12,7 +12,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     Tile,
     WeightBlock,
@@ -106,7 +105,7 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
         weights = int(self.weight_bytes(layer, tile))
         return columns(layer, tile, weights, parameters, word, loads)
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Filter, types and requantisation."""
         kernel_h, kernel_w = layer.window.kernel
         form = "_odd" if _odd_runs(layer) else ""
@@ -130,8 +129,8 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
         )
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
+        """What instances differ in."""
         kernel_h, kernel_w = layer.window.kernel
         macros = (
             ("DORY_KERNEL_H", kernel_h),
@@ -143,7 +142,7 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
             ("DORY_CHANNELS", _known_channels(layer)),
             *self.macros(layer),
         )
-        return self.instance(layer, macros)
+        return macros
 
 
 def _from_windows(layer: Layer, tile: Tile) -> Number:

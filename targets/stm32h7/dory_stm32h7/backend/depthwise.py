@@ -9,7 +9,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     Tile,
     WeightBlock,
@@ -115,7 +114,7 @@ class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
         constants = blocks * (taps + 4 * strips * parameters)
         return channel_blocks(layer, tile, weights, parameters, line_bytes, (loads, constants))
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Filter, types and requantisation."""
         kernel_h, kernel_w = layer.window.kernel
         form = f"planar{_planar(layer)}_" if _planar(layer) else ""
@@ -131,8 +130,8 @@ class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
         )
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
+        """What instances differ in."""
         kernel_h, kernel_w = layer.window.kernel
         macros = (
             ("DORY_KERNEL_H", kernel_h),
@@ -141,7 +140,7 @@ class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
             ("DORY_PLANAR", _planar(layer)),
             *self.macros(layer),
         )
-        return self.instance(layer, macros)
+        return macros
 
 
 @requantisation.cached_per_layer

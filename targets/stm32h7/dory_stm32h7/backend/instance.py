@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from abc import abstractmethod
 from collections.abc import Iterable
 from importlib.resources import files
@@ -26,6 +27,8 @@ PREFIX = "dory_stm32h7"
 BYTES = ("u8", "i8")
 HALVES = ("u16", "i16")
 OUTPUTS = ("u8", "i8", "u16", "i16", "i32")
+
+_DIGITS = 6  # of the digest in names
 
 # Headers that each template includes.
 _INCLUDES = {
@@ -84,14 +87,25 @@ class InstanceKernel(TimedKernel):
     fpv5 = False
     features = frozenset({Feature.FLOAT32, Feature.TWO_ADDENDS, Feature.TURN})
 
+    @abstractmethod
+    def label(self, layer: Layer) -> str:
+        """Return what people call the function."""
+
+    @abstractmethod
+    def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
+        """Return the macros of the instance, names and values: everything in which they differ."""
+
+    def symbol(self, layer: Layer) -> str:
+        """The function: two instances have the same one only if they are the same code."""
+        code = f"{self.template}\n{self._defines(layer)}"
+        return f"{self.label(layer)}_{hashlib.sha256(code.encode()).hexdigest()[:_DIGITS]}"
+
     def headers(self, layer: Layer) -> tuple[str, ...]:
         """The header of the instance."""
         return (f"{self.symbol(layer)}.h",)
 
-    def instance(
-        self, layer: Layer, macros: Iterable[tuple[str, object]]
-    ) -> tuple[OutputFile, ...]:
-        """Return the instance with its macros and every file that it includes."""
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
+        """The instance and every file that it includes."""
         symbol = self.symbol(layer)
         purpose = f"{self.summary}, see {PREFIX}_{self.template}_impl.h."
         header = (
@@ -99,11 +113,9 @@ class InstanceKernel(TimedKernel):
             f'#include "{PREFIX}_types.h"\n\n'
             f"void {symbol}(const {self._argument()} *a);\n\n#endif\n"
         )
-        core = (("DORY_FPV5", 1),) if self.fpv5 else ()
-        defines = "".join(f"#define {name} {value}\n" for name, value in (*core, *macros))
         body = (
-            f'/* {purpose} */\n#include "{symbol}.h"\n\n#define DORY_KERNEL {symbol}\n{defines}\n'
-            f'#include "{PREFIX}_{self.template}_impl.h"\n'
+            f'/* {purpose} */\n#include "{symbol}.h"\n\n#define DORY_KERNEL {symbol}\n'
+            f'{self._defines(layer)}\n#include "{PREFIX}_{self.template}_impl.h"\n'
         )
         parts = _INCLUDES[self.template]
         parts += ("binary32_impl",) if "requant_impl" in parts else ()
@@ -113,6 +125,11 @@ class InstanceKernel(TimedKernel):
             OutputFile(f"kernels/{symbol}.h", header),
             *(_shipped(f"{PREFIX}_{name}.h") for name in sorted(shipped)),
         )
+
+    def _defines(self, layer: Layer) -> str:
+        core = (("DORY_FPV5", 1),) if self.fpv5 else ()
+        macros = (*core, *self.instance_macros(layer))
+        return "".join(f"#define {name} {value}\n" for name, value in macros)
 
     def instance_call(self, layer: Layer, arguments: Iterable[tuple[str, str]]) -> FunctionCall:
         """Return the call of the instance with named arguments, a literal in read-only memory."""

@@ -6,7 +6,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     Tile,
     WeightBlock,
@@ -64,7 +63,7 @@ class LinearKernel(WeightedKernel, caches.MemoryAccesses):
         """All inputs for every four outputs."""
         return fully_connected(layer, tile, int(self.weight_bytes(layer, tile)), 4)
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Types and requantisation."""
         return f"{self.name}_{self.types(layer)}"
 
@@ -76,6 +75,6 @@ class LinearKernel(WeightedKernel, caches.MemoryAccesses):
         )
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
-        return self.instance(layer, self.macros(layer))
+    def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
+        """What instances differ in."""
+        return self.macros(layer)

@@ -6,7 +6,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     Tile,
     ceil_div,
@@ -46,7 +45,7 @@ class MoveKernel(InstanceKernel):
         pixel = costs.MOVE_RUN + ceil_div(tile.c_out, 16) * costs.MOVE_16
         return costs.CALL + tile.h * tile.w * pixel
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """The byte beside the input."""
         value = _value(layer) & 0xFF
         return f"{self.name}_{value}" if isinstance(layer.op, ops.Pad) else self.name
@@ -73,9 +72,9 @@ class MoveKernel(InstanceKernel):
         )
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
-        return self.instance(layer, (("DORY_VALUE", f"({_value(layer)})"),))
+    def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
+        """What instances differ in."""
+        return (("DORY_VALUE", f"({_value(layer)})"),)
 
 
 class ConcatKernel(InstanceKernel):
@@ -106,7 +105,7 @@ class ConcatKernel(InstanceKernel):
         runs = outer * len(layer.inputs)
         return costs.CALL + runs * costs.CONCAT_RUN + moved
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """One for all layers."""
         return self.name
 
@@ -132,9 +131,9 @@ class ConcatKernel(InstanceKernel):
         )
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
-        return self.instance(layer, ())
+    def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
+        """What instances differ in."""
+        return ()
 
 
 def _value(layer: Layer) -> int:

@@ -12,7 +12,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     Requant,
     Tile,
@@ -135,7 +134,7 @@ class PairKernel(InstanceKernel):
         runs = 0 if _is_flat(layer) else tile.h * tile.w * costs.PAIR_RUN
         return costs.CALL + runs + tile.h * tile.w * tile.c_out * element
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Types, operands that are requantised or shared, requantisation of the value."""
         second = _second(layer)
         types = f"{layer.inputs[0].type_name}_{second.type_name}_{layer.output.type_name}"
@@ -169,8 +168,8 @@ class PairKernel(InstanceKernel):
         )
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
+        """What instances differ in."""
         operands, second = enumerate(_operands(layer), 1), _second(layer)
         macros = (
             ("DORY_X_T", c_type(layer.inputs[0])),
@@ -182,7 +181,7 @@ class PairKernel(InstanceKernel):
             *((f"DORY_OPERAND{n}", o.form) for n, o in operands if o is not None),
             *epilogue(layer).macros,
         )
-        return self.instance(layer, macros)
+        return macros
 
 
 class AddKernel(PairKernel):

@@ -7,7 +7,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     Tile,
     caches,
@@ -57,7 +56,7 @@ class MaxPoolKernel(InstanceKernel, caches.MemoryAccesses):
         """All channels of a pixel, four at a time."""
         return pixels_first(layer, tile, word=4)
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """The element type."""
         return f"{self.name}_{layer.inputs[0].type_name}"
 
@@ -67,9 +66,9 @@ class MaxPoolKernel(InstanceKernel, caches.MemoryAccesses):
         arguments = (*tile_arguments(*_TILE), *kernel_arguments(window), *step_arguments(window))
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
-        return self.instance(layer, type_macros("X", layer.inputs[0]))
+    def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
+        """What instances differ in."""
+        return type_macros("X", layer.inputs[0])
 
 
 class AvgPoolKernel(InstanceKernel, caches.MemoryAccesses):
@@ -112,7 +111,7 @@ class AvgPoolKernel(InstanceKernel, caches.MemoryAccesses):
         """All channels of a pixel, four at a time."""
         return pixels_first(layer, tile)
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
         return f"{self.name}{pad_token(layer)}_{x}_{y}{epilogue(layer).suffix}"
@@ -128,11 +127,11 @@ class AvgPoolKernel(InstanceKernel, caches.MemoryAccesses):
         )
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the templates."""
+    def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
+        """What instances differ in."""
         types = (*type_macros("X", layer.inputs[0]), *type_macros("Y", layer.output))
         padding = ("DORY_PAD_VALUE", pad_value(layer))
-        return self.instance(layer, (*types, padding, *epilogue(layer).macros))
+        return (*types, padding, *epilogue(layer).macros)
 
 
 class RealPoolKernel(InstanceKernel):
@@ -162,7 +161,7 @@ class RealPoolKernel(InstanceKernel):
         pixel = costs.POOL_PIXEL + tile.c_out * channel
         return costs.CALL + tile.h * tile.w * pixel
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Types, and what counts."""
         inside = "" if layer.of(ops.AvgPool).counts_padding else "_inside"
         return f"{self.name}{inside}_{layer.inputs[0].type_name}_{layer.output.type_name}"
@@ -184,11 +183,11 @@ class RealPoolKernel(InstanceKernel):
         )
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the template."""
+    def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
+        """What instances differ in."""
         macros = (
             *type_macros("X", layer.inputs[0]),
             *type_macros("Y", layer.output),
             ("DORY_INSIDE", int(not layer.of(ops.AvgPool).counts_padding)),
         )
-        return self.instance(layer, macros)
+        return macros

@@ -12,7 +12,6 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
-    OutputFile,
     Rejection,
     Requant,
     Tile,
@@ -104,7 +103,7 @@ class SumTablesKernel(InstanceKernel):
         each = costs.SUMS_ELEMENT if self._found(layer).results is None else costs.SUMS_RESULT
         return costs.CALL + tile.h * tile.w * tile.c_out * each
 
-    def symbol(self, layer: Layer) -> str:
+    def label(self, layer: Layer) -> str:
         """Type of the output, shift and whether results are in a table."""
         tables = self._found(layer)
         form = "" if tables.results is None else "_results"
@@ -119,15 +118,15 @@ class SumTablesKernel(InstanceKernel):
         )
         return self.instance_call(layer, arguments)
 
-    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
-        """The instance and the template."""
+    def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
+        """What instances differ in."""
         macros = (
             ("DORY_Y_T", c_type(layer.output)),
             ("DORY_Y_SIGNED", int(layer.output.signed)),
             ("DORY_SHIFT", self._found(layer).shift),
             ("DORY_RESULTS", int(self._found(layer).results is not None)),
         )
-        return self.instance(layer, macros)
+        return macros
 
     @staticmethod
     def _found(layer: Layer) -> Tables:

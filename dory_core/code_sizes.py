@@ -1,0 +1,34 @@
+"""What the C of a network takes in memory beside its data, as a rule of a target."""
+
+from __future__ import annotations
+
+from dory_core.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CodeSizes:
+    """Bytes of the objects of a network by what its program holds, fitted to measured objects.
+
+    network: the function that runs the layers. layer: of each layer there, and in tables of the
+    application. event: of an entry of the table of transfers between L3 and L2, exactly.
+    function: of each function that layers run. copy, wait, barrier, condition, axis: of each
+    transfer, wait, barrier, condition and axis of a loop of a function. part: of each part of the
+    layers that run a function. row: of each layer that runs a function with others. number: of each
+    number of the parts of a layer in a table. line: of each line around the call of a kernel.
+    kernel: of a kernel that does not say it itself (``Kernel.code_bytes``).
+    """
+
+    network: int
+    layer: int
+    event: int
+    function: int
+    copy: int
+    wait: int
+    barrier: int
+    condition: int
+    axis: int
+    part: int
+    row: int
+    number: int
+    line: int
+    kernel: int
