@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dory_core.api import NotSupported, Tensor, ops, ranges
-from dory_qdq.numerics import Integers, Quantisation
+from dory_qdq.numerics import Floats, Integers, Quantisation
 from dory_qdq.values import Place, Shape
 
 Triple = tuple[int, int, int]
@@ -57,6 +57,7 @@ class Network:
         self.inputs: list[str] = []
         self.tensors: dict[str, Tensor] = {}
         self.scales: dict[str, tuple[float, int]] = {}
+        self.channel_scales: dict[str, tuple[float, ...]] = {}
         self.notes: list[str] = []
         self.forms: dict[str, ranges.FileForm] = {}
 
@@ -167,6 +168,19 @@ class Network:
     def stands_for(self, place: Place, reals: str) -> None:
         """Say that a tensor is integers of reals of the file."""
         self._form(place.tensor, order=file_order(place), source=reals, ties_even=True)
+
+    def sums(self, tensor: str, scales: Floats, value: str) -> None:
+        """Say what 32-bit sums mean: one scale, or one per channel. value: output of the file."""
+        known = tuple(float(scale) for scale in scales.reshape(-1))
+        if len(set(known)) == 1:
+            self.scales[tensor] = (known[0], 0)
+            return
+        self.channel_scales[tensor] = known
+        self.notes.append(
+            f"the network output '{value}' is 32-bit sums with a scale per channel: the largest of"
+            " them is not the largest real number (ArgMax of them is wrong); plan.json and the"
+            " header have the scales, --float-io gives the real numbers"
+        )
 
     def is_apart(self, tensor: str) -> None:
         """Say that onnxruntime may be one step from the values of a tensor."""
