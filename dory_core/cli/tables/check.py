@@ -34,7 +34,8 @@ def print_check(document: Mapping[str, Any], out: Console, details: int = 0) -> 
     for note in document.get("notes", ()):
         out.print(Text(f"note: {note}"))
     if document.get("golden"):
-        for line in golden_lines(document["golden"], len(document["layers"])):
+        names = {layer["index"]: layer["node"] for layer in document["layers"]}
+        for line in golden_lines(document["golden"], names):
             out.print(Text(line))
     reason = document.get("reason")
     because = f": {reason}" if reason else ""

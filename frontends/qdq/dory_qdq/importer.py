@@ -145,6 +145,7 @@ class _Import:
                 f"{node.label}: its zero point has another type than '{node.input(0)}'"
             )
         self._scale(value.place, x)
+        self.network.dequantised(value.place, node.outputs[0])
         self.values[node.outputs[0]] = Real(value.place, x)
 
     def _quantise(self, node: Node) -> None:

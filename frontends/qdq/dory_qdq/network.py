@@ -163,11 +163,21 @@ class Network:
         for position, op in enumerate(self.ops):
             if op.output == place.tensor and op.tensor in ("", value):
                 self.ops[position] = replace(op, tensor=value)
-                self._form(place.tensor, order=file_order(place))
+                known, order = self.forms.get(place.tensor), file_order(place)
+                reals = known.source if known and known.order == order else ""
+                self._form(place.tensor, order=order, source=reals)
 
     def stands_for(self, place: Place, reals: str) -> None:
         """Say that a tensor is integers of reals of the file."""
         self._form(place.tensor, order=file_order(place), source=reals, ties_even=True)
+
+    def dequantised(self, place: Place, reals: str) -> None:
+        """Say which reals of the file a computed tensor stands for, if they have its order."""
+        known, order = self.forms.get(place.tensor), file_order(place)
+        if place.tensor not in self.inputs and (
+            known is None or (not known.source and known.order == order)
+        ):
+            self._form(place.tensor, order=order, source=reals)
 
     def sums(self, tensor: str, scales: Floats, value: str) -> None:
         """Say what 32-bit sums mean: one scale, or one per channel. value: output of the file."""
