@@ -16,6 +16,7 @@ from dory_core.budgets import (
     check_code,
     code_hint,
     code_text,
+    for_simulation,
     least_functions,
     memory_budgets,
 )
@@ -359,7 +360,8 @@ def _below(problem: Problem, way: Way, constants: int) -> _Below:
         raise DoesNotFit(
             f"{problem.network.name} needs {used} B of L{BELOW}, {budget} B are available: "
             f"constants {constants} B, activations {packed.peak_bytes} B",
-            f"raise --l{BELOW} to at least {used} if the chip has it, or make the network smaller",
+            f"raise --l{BELOW} to at least {used} if the chip has it, or make the network smaller;"
+            f" {for_simulation(BELOW, used)}",
             used,
         )
     verify_packing(
