@@ -30,8 +30,16 @@ def canonical_shape(tensor: FileTensor) -> Triple:
     """
     padded = (1, 1, 1, *tensor.shape)
     if any(size != 1 for size in padded[:-3]):
+        wide = sum(size != 1 for size in tensor.shape)
+        if wide > 3:
+            raise NotSupported(
+                f"{tensor.label}: shape {list(tensor.shape)} has {wide} dimensions that are not"
+                " 1; supported are three",
+                "write the layers around it with at most three: height, width and channels",
+            )
         raise NotSupported(
-            f"{tensor.label}: shape {list(tensor.shape)} has a batch, or four dimensions",
+            f"{tensor.label}: shape {list(tensor.shape)} has a batch, or four dimensions;"
+            " supported are a batch of 1 and height, width and channels as the last three",
             "export the network with a fixed batch of 1",
         )
     height, width, channels = padded[-3:]
