@@ -101,9 +101,13 @@ class Network:
             if axis is not None:
                 wanted[axis] = size
             elif size != 1:
+                wide = sum(size != 1 for size in place.shape)
                 raise NotSupported(
-                    f"a value of shape {list(place.shape)} has a batch, or too many dimensions",
-                    "export the network with a fixed batch of 1",
+                    f"a value of shape {list(place.shape)} has {wide} dimensions that are not 1,"
+                    " or a batch; supported are a batch of 1 and channels, height and width",
+                    "write the layers around it with at most three dimensions"
+                    if wide > 3
+                    else "export the network with a fixed batch of 1",
                 )
         order = tuple(axis for axis in axes if axis is not None and wanted[axis] > 1)
         shape = (wanted[0], wanted[1], wanted[2])

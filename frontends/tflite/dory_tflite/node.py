@@ -18,6 +18,7 @@ from dory_tflite.preparation import activation_range
 #: Element types of activations, and whether they are signed.
 BYTES = {"INT8": True, "UINT8": False}
 _CONVERT = "convert the network with full integer quantisation"
+_MOST = 6  # tensors that a message describes
 _BOUNDS = {"INT8": (-128, 127), "UINT8": (0, 255)}
 
 
@@ -146,7 +147,9 @@ def roles(node: Node) -> list[tuple[str, FileTensor]]:
 
 def tensors_text(node: Node) -> str:
     """Return what the tensors of an operator are, in words."""
-    return ", ".join(f"{role} is {_tensor_text(tensor)}" for role, tensor in roles(node))
+    texts = [f"{role} is {_tensor_text(tensor)}" for role, tensor in roles(node)]
+    more = [f"{len(texts) - _MOST} more"] if len(texts) > _MOST else []
+    return ", ".join(texts[:_MOST] + more)
 
 
 def _tensor_text(tensor: FileTensor) -> str:
@@ -195,6 +198,7 @@ class Operator:
                 tensors = (*node.inputs, *node.outputs)
                 reals = any(tensor.type.startswith("FLOAT") for tensor in tensors)
                 raise node.error(
-                    f"{constraint.found(node)}; supported only if {constraint.sentence}",
+                    f"not supported: {constraint.found(node)};"
+                    f" supported only if {constraint.sentence}",
                     constraint.hint or (_CONVERT if reals else ""),
                 )
