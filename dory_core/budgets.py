@@ -130,9 +130,10 @@ def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) ->
                     f" {tensor.size_bytes} B, {name} offers {most} B",
                     f"{_SMALLER}; {for_simulation(number, tensor.size_bytes)}",
                 )
+    for typed in graph.layers if len(sizes) == 1 else ():
         whole = [tensor for tensor in _apart(graph, typed) if tensor.size_bytes > small]
         needed = sum(tensor.size_bytes for tensor in whole)
-        if len(sizes) == 1 and needed > most:
+        if needed > most:
             raise DoesNotFit(
                 f"layer {typed.op.index} {typed.op.kind} '{typed.op.name}' needs {needed} B of"
                 f" {name} for its input of {whole[0].size_bytes} B and its output of"

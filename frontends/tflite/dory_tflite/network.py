@@ -280,7 +280,7 @@ class Network:
     def _in_order(self, tensor: FileTensor, bound: Bound) -> Bound:
         assert bound.axes is not None
         if self.in_order(bound):
-            self.bind(tensor, Bound(bound.name, real=bound.real))
+            self._rebind(tensor, bound, bound.name)
             return self.place(tensor)
         shape = self.tensors[bound.name].shape
         wide = [axis for axis in bound.axes if axis is not None and shape[axis] > 1]
@@ -310,8 +310,16 @@ class Network:
             self.scales[name] = self.scales[bound.name]
         elif source.scale is not None:  # of an input
             self.scales[name] = source.scale, source.zero_point
-        self.bind(tensor, Bound(name, real=bound.real))
+        self._rebind(tensor, bound, name)
         return self.place(tensor)
+
+    def _rebind(self, tensor: FileTensor, old: Bound, name: str) -> None:
+        """Bind a tensor to one in the order of the file, and the reals that lay as it did."""
+        stored = replace(old, real=None)
+        for index, one in self.bound.items():
+            if one.real is not None and replace(one, real=None) == stored:
+                self.bound[index] = Bound(name, real=one.real)
+        self.bind(tensor, Bound(name, real=old.real))
 
 
 def file_values(tensor: FileTensor, bound: Bound, values: Values) -> npt.NDArray[Any]:
