@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 
 from dory_core.errors import DoesNotFit, UsageError
 from dory_core.hardware import Level, MemoryHierarchy
+from dory_core.ir.views import VIEWS
 from dory_core.records import dataclass
 
 if TYPE_CHECKING:
-    from dory_core.ir import Graph
+    from dory_core.ir import Graph, Layer, Tensor
 
 #: Names of budgets on the command line, with the numbers of their levels.
 BUDGET_NAMES = {"l1": 1, "l2": 2, "l3": 3}
+_SMALLER = "make the image smaller, or take a target with more memory"
+#: Least budget that is proposed for applications of the simulation alone.
+_SIMULATED_MIB = 16
 #: Sizes of arenas are uint32_t in C.
 MOST_BYTES = (1 << 32) - 1
 
@@ -101,8 +105,9 @@ def _less(reserve: int, budgets: Mapping[int, int], wanted: Mapping[int, int]) -
 
 
 def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) -> None:
-    """Raise DoesNotFit for a tensor that is larger than every memory in which one lies whole, and
-    for more layers than a memory has room for code.
+    """Raise DoesNotFit for a tensor that is larger than every memory in which one lies whole, for a
+    layer whose input and output exceed L2 where nothing lies below it, and for more layers than a
+    memory has room for code.
 
     Such a network needs no search for tiles and no test vectors, which may be larger than the
     memory of the machine that searches. What exceeds a budget below that of the chip is left to
@@ -116,6 +121,8 @@ def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) ->
         if level.number > 1 and not all(memory.mapped for memory in level.memories)
     }
     name, most = max(sizes.items(), key=lambda item: item[1])
+    number = next(level.number for level in hierarchy.levels if level.name == name)
+    small = max(budgets.bytes[1], hierarchy.level(1).usable_bytes)  # what may stay in L1
     for typed in graph.layers:
         for role, tensor in (*(("input", x) for x in typed.inputs), ("output", typed.output)):
             if tensor.size_bytes > most:
@@ -123,8 +130,34 @@ def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) ->
                     f"layer {typed.op.index} {typed.op.kind} '{typed.op.name}': its {role}"
                     f" of {tensor.channels} x {tensor.height} x {tensor.width} needs"
                     f" {tensor.size_bytes} B, {name} offers {most} B",
-                    "make the image smaller, or take a target with more memory",
+                    f"{_SMALLER}; {for_simulation(number, tensor.size_bytes)}",
                 )
+    for typed in graph.layers if len(sizes) == 1 else ():
+        whole = [tensor for tensor in _apart(graph, typed) if tensor.size_bytes > small]
+        needed = sum(tensor.size_bytes for tensor in whole)
+        if needed > most:
+            raise DoesNotFit(
+                f"layer {typed.op.index} {typed.op.kind} '{typed.op.name}' needs {needed} B of"
+                f" {name} for its input of {whole[0].size_bytes} B and its output of"
+                f" {whole[1].size_bytes} B, {most} B are available",
+                f"{_SMALLER}; {for_simulation(number, needed)}",
+            )
+
+
+def _apart(graph: Graph, typed: Layer) -> tuple[Tensor, ...]:
+    """Return the largest input of a layer and its output where they lie apart at the same time."""
+    states = {name for state in graph.states for name in (state.read, state.written)}
+    pair = (max(typed.inputs, key=lambda tensor: tensor.size_bytes), typed.output)
+    one_place = isinstance(typed.op, VIEWS) or any(tensor.name in states for tensor in pair)
+    return () if one_place else pair
+
+
+def for_simulation(level: int, needed: int) -> str:
+    """Return the options that write an application which needs so many bytes of a level."""
+    size = _SIMULATED_MIB
+    while size << 20 < 2 * needed:
+        size *= 2
+    return f"`--l{level} {size}M --not-deployable-ok` writes it for the simulation"
 
 
 def least_functions(graph: Graph) -> int:

@@ -261,15 +261,24 @@ def _confirmed(
 ) -> Iterator[tuple[Vector, tuple[Compared, ...]]]:
     """Yield the vectors of the inferences of one golden, which follow one another.
 
+    Where it does not say what state an inference found, that is what the one before has left, or
+    the initial state where only this gives the golden.
+
     Raises: VerificationFailed like :func:`make_vectors`.
     """
     from dory_core import reference
 
     values: Vector = {}
     for number, golden in enumerate(goldens):
-        state = None if golden.begins(graph) else reference.next_state(graph, values)
-        values = reference.run(graph, golden.values_of_inputs(graph), state)
+        begins, inputs = golden.begins(graph), golden.values_of_inputs(graph)
+        state = None if begins else reference.next_state(graph, values)
+        values = reference.run(graph, inputs, state)
         compared = golden.compare(graph, values)
+        if begins is None and not all(one.result.exact for one in compared):
+            anew = reference.run(graph, inputs)
+            others = golden.compare(graph, anew)
+            if all(one.result.exact for one in others):
+                values, compared = anew, others
         for layer in (one.result for one in compared):
             if layer.first is not None:
                 at = layer.first

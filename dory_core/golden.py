@@ -71,7 +71,7 @@ class Golden:
         """Return the network input by name, shape (C, H, W); raises UsageError."""
         return {graph.inputs[0]: input_of(graph, self)}
 
-    def begins(self, graph: Graph) -> bool:
+    def begins(self, graph: Graph) -> bool | None:
         """Return True: a golden of this form is one inference."""
         return True
 

@@ -3,9 +3,11 @@
 ``golden.npz`` of formats whose tensors have names: arrays ``in0__NAME`` and ``run0__NAME`` hold the
 network inputs and every other tensor of the first inference, ``in1__``, ``run1__`` those of the
 second. State goes from one to the next, unless the tensors that an inference read of it are here
-and have their initial values. NAME is that of :attr:`dory_core.ir.Op.tensor`, or of a network
-input. Values are those of the file in the order of the file, which is HWC unless a
-:class:`dory_core.ir.FileForm` says another one; tensors may be left out.
+and have their initial values; where they are not here, an inference may also begin anew. NAME is
+that of :attr:`dory_core.ir.Op.tensor`, or of a network input. Values are those of the file in the
+order of the file, which is HWC unless a :class:`dory_core.ir.FileForm` says another one; tensors
+may be left out. In place of a layer's integers the real numbers may be here that they stand for,
+under the name that the file has for those.
 
 Some references compute some layers in real numbers (``FileForm.apart``). Such a layer may be so
 many steps from the golden; those behind it are compared on the golden's values.
@@ -31,6 +33,8 @@ from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
 
 Values = npt.NDArray[np.int64]
 
+# How far a quotient of binary32 may be from the integer that a real number stands for.
+_WHOLE = 1e-2
 _KEY = re.compile(r"(in|run)(\d{1,9})__(.+)", re.DOTALL)
 
 
@@ -67,19 +71,20 @@ class TensorGolden:
         """
         return {name: self._input(graph, graph.tensors[name]) for name in graph.inputs}
 
-    def begins(self, graph: Graph) -> bool:
-        """Return whether the inference found the initial state, as far as the golden says.
+    def begins(self, graph: Graph) -> bool | None:
+        """Return whether the inference found the initial state; None where the golden does not say.
 
         The first one does. Raises: UsageError for a tensor of another size.
         """
         known = [state for state in graph.states if state.read in self.tensors]
+        if self.run == 0 or not known:
+            return True if self.run == 0 or not graph.states else None
         found = (
             self._shaped(graph, state.read, self.tensors[state.read], graph.tensors[state.read])
             for state in known
         )
         initial = (state.initial.values.transpose(1, 2, 0) for state in known)
-        same = all(np.array_equal(one, other) for one, other in zip(found, initial, strict=True))
-        return self.run == 0 or (bool(known) and same)
+        return all(np.array_equal(one, other) for one, other in zip(found, initial, strict=True))
 
     def compare(
         self, graph: Graph, outputs: Mapping[str, npt.NDArray[Any]]
@@ -90,7 +95,7 @@ class TensorGolden:
         are compared with their values, too. Raises: UsageError when no tensor is that of a layer,
         or one has another size.
         """
-        here = [op.output for op in graph.ops if self._holds(graph, op)]
+        here = {op.output: name for op in graph.ops if (name := self._array_of(graph, op))}
         if not here:
             raise UsageError(
                 f"{self.source}: none of its arrays is named after the tensor of a layer",
@@ -106,25 +111,47 @@ class TensorGolden:
                 taken[op.output] = own
             if op.output not in here:
                 continue
-            one = self._compared(graph, op, own)
+            values = self._expected(graph, here[op.output], typed.output)
+            one = self._compared(graph, op, own, values)
             found.append(one)
             if one.apart:
-                values = self._shaped(graph, op.tensor, self.tensors[op.tensor], typed.output)
                 taken[op.output] = stored(typed.output, values).transpose(2, 0, 1)
         return tuple(found)
 
-    def _holds(self, graph: Graph, op: Op) -> bool:
-        """Return whether integers of a layer's result are here."""
-        if not op.tensor or op.tensor not in self.tensors:
-            return False
-        reals = graph.form(op.output).source == op.tensor
-        return not (reals and self.tensors[op.tensor].dtype.kind == "f")
+    def _array_of(self, graph: Graph, op: Op) -> str:
+        """Return the name of the array with a layer's result, empty where it is not here.
 
-    def _compared(self, graph: Graph, op: Op, own: npt.NDArray[Any]) -> Compared:
+        Those are its integers, else the reals that they stand for.
+        """
+        reals, tensor = graph.form(op.output).source, graph.tensors[op.output]
+        own = self.tensors.get(op.tensor) if op.tensor else None
+        if own is not None and not (reals == op.tensor and own.dtype.kind == "f"):
+            return op.tensor
+        other = self.tensors.get(reals) if reals not in ("", op.tensor) else None
+        known = other is not None and other.dtype.kind == "f" and tensor.scale is not None
+        return reals if known else ""
+
+    def _expected(self, graph: Graph, name: str, tensor: Tensor) -> Values:
+        """Return the values of the file, shape (H, W, C), that an array gives a layer's result."""
+        array = self.tensors[name]
+        if name != graph.form(tensor.name).source:
+            return self._shaped(graph, name, array, tensor)
+        assert tensor.scale is not None
+        steps = array.astype(np.float32) / np.float32(tensor.scale)
+        if not np.all(np.abs(steps - np.rint(steps)) < _WHOLE):
+            raise UsageError(
+                f"{self.source}: tensor '{name}' holds real numbers that are no multiples of its"
+                f" scale {tensor.scale:.9g}",
+                "save what the quantised network computes, not the float one",
+            )
+        return self._shaped(
+            graph, name, np.rint(steps).astype(np.int64) + tensor.zero_point, tensor
+        )
+
+    def _compared(self, graph: Graph, op: Op, own: npt.NDArray[Any], expected: Values) -> Compared:
         tensor, steps = graph.tensors[op.output], graph.form(op.output).apart
         layer = LayerOutput(op.index, op.name, tensor, result=op.tensor)
         computed = layer.full(own.transpose(1, 2, 0))
-        expected = self._shaped(graph, op.tensor, self.tensors[op.tensor], tensor)
         known = computed_channels(tensor)
         difference = np.abs(expected[..., known] - computed[..., known])
         apart = int(np.count_nonzero(difference)) if int(difference.max()) <= steps else 0

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dory_core.cli.tables.golden import golden_lines
 from dory_core.compiler import make_vectors
 from dory_core.errors import UsageError, VerificationFailed
 from dory_core.golden import Golden, compare, input_of, read_golden, read_goldens
@@ -286,3 +287,37 @@ def test_damaged_archive_is_wrong_usage(seed: int, tmp_path: Path) -> None:
     path.write_bytes(content)
     with contextlib.suppress(UsageError):
         read_golden(path)
+
+
+def test_reals_that_a_layer_stands_for_are_compared_where_its_integers_are_not_there(
+    graph: Graph, tmp_path: Path
+) -> None:
+    network = named(graph)
+    output = replace(network.tensors["layer_00"], scale=0.1, zero_point=2)
+    network = replace(
+        network,
+        tensors={**network.tensors, "layer_00": output},
+        forms={"layer_00": FileForm(source="y")},
+    )
+    reals = ((np.arange(6) - 2) * np.float32(0.1)).astype(np.float32)
+    _, report = make_vectors(network, [write(tmp_path, in0__t0=range(6), run0__y=reals)])
+    assert report is not None and [one.elements for one in report.layers] == [6]
+    for changed, error, reason in (
+        (reals + np.float32(0.1), VerificationFailed, "differs in 6 values"),
+        (reals + np.float32(0.04), UsageError, "'y' holds real numbers that are no multiples"),
+        (reals * np.nan, UsageError, "no multiples of its scale 0.1"),
+    ):
+        with pytest.raises(error, match=reason):
+            make_vectors(network, [write(tmp_path, in0__t0=range(6), run0__y=changed)])
+    both = {"run0__y": reals + 5, "run0__t7": range(6)}  # integers come first
+    assert make_vectors(network, [write(tmp_path, in0__t0=range(6), **both)])[1] is not None
+
+
+def test_layers_that_a_golden_does_not_have_are_named() -> None:
+    layers = {n: f"layer {n}" for n in range(9)}
+    found = [{"index": n, "apart": 0} for n in (1, 4)]
+    (line,) = golden_lines({"reference": "x", "inferences": 1, "layers": found}, layers)
+    assert line.startswith("golden: 2 of 9 layers are exact; the golden has no values of 7: 00 'l")
+    assert line.endswith(", 07 'layer 7' and 1 more")
+    (line,) = golden_lines({"reference": "x", "inferences": 1, "layers": found}, {1: "", 4: ""})
+    assert line == "golden: all 2 layers are exact"

@@ -237,7 +237,8 @@ def _show(compiled: CompiledNetwork) -> None:
     if compiled.golden is not None:
         from dory_core.cli.tables.golden import golden_lines
 
-        for line in golden_lines(compiled.golden.to_json(), len(compiled.plan["layers"])):
+        names = {layer["index"]: layer["name"] for layer in compiled.plan["layers"]}
+        for line in golden_lines(compiled.golden.to_json(), names):
             out.print(line, markup=False)
     if compiled.path is not None:
         how = quoting.shell("dory", "run", quoting.path(compiled.path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from dory_core.codegen.network import c_scales
 from dory_core.errors import NotSupported
 from dory_core.ir.graph import value_range
 from dory_core.plan import Place, Plan
@@ -23,7 +24,7 @@ def with_float_border(plan: Plan, ties_even: bool) -> Plan:
     """
     for place in (*plan.inputs, *plan.outputs):
         tensor = place.tensor
-        if tensor.scale is None:
+        if not tensor.has_scale:
             raise NotSupported(
                 f"--float-io: the file gives no scale and zero point for '{tensor.name}'",
                 "leave --float-io out and convert in the program that calls the network",
@@ -37,15 +38,23 @@ def with_float_border(plan: Plan, ties_even: bool) -> Plan:
     return replace(plan, float_io=True, ties_even=ties_even)
 
 
-def quantized_rows(places: Sequence[Place]) -> Iterator[str]:
+def scale_arrays(name: str, places: Sequence[Place]) -> Iterator[str]:
+    """Yield the arrays with the scales of channels, where each has its own."""
+    for number, tensor in enumerate(place.tensor for place in places):
+        if tensor.channel_scales:
+            yield f"static const float {name}_scales_{number}[] = {c_scales(tensor)};"
+
+
+def quantized_rows(name: str, places: Sequence[Place]) -> Iterator[str]:
     """Yield the ``dory_quantized_t`` of each tensor as it is stored."""
-    for tensor in (place.tensor for place in places):
+    for number, tensor in enumerate(place.tensor for place in places):
         zero_point, (lo, hi) = tensor.zero_point + tensor.offset, (tensor.lo, tensor.hi)
         if tensor.signed and lo >= 0:  # its sign tells how it is read
             lo, _ = value_range(tensor.bits, tensor.signed)
+        scales = f"{name}_scales_{number}" if tensor.channel_scales else "0"
         yield (
-            f"{{{tensor.elements}u, {tensor.bits // 8}u, {tensor.scale!r}f, {zero_point},"
-            f" {lo}, {hi}}}, /* {tensor.type_name} */"
+            f"{{{tensor.elements}u, {tensor.bits // 8}u, {tensor.scale or 0.0!r}f, {zero_point},"
+            f" {lo}, {hi}, {tensor.channels}u, {scales}}}, /* {tensor.type_name} */"
         )
 
 

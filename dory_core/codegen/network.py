@@ -40,6 +40,8 @@ def l3_image_bytes(plan: Plan) -> int:
 
 def quantisation_text(tensor: Tensor) -> str:
     """Return what the integers of a tensor mean, where the file says it."""
+    if tensor.channel_scales:
+        return f", value = SCALES[channel] * (q - {tensor.zero_point})"
     if tensor.scale is None:
         return ""
     return f", value = {tensor.scale!r} * (q - {tensor.zero_point})"
@@ -60,10 +62,18 @@ def tensor_macros(plan: Plan) -> Iterator[str]:
             yield f"{name}_HEIGHT {tensor.height}u"
             yield f"{name}_WIDTH {tensor.width}u"
             yield f"{name}_CHANNELS {tensor.channels}u"
-            if tensor.scale is not None:
+            if tensor.channel_scales:
+                yield f"{name}_SCALES {c_scales(tensor)} /* of each channel */"
+            elif tensor.scale is not None:
                 yield f"{name}_SCALE {tensor.scale!r}f"
+            if tensor.has_scale:
                 yield f"{name}_ZERO_POINT {_c_number(tensor.zero_point)}"
             at += tensor.size_bytes
+
+
+def c_scales(tensor: Tensor) -> str:
+    """Return the scales of the channels as an initialiser."""
+    return "{" + ", ".join(f"{scale!r}f" for scale in tensor.channel_scales) + "}"
 
 
 def _c_number(value: int) -> str:

@@ -42,6 +42,8 @@ class Tensor:
         channels counts those that are stored (``dory_core.ir.channels``).
     halves: an element of 16 bits is stored as two unsigned bytes, floor(v / 2) and v minus that: of
         four channels the first halves, then the second ones (``dory_core.passes.halves``).
+    channel_scales: one scale per channel where each has its own; ``scale`` is None then, and values
+        of different channels do not compare.
     """
 
     name: str
@@ -57,6 +59,12 @@ class Tensor:
     offset: int = 0
     removed: tuple[tuple[int, int | None], ...] = ()
     halves: bool = False
+    channel_scales: tuple[float, ...] = ()
+
+    @property
+    def has_scale(self) -> bool:
+        """Whether the file says which real numbers the values stand for."""
+        return self.scale is not None or bool(self.channel_scales)
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -68,7 +68,7 @@ _LAYER = re.compile(
 _REMOVED = r"\d+(?:-\d+)?=(?:-?\d+|\?)"
 _TENSOR = re.compile(
     rf"({HALVES}|[ui]\d+) \((\d+), (\d+), (\d+)\) \[(-?\d+), (-?\d+)\]"
-    r"(?: scale (?P<scale>[\d.e+-]+) zero (?P<zero>-?\d+))?(?: offset (?P<offset>-?\d+))?"
+    r"(?: scales? (?P<scale>[\d.e+,-]+) zero (?P<zero>-?\d+))?(?: offset (?P<offset>-?\d+))?"
     rf"(?: without (?P<removed>{_REMOVED}(?:,{_REMOVED})*))?"
 )
 _FORM = re.compile(
@@ -229,10 +229,13 @@ def _tensor(name: str, text: str, number: int) -> Tensor:
     c, h, w, lo, hi = (int(value) for value in match.groups()[1:6])
     halves = match[1] == HALVES
     bits, signed = (16, False) if halves else (int(match[1][1:]), match[1][0] == "i")
-    scale = None if match["scale"] is None else float(match["scale"])
+    scales = tuple(map(float, match["scale"].split(","))) if match["scale"] else ()
+    scale, several = (scales[0], ()) if len(scales) == 1 else (None, scales)
     zero, offset = int(match["zero"] or 0), int(match["offset"] or 0)
     removed = parse_removed(match["removed"]) if match["removed"] else ()
-    return Tensor(name, c, h, w, lo, hi, bits, signed, scale, zero, offset, removed, halves)
+    return Tensor(
+        name, c, h, w, lo, hi, bits, signed, scale, zero, offset, removed, halves, several
+    )
 
 
 def _detail(lines: _Lines, text: str, number: int) -> None:

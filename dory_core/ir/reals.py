@@ -1,6 +1,7 @@
 """Real numbers at the border of a network: how integers of a tensor stand for them.
 
-A value v of the file stands for scale * (v - zero_point). Both directions are in float32, as in the
+A value v of the file stands for scale * (v - zero_point), with the scale of the tensor, or that of
+the channel where each has its own. Both directions are in float32, as in the
 generated C (dory_float.h). Ties go away from zero (TensorFlow Lite: ``AffineQuantize``) or to even
 (ONNX: QuantizeLinear).
 """
@@ -36,12 +37,11 @@ def nearest(values: Reals, ties_even: bool = False) -> Integers:
 def quantise(tensor: Tensor, reals: npt.NDArray[Any], ties_even: bool = False) -> Integers:
     """Return the values of the file that stand for real numbers, of the same shape.
 
-    The tensor has a scale. What is beyond its range becomes its bound. ties_even: else ties go away
-    from zero.
+    The tensor has a scale, or one per channel: the shape is (C, H, W) then. What is beyond its
+    range becomes its bound. ties_even: else ties go away from zero.
     """
-    assert tensor.scale is not None
     with np.errstate(over="ignore"):
-        scaled = np.asarray(reals).astype(np.float32) / np.float32(tensor.scale)
+        scaled = np.asarray(reals).astype(np.float32) / _scale(tensor)
     low, high = tensor.lo - tensor.offset, tensor.hi - tensor.offset
     return np.clip(nearest(scaled, ties_even) + tensor.zero_point, low, high)
 
@@ -49,8 +49,14 @@ def quantise(tensor: Tensor, reals: npt.NDArray[Any], ties_even: bool = False) -
 def dequantise(tensor: Tensor, values: npt.NDArray[Any]) -> Reals:
     """Return the real numbers, float32, that values of the file stand for.
 
-    The tensor has a scale.
+    The tensor has a scale, or one per channel: the shape is (C, H, W) then.
     """
-    assert tensor.scale is not None
     apart = np.asarray(values, np.int64) - tensor.zero_point
-    return apart.astype(np.float32) * np.float32(tensor.scale)
+    return apart.astype(np.float32) * _scale(tensor)
+
+
+def _scale(tensor: Tensor) -> Reals:
+    if tensor.channel_scales:
+        return np.array(tensor.channel_scales, np.float32)[:, None, None]
+    assert tensor.scale is not None
+    return np.array(tensor.scale, np.float32)

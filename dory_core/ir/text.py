@@ -201,6 +201,9 @@ def _tensor(tensor: Tensor) -> str:
     words = [f"{tensor.type_name} {tensor.shape} [{tensor.lo}, {tensor.hi}]"]
     if tensor.scale is not None:
         words.append(f"scale {tensor.scale!r} zero {tensor.zero_point}")
+    elif tensor.channel_scales:
+        scales = ",".join(map(repr, tensor.channel_scales))
+        words.append(f"scales {scales} zero {tensor.zero_point}")
     if tensor.offset:
         words.append(f"offset {tensor.offset}")
     if tensor.removed:

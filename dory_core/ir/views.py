@@ -7,6 +7,9 @@ from itertools import accumulate
 from dory_core.ir.graph import Layer, Tensor
 from dory_core.ir.ops import Concat, Reshape, Slice, Triple
 
+#: Kinds of layers whose inputs or output may be parts of each other.
+VIEWS = (Concat, Reshape, Slice)
+
 
 def offsets_of(layer: Layer) -> tuple[int, ...] | None:
     """Return where the smaller tensors of a layer begin in the larger one, in bytes.

@@ -93,11 +93,12 @@ def with_offsets(graph: Graph, names: Iterable[str], offset: int = OFFSET) -> Gr
             output, proven = infer_layer(moved, tensors)
             more = known.offset + offsets.get(op.output, 0)
             output = replace(
-                output,
-                scale=known.scale,
-                zero_point=known.zero_point,
+                known,
+                lo=output.lo,
+                hi=output.hi,
+                bits=output.bits,
+                signed=output.signed,
                 offset=more,
-                removed=known.removed,
             )
         tensors[op.output] = output
         ops.append(moved)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dory_core.target import OperatingPoint
 
 #: Raised whenever a key comes, goes or changes: this dory reads its own documents alone.
-PLAN_VERSION = 6
+PLAN_VERSION = 7
 GENERATOR = "dory"
 
 
@@ -137,6 +137,7 @@ def _tensor_json(tensor: Tensor) -> dict[str, Any]:
         "type": tensor.type_name,
         "range": [tensor.lo, tensor.hi],
         "scale": tensor.scale,
+        "channel_scales": list(tensor.channel_scales),
         "zero_point": tensor.zero_point,
         "value_offset": tensor.offset,
         "removed": removed_text(tensor.removed),

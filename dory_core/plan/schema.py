@@ -75,6 +75,7 @@ _PLACED = _record(
     type=_TEXT,
     range=_INTERVAL,
     scale=_or_null(_NUMBER),
+    channel_scales=_list(_NUMBER),
     zero_point=_INTEGER,
     value_offset=_INTEGER,
     removed=_TEXT,

@@ -16,6 +16,7 @@ from itertools import accumulate
 from math import log2
 
 from dory_core.blocks import WEIGHTS, Request, align_up, fullest_step, owners
+from dory_core.budgets import for_simulation
 from dory_core.errors import DoesNotFit
 from dory_core.hardware import Link
 from dory_core.planning.coarsen import coarsen
@@ -406,7 +407,8 @@ class _Fitter:
             f"layer {layer.index} {layer.kind} '{layer.name}' needs {needed} B of L2 in its "
             f"smallest parts, {self.budget} B are available; {live[0].name} is the largest of what "
             f"is live there: {texts}",
-            f"raise --l2 to at least {needed}, or make the layer smaller",
+            f"raise --l2 to at least {needed} if the chip has it, or make the layer smaller;"
+            f" {for_simulation(2, needed)}",
             needed,
         )
 

@@ -7,7 +7,7 @@ from dataclasses import field
 from types import MappingProxyType
 
 from dory_core.blocks import Block
-from dory_core.budgets import Budgets
+from dory_core.budgets import Budgets, for_simulation
 from dory_core.errors import DoesNotFit
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, LevelUse, Place, StatePlan
 from dory_core.plan.timeline import NetworkTimeline
@@ -126,7 +126,7 @@ class MemoryMap:
         where = f"layer {self.steps[step].index}" if step >= 0 else "the network input"
         static, total = self.static_in(self.home), self.home_bytes
         level = f"L{self.home}"
-        hint = f"raise --l{self.home} if the chip has more, or make the network smaller"
+        hint = _larger(self.home, total)
         if self.straddles and total <= budget:
             return DoesNotFit(
                 f"{name} needs {total} B of {level}, {budget} B are available but not in one "
@@ -149,9 +149,16 @@ class MemoryMap:
         return DoesNotFit(
             f"{name} has {self.static_bytes} B of constants, {budget} B of L{level} are "
             f"available for them (largest: {texts})",
-            f"raise --l{level} if the chip has more, or make the network smaller",
+            _larger(level, self.static_bytes),
             self.static_bytes,
         )
+
+
+def _larger(level: int, needed: int) -> str:
+    return (
+        f"raise --l{level} if the chip has more, or make the network smaller;"
+        f" {for_simulation(level, needed)}"
+    )
 
 
 def _l1_blocks(step: LayerStep, earlier: LayerStep | None) -> Iterator[Block]:

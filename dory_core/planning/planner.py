@@ -11,7 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dory_core.blocks import Block, Request, align_up, level_alignment, with_padding
-from dory_core.budgets import Budgets, Code, check_code, least_functions, memory_budgets
+from dory_core.budgets import (
+    Budgets,
+    Code,
+    check_code,
+    for_simulation,
+    least_functions,
+    memory_budgets,
+)
 from dory_core.errors import DoesNotFit, DoryError
 from dory_core.estimate.moves import l1_dma, weight_unit
 from dory_core.estimate.timeline import link_name
@@ -379,7 +386,8 @@ def _below(problem: Problem, way: Way, constants: int) -> _Below:
         raise DoesNotFit(
             f"{problem.network.name} needs {used} B of L{BELOW}, {budget} B are available: "
             f"constants {constants} B, activations {packed.peak_bytes} B",
-            f"raise --l{BELOW} to at least {used} if the chip has it, or make the network smaller",
+            f"raise --l{BELOW} to at least {used} if the chip has it, or make the network smaller;"
+            f" {for_simulation(BELOW, used)}",
             used,
         )
     verify_packing(

@@ -101,7 +101,15 @@ def only_cores() -> Graph:
 
 def test_an_engine_that_computes_nothing_is_said_to(tmp_path: Path) -> None:
     made = build_app(only_cores(), NAME, tmp_path / "app", plugins=array_chip().plugins())
-    assert "array 0 layers, 0 MAC" in text(print_plan, made.to_json())
+    printed = text(print_plan, made.to_json())
+    assert "array 0 layers, 0 MAC" in printed
+    alone = "no layer runs on array: the cores compute the whole network"
+    assert alone in printed
+    plugins = Plugins.from_objects(toy=array_chip(), built=reading(only_cores()))
+    document = check_network(CompileOptions(Path(), NAME, "built"), plugins).to_json()
+    assert f"note: {alone}" in text(print_check, document)
+    assert "no layer runs on" not in text(print_check, check(array_chip()))
+    assert "no layer runs on" not in text(print_check, check(ToyChip()))
 
 
 def test_energy_is_that_of_the_cores_and_engines_that_work(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from dataclasses import replace
@@ -15,7 +16,9 @@ from dory_core.codegen.float_border import with_float_border
 from dory_core.compiler import CompileOptions, compile_network
 from dory_core.errors import NotSupported
 from dory_core.ir import Graph, Window
+from dory_core.ir.parse import parse_graph
 from dory_core.ir.reals import quantise
+from dory_core.ir.text import graph_text
 from dory_core.pipeline import IMPORTED, run, setup_for
 from dory_core.plugins import Plugins
 from dory_core.simulate.compiler import find_compiler
@@ -136,3 +139,38 @@ def test_elements_in_two_halves_are_refused() -> None:
     halved = replace(place, tensor=replace(place.tensor, bits=16, halves=True))
     with pytest.raises(NotSupported, match="'input' has elements of two halves"):
         with_float_border(replace(plan, inputs=(halved,)), ties_even=False)
+
+
+def test_scales_of_channels_stand_in_plan_and_header_and_convert_the_output(tmp_path: Path) -> None:
+    graph, scales = network(0.25), (0.5, 0.0312)
+    last = graph.outputs[1]
+    own = replace(graph.tensors[last], scale=None, channel_scales=scales)
+    graph = replace(graph, tensors={**graph.tensors, last: own})
+    assert parse_graph(graph_text(graph, constants=True)).tensors == graph.tensors
+    app, plugins = compiled(graph, tmp_path)
+    result = run_application(app, plugins=plugins, runner="host")
+    assert result.exact and "120 outputs are equal to the bit" in result.notes[0]
+    reals = np.fromfile(app / "vectors" / "output_float.bin", "<f4")[-40:].reshape(20, 2)
+    stored = np.fromfile(app / "vectors" / "output.bin", np.int8)[-40:].reshape(20, 2)
+    assert np.array_equal(reals, (stored.astype(np.float32) + 2) * np.float32(scales))
+    document = json.loads((app / "plan.json").read_text(encoding="utf-8"))
+    first, second = document["network"]["outputs"]
+    assert (first["scale"], first["channel_scales"]) == (0.25, [])
+    assert (second["scale"], second["channel_scales"]) == (None, list(scales))
+    header = (app / "inc" / "dory_network.h").read_text(encoding="utf-8")
+    assert "#define DORY_OUTPUT_1_SCALES {0.5f, 0.0312f}" in header
+    assert "#define DORY_OUTPUT_1_ZERO_POINT (-2)" in header
+    assert "DORY_OUTPUT_1_SCALE " not in header
+
+
+def test_the_scale_of_another_channel_is_found(tmp_path: Path) -> None:
+    graph = network(0.25)
+    own = replace(graph.tensors[graph.outputs[1]], scale=None, channel_scales=(0.5, 0.25))
+    app, plugins = compiled(
+        replace(graph, tensors={**graph.tensors, graph.outputs[1]: own}), tmp_path
+    )
+    source = app / "src" / "float_io.c"
+    text = source.read_text(encoding="utf-8")
+    source.write_text(text.replace("{0.5f, 0.25f}", "{0.25f, 0.5f}"), encoding="utf-8")
+    with pytest.raises(Exception, match="float output 80 is"):
+        run_application(app, plugins=plugins)

@@ -11,7 +11,7 @@ from rich.text import Text
 from dory_core.cli.tables.fitted import FittedTable
 from dory_core.cli.tables.golden import golden_lines
 from dory_core.cli.tables.plan import memory_table, new_table
-from dory_core.cli.tables.texts import engine_names
+from dory_core.cli.tables.texts import alone_text, engine_names
 from dory_core.quoting import visible_document
 
 
@@ -31,10 +31,13 @@ def print_check(document: Mapping[str, Any], out: Console, details: int = 0) -> 
         out.print(_layers(document, details))
     if document.get("levels"):
         out.print(memory_table((level["name"], level) for level in document["levels"]))
+    if alone := alone_text(document["layers"]):
+        out.print(Text(f"note: {alone}"))
     for note in document.get("notes", ()):
         out.print(Text(f"note: {note}"))
     if document.get("golden"):
-        for line in golden_lines(document["golden"], len(document["layers"])):
+        names = {layer["index"]: layer["node"] for layer in document["layers"]}
+        for line in golden_lines(document["golden"], names):
             out.print(Text(line))
     reason = document.get("reason")
     because = f": {reason}" if reason else ""

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dory_core.quoting import visible_document
+from dory_core.quoting import visible, visible_document
+
+#: Layers that a line names.
+_MOST = 6
 
 
-def golden_lines(document: Mapping[str, Any], layers: int) -> list[str]:
+def golden_lines(document: Mapping[str, Any], layers: Mapping[int, str]) -> list[str]:
     """Return the lines about goldens: one for all layers, one for each that is a step away.
 
-    document: a :class:`dory_core.golden.GoldenReport` as JSON. layers: of the network.
+    document: a :class:`dory_core.golden.GoldenReport` as JSON. layers: of the network,
+    names by index.
     """
     document = visible_document(document)
     found = document["layers"]
     apart = [layer for layer in found if layer["apart"]]
     exact = len(found) - len(apart)
-    count = f"all {layers}" if exact == layers else f"{exact} of {layers}"
-    absent = layers - len(found)
-    rest = f"; {absent} have no integers in the golden" if absent else ""
-    lines = [f"golden: {count} layers are exact{rest}"]
+    count = f"all {len(layers)}" if exact == len(layers) else f"{exact} of {len(layers)}"
+    lines = [f"golden: {count} layers are exact{_absent(found, layers)}"]
     for layer in apart:
         lines.append(
             f"golden: layer {layer['index']:02d} '{layer['name']}': {layer['apart']} of"
@@ -28,3 +30,13 @@ def golden_lines(document: Mapping[str, Any], layers: int) -> list[str]:
             " computes it in real numbers"
         )
     return lines
+
+
+def _absent(found: Sequence[Mapping[str, Any]], layers: Mapping[int, str]) -> str:
+    """Return which layers a golden does not have, in words."""
+    absent = sorted(layers.keys() - {layer["index"] for layer in found})
+    if not absent:
+        return ""
+    names = ", ".join(f"{index:02d} '{visible(layers[index])}'" for index in absent[:_MOST])
+    more = f" and {len(absent) - _MOST} more" if len(absent) > _MOST else ""
+    return f"; the golden has no values of {len(absent)}: {names}{more}"

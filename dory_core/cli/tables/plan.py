@@ -10,6 +10,7 @@ from rich.text import Text
 
 from dory_core.cli.tables.fitted import FittedTable
 from dory_core.cli.tables.texts import (
+    alone_text,
     conversions_text,
     cycle_parts,
     cycles_text,
@@ -57,7 +58,8 @@ def print_plan(plan: Mapping[str, Any], out: Console, details: int = 0) -> None:
     out.print(_layer_table(plan))
     out.print(memory_table(plan["memory"].items()))
     out.print(Text(_totals(plan)))
-    for line in (cycles_text(plan), engines_text(plan), conversions_text(plan), state_text(plan)):
+    texts = (cycles_text(plan), engines_text(plan), alone_text(plan["layers"]))
+    for line in (*texts, conversions_text(plan), state_text(plan)):
         if line:
             out.print(Text(line))
     for line in _rejections(plan["layers"], details):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from dory_core.binding import CORES
 from dory_core.cli.tables.units import bytes_text, count_text, share_text
 
 
@@ -62,6 +63,17 @@ def engines_text(plan: Mapping[str, Any]) -> str:
         for name, one in engines.items()
     )
     return f"engines: {'; '.join(texts)}"
+
+
+def alone_text(layers: Sequence[Mapping[str, Any]]) -> str:
+    """Return that no engine computes a layer, empty where one does or there is none."""
+    engines = [name for name in engine_names(layers) if name != CORES]
+    if not engines or any(layer["engine"] != CORES for layer in layers):
+        return ""
+    return (
+        f"no layer runs on {' or '.join(engines)}: the cores compute the whole network"
+        " (`dory check -v` says why)"
+    )
 
 
 def _of_peak(engine: Mapping[str, Any], peak: float | None) -> str:

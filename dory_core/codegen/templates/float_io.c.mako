@@ -1,4 +1,4 @@
-<%! from dory_core.codegen.float_border import quantized_rows %>\
+<%! from dory_core.codegen.float_border import quantized_rows, scale_arrays %>\
 /* Real numbers at the border of the network: before and after ${plan.prefix}_network_run. */
 #include "network.h"
 
@@ -6,9 +6,12 @@
 
 <% sides = (("inputs", plan.inputs), ("outputs", plan.outputs)) %>\
 % for name, places in sides:
+% for array in scale_arrays(name, places):
+${array}
+% endfor
 /* ${name.capitalize()}, in their order. */
 static const dory_quantized_t ${name}[] = {
-% for row in quantized_rows(places):
+% for row in quantized_rows(name, places):
   ${row}
 % endfor
 };

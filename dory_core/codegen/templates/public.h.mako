@@ -62,7 +62,7 @@ void ${plan.prefix}_network_reset(void);
 % if plan.float_io:
 
 /* Real numbers at the border: one core converts before and after a run. All inputs, or outputs,
- * stand one after the other in each buffer, H x W x C; an integer q stands for SCALE * (q - ZERO_POINT). */
+ * stand one after the other in each buffer, H x W x C; an integer q stands for SCALE * (q - ZERO_POINT), or SCALES[channel]. */
 #define ${name}_INPUT_VALUES ${values_of(plan.inputs)}u
 #define ${name}_OUTPUT_VALUES ${values_of(plan.outputs)}u
 /* Writes the ${name}_INPUT_BYTES of io.input, rounded to nearest, ties ${"to even" if plan.ties_even else "away from zero"}, and saturated. */

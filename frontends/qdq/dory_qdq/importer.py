@@ -107,7 +107,11 @@ class _Import:
             network.scales,
         )
         named = {name: form for name, form in network.forms.items() if name in graph.tensors}
-        return Imported(replace(graph, forms=named), dict(self.places))
+        tensors = {
+            name: replace(tensor, channel_scales=network.channel_scales.get(name, ()))
+            for name, tensor in graph.tensors.items()
+        }
+        return Imported(replace(graph, tensors=tensors, forms=named), dict(self.places))
 
     def _node(self, node: Node) -> None:
         op = node.op
@@ -141,6 +145,7 @@ class _Import:
                 f"{node.label}: its zero point has another type than '{node.input(0)}'"
             )
         self._scale(value.place, x)
+        self.network.dequantised(value.place, node.outputs[0])
         self.values[node.outputs[0]] = Real(value.place, x)
 
     def _quantise(self, node: Node) -> None:
@@ -197,6 +202,7 @@ class _Import:
         call = Call(node, self.network, inputs, y, result, lo, hi, turned)
         place = lower(call)
         if isinstance(place, Sums):
+            self.network.sums(place.place.tensor, place.scales, name)
             place = place.place
         elif y is not None:
             self._scale(place, y)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dory_core.api import NotSupported, Tensor, ops, ranges
-from dory_qdq.numerics import Integers, Quantisation
+from dory_qdq.numerics import Floats, Integers, Quantisation
 from dory_qdq.values import Place, Shape
 
 Triple = tuple[int, int, int]
@@ -57,6 +57,7 @@ class Network:
         self.inputs: list[str] = []
         self.tensors: dict[str, Tensor] = {}
         self.scales: dict[str, tuple[float, int]] = {}
+        self.channel_scales: dict[str, tuple[float, ...]] = {}
         self.notes: list[str] = []
         self.forms: dict[str, ranges.FileForm] = {}
 
@@ -100,9 +101,13 @@ class Network:
             if axis is not None:
                 wanted[axis] = size
             elif size != 1:
+                wide = sum(size != 1 for size in place.shape)
                 raise NotSupported(
-                    f"a value of shape {list(place.shape)} has a batch, or too many dimensions",
-                    "export the network with a fixed batch of 1",
+                    f"a value of shape {list(place.shape)} has {wide} dimensions that are not 1,"
+                    " or a batch; supported are a batch of 1 and channels, height and width",
+                    "write the layers around it with at most three dimensions"
+                    if wide > 3
+                    else "export the network with a fixed batch of 1",
                 )
         order = tuple(axis for axis in axes if axis is not None and wanted[axis] > 1)
         shape = (wanted[0], wanted[1], wanted[2])
@@ -162,11 +167,34 @@ class Network:
         for position, op in enumerate(self.ops):
             if op.output == place.tensor and op.tensor in ("", value):
                 self.ops[position] = replace(op, tensor=value)
-                self._form(place.tensor, order=file_order(place))
+                known, order = self.forms.get(place.tensor), file_order(place)
+                reals = known.source if known and known.order == order else ""
+                self._form(place.tensor, order=order, source=reals)
 
     def stands_for(self, place: Place, reals: str) -> None:
         """Say that a tensor is integers of reals of the file."""
         self._form(place.tensor, order=file_order(place), source=reals, ties_even=True)
+
+    def dequantised(self, place: Place, reals: str) -> None:
+        """Say which reals of the file a computed tensor stands for, if they have its order."""
+        known, order = self.forms.get(place.tensor), file_order(place)
+        if place.tensor not in self.inputs and (
+            known is None or (not known.source and known.order == order)
+        ):
+            self._form(place.tensor, order=order, source=reals)
+
+    def sums(self, tensor: str, scales: Floats, value: str) -> None:
+        """Say what 32-bit sums mean: one scale, or one per channel. value: output of the file."""
+        known = tuple(float(scale) for scale in scales.reshape(-1))
+        if len(set(known)) == 1:
+            self.scales[tensor] = (known[0], 0)
+            return
+        self.channel_scales[tensor] = known
+        self.notes.append(
+            f"the network output '{value}' is 32-bit sums with a scale per channel: the largest of"
+            " them is not the largest real number (ArgMax of them is wrong); plan.json and the"
+            " header have the scales, --float-io gives the real numbers"
+        )
 
     def is_apart(self, tensor: str) -> None:
         """Say that onnxruntime may be one step from the values of a tensor."""

@@ -133,3 +133,19 @@ def test_a_quantised_network_is_refused(tmp_path: Path) -> None:
 def test_missing_files(tmp_path: Path) -> None:
     outcome = dory("quantize", "none.onnx", "--calibration", "none.npz", cwd=tmp_path)
     assert "network none.onnx does not exist" in refused(outcome, tmp_path, 2)
+
+
+@pytest.mark.parametrize(("factor", "warned"), [(1.0, False), (1e3, False), (1e6, True)])
+def test_samples_that_nobody_scaled_are_warned_about(
+    factor: float, warned: bool, tmp_path: Path
+) -> None:
+    with np.load(data(tmp_path)) as archive:
+        images = archive["image"]
+    images = (images / np.abs(images).max() * factor).astype(np.float32)
+    np.savez(tmp_path / "data.npz", image=images)
+    outcome = quantize(tmp_path, "-o", tmp_path / "net.onnx", "--json")
+    assert outcome.status == 0, outcome.stderr
+    (given,) = outcome.json["inputs"]
+    assert given == {"name": "image", "range": [float(images.min()), float(images.max())]}
+    notes = [note for note in outcome.json["notes"] if "samples of 'image' reach from" in note]
+    assert bool(notes) == warned

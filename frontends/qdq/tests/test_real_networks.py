@@ -147,6 +147,25 @@ def test_goldens_of_a_users_file_have_every_layer(name: str, tmp_path: Path) -> 
     assert wrong.status == 2 and f"no array '{given.removeprefix('in0__')}'" in wrong.stderr
 
 
+@pytest.mark.parametrize("name", ["qdq_micro_kws_m", "qdq_mlperf_kws_k1"])
+def test_a_golden_with_names_of_the_fused_network_is_compared_at_the_outputs(
+    name: str, tmp_path: Path
+) -> None:
+    """onnxruntime gives tensors of int8 other names; reals behind the last layer keep theirs."""
+    golden, net = dict(golden_of(name)), onnx_net(name)
+    outcome = dory("check", net.path, "--golden", net.folder / "golden.npz", "--json")
+    assert outcome.status == 0, outcome.stderr
+    found = {layer["index"] for layer in outcome.json["golden"]["layers"]}
+    rows = outcome.json["layers"]
+    assert rows[-1]["index"] in found and len(found) < len(rows)
+    shown = dory("check", net.path, "--golden", net.folder / "golden.npz").stdout
+    absent = next(row for row in rows if row["index"] not in found)
+    assert f"the golden has no values of {len(rows) - len(found)}: {absent['index']:02d}" in shown
+    reals = [key for key in golden if golden[key].dtype == np.float32 and key.startswith("run0")]
+    np.savez(tmp_path / "golden.npz", **{**golden, **{key: golden[key] + 40 for key in reals}})
+    assert dory("check", net.path, "--golden", tmp_path / "golden.npz").status in (2, 5)
+
+
 def test_formats_without_a_reference_have_no_golden(tmp_path: Path) -> None:
     outcome = dory("golden", EXAMPLE / "net.onnx", "--frontend", "nemo", cwd=tmp_path)
     assert outcome.status == 2 and "'nemo' runs no reference" in outcome.stderr

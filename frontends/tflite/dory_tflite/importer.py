@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -172,4 +172,4 @@ def _finish(name: str, subgraph: Subgraph, network: Network, host: Host) -> Impo
         network.scales,
         states,
     )
-    return Imported(graph, dict(network.bound))
+    return Imported(replace(graph, forms=network.forms()), dict(network.bound))

@@ -30,8 +30,16 @@ def canonical_shape(tensor: FileTensor) -> Triple:
     """
     padded = (1, 1, 1, *tensor.shape)
     if any(size != 1 for size in padded[:-3]):
+        wide = sum(size != 1 for size in tensor.shape)
+        if wide > 3:
+            raise NotSupported(
+                f"{tensor.label}: shape {list(tensor.shape)} has {wide} dimensions that are not"
+                " 1; supported are three",
+                "write the layers around it with at most three: height, width and channels",
+            )
         raise NotSupported(
-            f"{tensor.label}: shape {list(tensor.shape)} has a batch, or four dimensions",
+            f"{tensor.label}: shape {list(tensor.shape)} has a batch, or four dimensions;"
+            " supported are a batch of 1 and height, width and channels as the last three",
             "export the network with a fixed batch of 1",
         )
     height, width, channels = padded[-3:]
@@ -121,7 +129,7 @@ class Network:
 
     def kept(self, tensor: FileTensor, shape: Triple, bounds: tuple[int, int]) -> str:
         """Add state (C, H, W) of an operator; tensor: that of the file that it keeps."""
-        name = f"t{tensor.index}"
+        name = f"t{tensor.index}_kept"  # not as it stands in the file
         if name in self.tensors:
             raise NotSupported(f"{tensor.label} is the state of two operators")
         bits, signed = ranges.storage_for(*bounds)
@@ -246,6 +254,14 @@ class Network:
         position = next(n for n, op in enumerate(self.ops) if op.output == name)
         self.ops[position] = replace(self.ops[position], tensor="")
 
+    def forms(self) -> dict[str, ranges.FileForm]:
+        """Return which reals of the file tensors stand for, by their names in the Graph."""
+        return {
+            bound.name: ranges.FileForm(source=f"t{index}")
+            for index, bound in self.bound.items()
+            if bound.real is not None and bound.axes is None and not any(bound.pads)
+        }
+
     def in_order(self, bound: Bound) -> bool:
         """True when the elements lie in the order of the file."""
         shape = self.tensors[bound.name].shape
@@ -264,7 +280,7 @@ class Network:
     def _in_order(self, tensor: FileTensor, bound: Bound) -> Bound:
         assert bound.axes is not None
         if self.in_order(bound):
-            self.bind(tensor, Bound(bound.name))
+            self._rebind(tensor, bound, bound.name)
             return self.place(tensor)
         shape = self.tensors[bound.name].shape
         wide = [axis for axis in bound.axes if axis is not None and shape[axis] > 1]
@@ -284,11 +300,26 @@ class Network:
 
     def _moved(self, bound: Bound, kind: type[ops.Op], tensor: FileTensor, **fields: Any) -> Bound:
         label = f"{kind.__name__} of tensor {tensor.index}"
-        name = self._append(kind, label, (bound.name,), f"t{tensor.index}", **fields)
+        own: int | None = tensor.index
+        if bound.real is not None:  # named after the integers, not after their reals
+            stored = replace(bound, real=None)
+            own = next((index for index, one in self.bound.items() if one == stored), None)
+        name = self._append(kind, label, (bound.name,), "" if own is None else f"t{own}", **fields)
+        source = self.tensors[bound.name]
         if bound.name in self.scales:
             self.scales[name] = self.scales[bound.name]
-        self.bind(tensor, Bound(name))
+        elif source.scale is not None:  # of an input
+            self.scales[name] = source.scale, source.zero_point
+        self._rebind(tensor, bound, name)
         return self.place(tensor)
+
+    def _rebind(self, tensor: FileTensor, old: Bound, name: str) -> None:
+        """Bind a tensor to one in the order of the file, and the reals that lay as it did."""
+        stored = replace(old, real=None)
+        for index, one in self.bound.items():
+            if one.real is not None and replace(one, real=None) == stored:
+                self.bound[index] = Bound(name, real=one.real)
+        self.bind(tensor, Bound(name, real=old.real))
 
 
 def file_values(tensor: FileTensor, bound: Bound, values: Values) -> npt.NDArray[Any]:

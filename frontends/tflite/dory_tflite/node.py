@@ -17,6 +17,8 @@ from dory_tflite.preparation import activation_range
 
 #: Element types of activations, and whether they are signed.
 BYTES = {"INT8": True, "UINT8": False}
+_CONVERT = "convert the network with full integer quantisation"
+_MOST = 6  # tensors that a message describes
 _BOUNDS = {"INT8": (-128, 127), "UINT8": (0, 255)}
 
 
@@ -24,7 +26,7 @@ def conversion_of(tensor: FileTensor) -> str:
     """Return how a network is converted whose tensor is not of 8 bits."""
     if tensor.type == "INT16":
         return "convert the network with activations of 8 bits (TFLITE_BUILTINS_INT8), not 16x8"
-    return "convert the network with full integer quantisation"
+    return _CONVERT
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +132,51 @@ class Node:
         return self.network.emit(kind, self.label, tensor, inputs, **fields)
 
 
+def roles(node: Node) -> list[tuple[str, FileTensor]]:
+    """Return the tensors of an operator with their names in messages."""
+    outputs = node.outputs
+    return [
+        *(
+            (f"input {position}", node.input(position))
+            for position in range(len(node.op.inputs))
+            if node.has(position)
+        ),
+        *((f"output {n}" if len(outputs) > 1 else "output", t) for n, t in enumerate(outputs)),
+    ]
+
+
+def tensors_text(node: Node) -> str:
+    """Return what the tensors of an operator are, in words."""
+    texts = [f"{role} is {_tensor_text(tensor)}" for role, tensor in roles(node)]
+    more = [f"{len(texts) - _MOST} more"] if len(texts) > _MOST else []
+    return ", ".join(texts[:_MOST] + more)
+
+
+def _tensor_text(tensor: FileTensor) -> str:
+    words = [tensor.type, str(list(tensor.shape))]
+    if tensor.variable:
+        words.append("variable")
+    if tensor.data is not None:
+        words.append("constant")
+    if len(tensor.scales) == 1:
+        words.append(f"scale {tensor.scales[0]:.6g} zero {tensor.zero_points[0]}")
+    elif tensor.scales:
+        words.append(f"{len(tensor.scales)} scales")
+    return " ".join(words)
+
+
 @dataclass(frozen=True, slots=True)
 class Constraint:
     """What an operator must be like.
 
     sentence: what the user reads, in `dory --list-operators` and in the refusal. holds: whether an
-    operator is. hint: the way out.
+    operator is. hint: the way out. found: what an operator is like that is not so.
     """
 
     sentence: str
     holds: Callable[[Node], bool]
     hint: str = ""
+    found: Callable[[Node], str] = tensors_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,4 +195,10 @@ class Operator:
         """Raise NotSupported with the first constraint that does not hold."""
         for constraint in self.constraints:
             if not constraint.holds(node):
-                raise node.error(f"not supported: {constraint.sentence}", constraint.hint)
+                tensors = (*node.inputs, *node.outputs)
+                reals = any(tensor.type.startswith("FLOAT") for tensor in tensors)
+                raise node.error(
+                    f"not supported: {constraint.found(node)};"
+                    f" supported only if {constraint.sentence}",
+                    constraint.hint or (_CONVERT if reals else ""),
+                )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from dory_tflite.operators.lstm import sigmoid_table
 from dory_tflite.reader import model_of
 from dory_tflite.testing import TfliteBuilder, lstm_network
 
-from dory_core.api import Graph, NotSupported, load_plugins
+from dory_core.api import Graph, NotSupported, VerificationFailed, load_plugins
 from dory_core.testing import CompileOptions, compile_network, make_vectors, run_application
 from dory_core.testing.apps import assert_exact
 
@@ -121,6 +122,45 @@ def test_applications_are_exact_with_a_reset_between(
         tmp_path / "app", plugins=plugins, golden=(golden, golden), runner="host", dma="random"
     )
     assert result.exact and len(result.runs) == 2 * INFERENCES
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_goldens_may_hold_the_state_as_the_file_has_it(layers: int, tmp_path: Path) -> None:
+    """Interpreters give what an inference has left in the tensors of both states."""
+    data = lstm_network(layers=layers)
+    file = model_of(data, Path("net.tflite")).subgraphs[0]
+    with np.load(golden_of(data, tmp_path)) as archive:
+        arrays = dict(archive)
+    for number, op in itertools.product(range(INFERENCES), file.operators):
+        hidden, cell, output = op.inputs[18], op.inputs[19], op.outputs[0]
+        last = arrays[f"run{number}__t{output}"][:, -1]
+        arrays[f"run{number}__t{hidden}"] = last
+        arrays[f"run{number}__t{cell}"] = np.full(last.shape, number, np.int16)
+    np.savez(tmp_path / "golden.npz", **arrays)
+    assert make_vectors(imported(data), [tmp_path / "golden.npz"])[1]
+
+
+def test_inferences_of_a_golden_may_all_begin_anew(tmp_path: Path) -> None:
+    data, plugins = lstm_network(), load_plugins()
+    (tmp_path / "net.tflite").write_bytes(data)
+    model, random = model_of(data, Path("net.tflite")), np.random.default_rng(5)
+    arrays: dict[str, Any] = {}
+    for number in range(3):  # each on an interpreter of its own
+        one = golden_arrays(data, model, [random_inputs(model, random)])
+        arrays |= {key.replace("0__", f"{number}__"): values for key, values in one.items()}
+    golden = tmp_path / "golden.npz"
+    np.savez(golden, **arrays)
+    options = CompileOptions(
+        tmp_path / "net.tflite", "stm32h7", "tflite", tmp_path / "app", (golden,)
+    )
+    compiled = compile_network(options, plugins)
+    assert compiled.golden_exact
+    assert (tmp_path / "app" / "vectors" / "resets.bin").read_bytes() == b"\1\1\1"
+    assert_exact(tmp_path / "app", plugins=plugins)
+    key = next(key for key in arrays if key.startswith("run2__"))
+    np.savez(golden, **{**arrays, key: arrays[key] ^ 1})
+    with pytest.raises(VerificationFailed, match="in run 2: layer"):
+        make_vectors(compiled.graph, [golden])
 
 
 def test_state_begins_at_the_zero_point() -> None:

@@ -139,3 +139,20 @@ def test_weights_without_a_variable_are_refused() -> None:
     b.operator("SVDF", (x, *weights, bias, past), (y,), Rank=1)
     with pytest.raises(NotSupported, match="the state is a variable tensor"):
         imported(b.build((y,)))
+
+
+def test_inferences_of_a_golden_may_all_begin_anew_and_hold_the_state(tmp_path: Path) -> None:
+    data = svdf()
+    model, random = model_of(data, Path("net.tflite")), np.random.default_rng(5)
+    (op,) = model.subgraphs[0].operators
+    shape = model.subgraphs[0].tensors[op.inputs[4]].shape
+    arrays: dict[str, Any] = {}
+    for number in range(3):  # each on an interpreter of its own
+        one = golden_arrays(data, model, [random_inputs(model, random)])
+        one[f"run0__t{op.inputs[4]}"] = np.full(shape, number, np.int8)  # what it leaves
+        arrays |= {key.replace("0__", f"{number}__"): values for key, values in one.items()}
+    np.savez(tmp_path / "golden.npz", **arrays)
+    graph = imported(data)
+    vectors, _ = make_vectors(graph, [tmp_path / "golden.npz"])
+    (state,) = graph.states
+    assert all(np.array_equal(one[state.read], state.initial.values) for one in vectors)

@@ -119,7 +119,7 @@ def _quantised(
     document = document_of(
         chosen,
         method,
-        len(samples),
+        samples,
         graph,
         noise_of_layers(ready, quantised, samples),
         accuracy_of(ready, quantised, samples),

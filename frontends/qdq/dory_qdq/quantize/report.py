@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from dory_core.api import cli
 from dory_qdq.quantize.choices import Choices
 from dory_qdq.quantize.quality import Accuracy, LayerNoise, LeftInFloat
+from dory_qdq.quantize.samples import Samples
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,12 +17,14 @@ if TYPE_CHECKING:
     from dory_core.api import Graph
 
 _LOW_DB = 10.0
+#: Networks read numbers of another size than such samples.
+_FAR = 1e4
 
 
 def document_of(
     chosen: Choices,
     method: str,
-    samples: int,
+    samples: Samples,
     graph: Graph,
     noise: Sequence[LayerNoise],
     accuracy: Accuracy | None,
@@ -36,9 +39,13 @@ def document_of(
             "method": method,
             "reason": chosen.reason,
         },
-        "samples": samples,
+        "samples": len(samples),
+        "inputs": [
+            {"name": name, "range": [float(values.min()), float(values.max())]}
+            for name, values in samples.inputs.items()
+        ],
         "imported_layers": len(graph.ops),
-        "notes": list(graph.notes),
+        "notes": [*_far(samples), *graph.notes],
         "layers": [
             {
                 "node": one.node,
@@ -55,6 +62,17 @@ def document_of(
             {"node": one.node, "op": one.op, "reason": one.reason} for one in in_float
         ],
     }
+
+
+def _far(samples: Samples) -> Iterator[str]:
+    """Yield a warning for each input whose samples are so large that they are not scaled."""
+    for name, values in samples.inputs.items():
+        lo, hi = float(values.min()), float(values.max())
+        if max(-lo, hi) > _FAR:
+            yield (
+                f"samples of '{name}' reach from {lo:.4g} to {hi:.4g}: calibrate with inputs scaled"
+                " as in training, the scales of the network come from them"
+            )
 
 
 def print_report(document: Mapping[str, Any], out: Console) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dory_tflite.node import BYTES, Constraint, Node
+from dory_tflite.model import ELEMENT_TYPES
+from dory_tflite.node import BYTES, Constraint, Node, roles
 
 _CONVERT = "convert the network with full integer quantisation"
 _ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
@@ -15,7 +16,12 @@ def byte_tensors(inputs: int | None = 1) -> Constraint:
         tensors = (*node.inputs[:inputs], *node.outputs)
         return bool(node.outputs) and all(tensor.type in BYTES for tensor in tensors)
 
-    return Constraint("input and output are INT8 or UINT8", holds, _CONVERT)
+    def found(node: Node) -> str:
+        wrong = [(role, t) for role, t in roles(node) if t.type not in BYTES]
+        data = {id(t) for t in (*node.inputs[:inputs], *node.outputs)}
+        return ", ".join(f"{role} is {t.type}" for role, t in wrong if id(t) in data)
+
+    return Constraint("input and output are INT8 or UINT8", holds, _CONVERT, found)
 
 
 def _same_type(node: Node) -> bool:
@@ -28,6 +34,7 @@ ACTIVATION = Constraint(
     f"the fused activation is one of {', '.join(_ACTIVATIONS)}",
     lambda node: node.op.options.get("FusedActivationFunction", "NONE") in _ACTIVATIONS,
     "write the activation as an operator of its own",
+    lambda node: f"the fused activation is {node.op.options['FusedActivationFunction']}",
 )
 
 
@@ -36,20 +43,42 @@ def _same_quantisation(node: Node) -> bool:
     return all(node.quantisation(tensor) == first for tensor in node.inputs if tensor.type in BYTES)
 
 
+def _scales(node: Node) -> str:
+    known = [(role, t) for role, t in roles(node) if t.type in BYTES and t.scales]
+    return ", ".join(
+        f"{role} has scale {t.scales[0]:.6g} and zero point {t.zero_points[0]}" for role, t in known
+    )
+
+
 SAME_QUANTISATION = Constraint(
-    "inputs and output have the same scale and zero point", _same_quantisation
+    "inputs and output have the same scale and zero point", _same_quantisation, found=_scales
 )
 
 
 def constant(position: int, what: str) -> Constraint:
     """An input that must be a constant."""
+
+    def found(node: Node) -> str:
+        if not node.has(position):
+            return f"input {position} is missing"
+        tensor = node.input(position)
+        if tensor.type not in ELEMENT_TYPES:
+            return f"{tensor.label} is {tensor.type}, which is not read"
+        return f"{tensor.label} is {tensor.type} that the network computes"
+
     return Constraint(
         f"{what} is a constant",
         lambda node: node.has(position) and node.input(position).data is not None,
-        "export the network with fixed shapes and parameters",
+        "export the network with fixed shapes and parameters; constants have"
+        f" {', '.join(sorted(ELEMENT_TYPES))}",
+        found,
     )
 
 
 def option_is(name: str, values: tuple[object, ...], sentence: str) -> Constraint:
     """An attribute that must have one of some values."""
-    return Constraint(sentence, lambda node: node.option(name) in values)
+    return Constraint(
+        sentence,
+        lambda node: node.option(name) in values,
+        found=lambda node: f"{name} is {node.option(name)}",
+    )

@@ -1,0 +1,100 @@
+"""Refusals of operators say what was found beside what is supported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dory_tflite.importer import import_model
+from dory_tflite.reader import model_of
+from dory_tflite.testing import TfliteBuilder
+
+from dory_core.api import NotSupported
+
+
+def refusal(b: TfliteBuilder, output: int) -> NotSupported:
+    with pytest.raises(NotSupported) as caught:
+        import_model(model_of(b.build((output,)), Path("net.tflite")))
+    return caught.value
+
+
+def float_relu(b: TfliteBuilder) -> int:
+    x, y = b.plain((1, 4), "FLOAT32"), b.plain((1, 4), "FLOAT32")
+    b.inputs.append(x)
+    b.operator("RELU", (x,), (y,))
+    return y
+
+
+def weights_of_four_bits(b: TfliteBuilder) -> int:
+    x = b.input((1, 4), 0.05, 0)
+    w = b.tensor((2, 4), 0.01, 0, "INT4")
+    y = b.tensor((1, 2), 0.05, 0)
+    b.operator("FULLY_CONNECTED", (x, w, -1), (y,))
+    return y
+
+
+def scales_that_differ(b: TfliteBuilder) -> int:
+    x, y = b.input((1, 4, 4, 2), 0.05, 3), b.tensor((1, 2, 2, 2), 0.07, 3)
+    b.operator("MAX_POOL_2D", (x,), (y,), StrideW=2, StrideH=2, FilterWidth=2, FilterHeight=2)
+    return y
+
+
+def weights_that_are_computed(b: TfliteBuilder) -> int:
+    x, w, y = b.input((1, 4), 0.05, 0), b.input((2, 4), 0.01, 0), b.tensor((1, 2), 0.05, 0)
+    b.operator("FULLY_CONNECTED", (x, w, -1), (y,))
+    return y
+
+
+def weights_of_half_precision(b: TfliteBuilder) -> int:
+    w, y = b.constant(np.ones((1, 4), np.int16)), b.plain((1, 4), "FLOAT32")
+    b.input((1, 4), 0.05, 0)
+    b.operator("DEQUANTIZE", (w,), (y,))
+    return y
+
+
+def other_activation(b: TfliteBuilder) -> int:
+    x, y = b.input((1, 4), 0.05, 0), b.tensor((1, 4), 0.05, 0)
+    b.operator("ADD", (x, x), (y,), FusedActivationFunction="SIGN_BIT")
+    return y
+
+
+@pytest.mark.parametrize(
+    ("network", "words"),
+    [
+        (float_relu, "input 0 is FLOAT32, output is FLOAT32; supported only if input and output"),
+        (weights_of_four_bits, "is INT4, which is not read; supported only if the weight"),
+        (scales_that_differ, "input 0 has scale 0.05 and zero point 3, output has scale 0.07"),
+        (weights_that_are_computed, "is INT8 that the network computes; supported only if the w"),
+        (weights_of_half_precision, "input 0 is INT16 [1, 4] constant"),
+        (other_activation, "the fused activation is SIGN_BIT; supported only if the fused act"),
+    ],
+)
+def test_what_was_found_stands_beside_what_is_supported(
+    network: Callable[[TfliteBuilder], int], words: str
+) -> None:
+    b = TfliteBuilder()
+    error = refusal(b, network(b))
+    assert words in error.message
+    assert error.hint or network is scales_that_differ
+
+
+def test_floats_have_the_way_out() -> None:
+    b = TfliteBuilder()
+    assert "full integer quantisation" in refusal(b, float_relu(b)).hint
+
+
+@pytest.mark.parametrize(
+    ("shape", "words", "hint"),
+    [
+        ((1, 4, 4, 2, 4), "has 4 dimensions that are not 1; supported are three", "at most three"),
+        ((2, 1, 4, 4), "has a batch, or four dimensions; supported are a batch of 1", "batch of 1"),
+    ],
+)
+def test_five_dimensions_are_no_batch(shape: tuple[int, ...], words: str, hint: str) -> None:
+    b = TfliteBuilder()
+    x, y = b.input(shape, 0.05, 0), b.tensor(shape, 0.05, 0)
+    b.operator("RELU", (x,), (y,))
+    error = refusal(b, y)
+    assert words in error.message and hint in error.hint

@@ -1,0 +1,64 @@
+"""What is refused before tiles are searched: networks that L2 cannot hold, and no others."""
+
+from __future__ import annotations
+
+import pytest
+
+from dory_core.budgets import check_tensors, for_simulation, resolve_budgets
+from dory_core.errors import DoesNotFit
+from dory_core.hardware import Memory
+from dory_core.ir import Graph, Window
+from dory_core.pipeline import IMPORTED, run, setup_for
+from dory_core.plugins import Plugins
+from dory_core.testing.graphs import GraphBuilder
+from tests.planning.random_graphs import random_graph
+from tests.toy.chip import NAME, SCRATCHPAD, ToyChip
+
+LARGE = 1 << 24
+
+
+def chip(l2_bytes: int, l1: Memory = SCRATCHPAD, resident_l1: bool = False) -> ToyChip:
+    memories = (l1, Memory("SRAM", l2_bytes, alignment_bytes=4))
+    return ToyChip(memories=memories, resident_l1=resident_l1)
+
+
+def growing() -> Graph:
+    """Return a network whose first layer has 16384 B before and 65536 B behind it."""
+    builder = GraphBuilder((4, 64, 64))
+    builder.conv(16, Window(kernel=(1, 1)))
+    return builder.graph()
+
+
+def check(graph: Graph, l2_bytes: int) -> None:
+    hierarchy = chip(l2_bytes).hierarchy()
+    check_tensors(graph, hierarchy, resolve_budgets(hierarchy, {}))
+
+
+def test_input_and_output_of_a_layer_lie_in_l2_together() -> None:
+    check(growing(), 81920)
+    with pytest.raises(DoesNotFit, match="needs 81920 B of L2 for its input of 16384 B") as caught:
+        check(growing(), 81919)
+    assert "`--l2 16M --not-deployable-ok` writes it for the simulation" in caught.value.hint
+
+
+def test_a_tensor_that_may_stay_in_l1_is_not_counted() -> None:
+    builder = GraphBuilder((4, 16, 16))
+    builder.conv(16, Window(kernel=(1, 1)))
+    hierarchy = chip(16384).hierarchy()  # the output alone
+    check_tensors(builder.graph(), hierarchy, resolve_budgets(hierarchy, {}))
+
+
+def test_the_budget_that_is_proposed_suffices() -> None:
+    assert for_simulation(2, 8 << 20).startswith("`--l2 16M ")
+    assert for_simulation(3, (8 << 20) + 1).startswith("`--l3 32M ")
+
+
+@pytest.mark.parametrize("resident", [False, True])
+def test_no_network_that_fits_is_refused(resident: bool) -> None:
+    l1 = Memory("scratchpad", 3000)
+    for seed in range(12):
+        graph = random_graph(seed)
+        setup = setup_for(Plugins.from_objects(toy=chip(LARGE, l1, resident)), NAME)
+        used = run(graph, setup, after=IMPORTED).levels[1].used
+        hierarchy = chip(used, l1, resident).hierarchy()
+        check_tensors(graph, hierarchy, resolve_budgets(hierarchy, {}))
