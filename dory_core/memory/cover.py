@@ -49,7 +49,7 @@ def _verify_groups(step: LayerStep, ends: Sequence[tuple[int, ...]], who: str) -
         written = np.zeros((height * width, channels), dtype=bool)
         for part, (count, rows, columns) in zip(step.parts, ends, strict=True):
             first, byte = divmod(part.output - place.offset, pixel)
-            channel = byte * channels // pixel
+            channel = byte * 8 // place.tensor.bits
             pixels = first + width * np.arange(rows)[:, None] + np.arange(columns)
             if channel + count > channels or not 0 <= first <= pixels[-1, -1] < height * width:
                 raise bug(f"{who} has a group of channels beside its output")
@@ -60,7 +60,7 @@ def _verify_groups(step: LayerStep, ends: Sequence[tuple[int, ...]], who: str) -
     channel = 0  # of the next group of a stripe; the first one lies where the stripe does
     for (part, (count, _, _)), (following, _) in pairwise(zip(step.parts, ends, strict=True)):
         channel += count
-        if channel < channels and following.output - part.output != count * pixel // channels:
+        if channel < channels and following.output - part.output != count * place.tensor.bits // 8:
             raise bug(f"{who} has groups of channels that do not follow each other")
         channel %= channels
 
