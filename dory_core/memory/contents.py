@@ -16,7 +16,7 @@ from dory_core.ir import Concat
 from dory_core.ir.layout import HWC
 from dory_core.ir.views import offsets_of
 from dory_core.kernel import OPERANDS
-from dory_core.memory.cover import verify_tiles
+from dory_core.memory.cover import verify_constants, verify_tiles
 from dory_core.memory.held import (
     L2,
     Held,
@@ -66,9 +66,11 @@ def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
 
     Tensors in L2 and L3 keep their bytes until something overlaps them, those in L1 until the next
     layer that does not find them there as its input. What a transfer brings is there when it is
-    waited for, and until then its bytes in both levels belong to it. Tiles cover each output.
+    waited for, and until then its bytes in both levels belong to it. Tiles cover each output, and
+    constants lie apart.
     """
     verify_tiles(steps)
+    verify_constants(steps)
     memory = _Memory()
     layer_of = cache(lambda number: _Layer.of(steps[number], program.layers[number]))
     for place in program.given:

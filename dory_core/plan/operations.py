@@ -130,6 +130,7 @@ class MarkKind(Enum):
     LAYER_END = "layer end"
     TILE = "tile"
     READ = "read"
+    SUMS = "sums"
     WRITE = "write"
     KEEP = "keep"
     AHEAD = "ahead"

@@ -361,7 +361,7 @@ class _Lowering:
             yield Mark(MarkKind.READ, self._constant_part(0), block_field(step, self.tiles, "size"))
         if step.block("psum") is not None:
             size = product(sizes["y_h"], sizes["y_w"], sizes["y_c"], 4)
-            read = Mark(MarkKind.READ, self._buffer("psum"), size)
+            read = Mark(MarkKind.SUMS, self._buffer("psum"), size)
             later = self.tiles.axes["i"].variable != 0
             if isinstance(later, Expr):
                 yield When(later, (read,))

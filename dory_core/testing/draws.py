@@ -30,6 +30,7 @@ _CORE = "dory_core."
 _TRIES = 60  # of random layers of a kind without recipes
 _EVERY = 5  # of recipes with three changes, which are many
 _FORCED = 3  # properties that a layer takes from what is left to see
+_WIDE = 9  # bits of a weight that a byte does not hold
 _BYTES = LayerSpace(inputs=((0, 255), (-128, 127)), outputs=((0, 255), (-128, 127)))
 
 
@@ -45,6 +46,11 @@ def kernels_of_target(
         return [k for k in kernels if not type(k).__module__.startswith(_CORE)]
 
     return candidates
+
+
+def _has_wide(layer: Layer) -> bool:
+    weights = getattr(layer.op, "weights", None)
+    return weights is not None and not -128 <= weights.bounds[0] <= weights.bounds[1] <= 127
 
 
 @cache
@@ -95,13 +101,21 @@ class Draws:
         return kernel if kernel is not None and takes(kernel, layer) else None
 
     def cases(self, seed: int, count: int) -> list[KernelCase]:
-        """Return so many cases with tiles that the kernel's constraints allow.
+        """Return so many cases with tiles that the kernel's constraints allow, and one for each
+        kind of layers of which it takes weights of 9 bits.
 
         Raises UsageError for a kernel that takes none of the layers that are drawn.
         """
         random = np.random.default_rng(seed)
-        layers = self.layers(seed, count, random)
+        layers = (*self.layers(seed, count, random), *self._wide())
         return [make_case(self._sure(layer), layer, random) for layer in layers]
+
+    def _wide(self) -> list[Layer]:
+        """Return layers with weights of 9 bits, as those of uint8 files less their zero point."""
+        wide = (replace(recipe, weight_bits=_WIDE) for recipe in self.recipes.values())
+        return [
+            layer for layer in map(self.accepted, wide) if layer is not None and _has_wide(layer)
+        ]
 
     def _sure(self, layer: Layer) -> Kernel:
         kernel = self.kernel_for(layer)

@@ -209,7 +209,8 @@ def _weighted(
     fan_in = values.size // c_out
     spread = _spread(source[3:]) * sqrt(fan_in) * (1 << bits - 1) / 2 + 1
     bias = Array(random.integers(-int(spread), int(spread) + 1, c_out)) if recipe.bias else None
-    fields: dict[str, Any] = {"weights": Array(values), "weight_bits": bits, "bias": bias}
+    stored = bits if bits <= 8 else 16
+    fields: dict[str, Any] = {"weights": Array(values), "weight_bits": stored, "bias": bias}
     fields["requants"] = _steps(recipe, random, c_out, spread)
     if window is None:
         return typed(alone(ops.Linear, **fields), source, packed=recipe.packed)

@@ -15,16 +15,24 @@ from pathlib import Path
 from types import FrameType, MappingProxyType
 
 from dory_core.errors import DoryError
+from tests.fuzz import tight
 from tests.fuzz.cases import Case, Check, Verdict, check_in_folder, refusal
 from tests.fuzz.damage import check_damage, damaged
 from tests.fuzz.mutants import SUBJECTS, check_mutant
 from tests.fuzz.networks import FORMATS, MOST_STEPS, check_network, drawn
 
 CHECKS: Mapping[str, Check] = MappingProxyType(
-    {"network": check_network, "damage": check_damage, "mutant": check_mutant}
+    {
+        "network": check_network,
+        "tight": tight.check_tight,
+        "damage": check_damage,
+        "mutant": check_mutant,
+    }
 )
 #: Seconds of a case; what takes longer is bad.
-LIMITS_S: Mapping[str, int] = MappingProxyType({"network": 600, "damage": 30, "mutant": 300})
+LIMITS_S: Mapping[str, int] = MappingProxyType(
+    {"network": 600, "tight": 600, "damage": 30, "mutant": 300}
+)
 _BATCH = 8
 _LARGEST_DAMAGE = 8
 
@@ -37,7 +45,7 @@ _ERRORS = (
 
 def subjects(kind: str) -> tuple[str, ...]:
     """Return what cases of a kind are about."""
-    return tuple(sorted(SUBJECTS if kind == "mutant" else FORMATS))
+    return tuple(sorted({"mutant": SUBJECTS, "tight": tight.FORMATS}.get(kind, FORMATS)))
 
 
 def cases(kinds: Iterable[str], first: int, only: Iterable[str] = ()) -> Iterator[Case]:
@@ -93,7 +101,9 @@ def try_all(tried: Iterable[Case], workers: int, dask: str = "") -> Iterator[Ver
 
 def shrunk(verdict: Verdict) -> Verdict:
     """Return the bad verdict of the smallest case of the same kind, subject and seed."""
-    largest = {"network": MOST_STEPS, "damage": _LARGEST_DAMAGE}.get(verdict.case.kind, 0)
+    largest = {"network": MOST_STEPS, "tight": MOST_STEPS, "damage": _LARGEST_DAMAGE}.get(
+        verdict.case.kind, 0
+    )
     for size in range(1, largest):
         smaller = try_case(replace(verdict.case, size=size))
         if smaller.bad:
@@ -110,6 +120,8 @@ def save(verdict: Verdict, folder: Path) -> Path:
         (place / network.path.name).write_bytes(data)
     elif verdict.case.kind == "network":
         drawn(verdict.case, place)
+    elif verdict.case.kind == "tight":
+        tight.drawn(verdict.case, place)
     command = f"python -m tests.fuzz --case {verdict.case}"
     report = f"{command}\n\n{verdict.outcome}\n{verdict.text}\n"
     (place / "report.txt").write_text(report, encoding="utf-8")

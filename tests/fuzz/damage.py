@@ -60,7 +60,7 @@ def _edit(draw: random.Random) -> Edit:
     return edit
 
 
-def _structural(draw: random.Random, model: onnx.ModelProto) -> None:
+def structural(draw: random.Random, model: onnx.ModelProto) -> None:
     """Change one thing of an ONNX file that stays readable."""
     graph = model.graph
     if not graph.node:
@@ -69,7 +69,7 @@ def _structural(draw: random.Random, model: onnx.ModelProto) -> None:
     names = [name for other in graph.node for name in (*other.input, *other.output)]
     constant = draw.choice(graph.initializer) if graph.initializer else None
     number = draw.choice([-1, 0, 1, 2, 3, 7, 255, 1 << 15, 1 << 31, 1 << 40, -(1 << 62)])
-    kind = draw.randrange(12)
+    kind = draw.randrange(13)
     if kind == 0 and node.input:
         node.input[draw.randrange(len(node.input))] = draw.choice([*names, "", "nothing"])
     elif kind == 1 and node.output:
@@ -94,9 +94,26 @@ def _structural(draw: random.Random, model: onnx.ModelProto) -> None:
         dims = draw.choice([*graph.input, *graph.output]).type.tensor_type.shape.dim
         if dims:
             draw.choice(dims).dim_value = number
+    elif kind == 11 and node.output:
+        _multiply(graph, node, draw)
     elif constant is not None and constant.raw_data:
         special = draw.choice([np.nan, np.inf, 1e30, 0.5, -1.0, 0.0])
         constant.raw_data = np.float32(special).tobytes() + constant.raw_data[4:]
+
+
+def _multiply(graph: onnx.GraphProto, node: onnx.NodeProto, draw: random.Random) -> None:
+    """Put multiplications, or divisions, by a number behind a node: many of a large one."""
+    number, op = draw.choice([1 << 20, 1 << 52, 1 << 52]), draw.choice(["Mul", "Mul", "Div"])
+    graph.initializer.append(onnx.numpy_helper.from_array(np.float32(number), "large"))
+    start, value = list(graph.node).index(node) + 1, node.output[0]
+    readers = [(one, n) for one in graph.node for n, name in enumerate(one.input) if name == value]
+    count = draw.choice([1, 40, 300])
+    for n in range(count):
+        made = onnx.helper.make_node(op, [value, "large"], [f"large_{start}_{n}"])
+        graph.node.insert(start + n, made)
+        value = made.output[0]
+    for reader, n in readers:
+        reader.input[n] = value
 
 
 def _other_value(attribute: onnx.AttributeProto, number: int, draw: random.Random) -> None:
@@ -117,7 +134,7 @@ def damaged(case: Case) -> tuple[bytes, Drawn]:
     if network.path.suffix == ".onnx" and draw.random() < 0.5:
         model = onnx.load_from_string(whole)
         for _ in range(min(draw.choice([1, 1, 2, 4]), case.size or 4)):
-            _structural(draw, model)
+            structural(draw, model)
         return bytes(model.SerializeToString()), network
     edits = [_edit(draw) for _ in range(draw.choice([1, 1, 2, 3, 8]))]
     data = bytearray(whole)

@@ -23,9 +23,14 @@ from tests.fuzz.applications import (
 )
 from tests.fuzz.cases import Case, Verdict
 
-#: Where a mutant is made: the code of layers and network, their kernels, or the plan before it is
-#: printed.
-SUBJECTS = {"code": ("src/*.c",), "kernels": ("kernels/*.h", "kernels/*.c"), "plans": ()}
+#: Where a mutant is made: where buffers begin in L1, the code of layers and network, their
+#: kernels, or the plan before it is printed.
+SUBJECTS = {
+    "buffers": ("src/*_layer*.c",),
+    "code": ("src/*.c",),
+    "kernels": ("kernels/*.h", "kernels/*.c"),
+    "plans": (),
+}
 # What making operations of a plan raises that makes no sense.
 NO_PLAN = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
@@ -93,6 +98,23 @@ def mutations(path: str, text: str) -> Iterator[Mutation]:
                 yield Mutation(path, number, line, changed)
 
 
+_BUFFER = re.compile(r"^(  L1_(Y|SCRATCH|PSUM|X|X2|W) = )(\d+),")
+_WRITTEN = ("Y", "SCRATCH", "PSUM")
+
+
+def moved_buffers(path: str, text: str) -> Iterator[Mutation]:
+    """Yield buffers that a kernel writes and that begin where another does, or shortly before."""
+    lines = list(enumerate(text.splitlines(), start=1))
+    found = [(n, line, match) for n, line in lines if (match := _BUFFER.match(line))]
+    starts = {int(match[3]) for _, _, match in found}
+    for number, line, match in found:
+        if match[2] not in _WRITTEN:
+            continue
+        for start in sorted({at - back for at in starts for back in (0, 4, 16) if at >= back}):
+            if start != int(match[3]):
+                yield Mutation(path, number, line, f"{match[1]}{start}{line[match.end(3) :]}")
+
+
 def _others(token: str) -> tuple[str, ...]:
     if token in _OPERATORS:
         return _OPERATORS[token]
@@ -110,7 +132,8 @@ def chosen_mutation(case: Case) -> tuple[Application, Mutation] | None:
     found: list[Mutation] = []
     while files and not found:
         path = files.pop(draw.randrange(len(files)))
-        found = list(mutations(path.relative_to(app.directory).as_posix(), path.read_text()))
+        changes = moved_buffers if case.subject == "buffers" else mutations
+        found = list(changes(path.relative_to(app.directory).as_posix(), path.read_text()))
     return (app, draw.choice(found)) if found else None
 
 

@@ -58,7 +58,7 @@ class Drawn:
 # -- formats of integers in float ONNX ---------------------------------------------------------
 
 
-def _grow(builder: Any, draw: random.Random, steps: int, features: frozenset[str]) -> None:
+def grow(builder: Any, draw: random.Random, steps: int, features: frozenset[str]) -> None:
     """Append random layers. features: what a dialect has beyond Conv, MaxPool, Add and Gemm."""
     for _ in range(steps):
         channels, *size = builder.shape
@@ -88,65 +88,75 @@ def _grow(builder: Any, draw: random.Random, steps: int, features: frozenset[str
         builder.linear(draw.randint(1, 20))
 
 
-def _image(draw: random.Random) -> tuple[int, ...]:
+def image(draw: random.Random) -> tuple[int, ...]:
     if draw.random() < 0.2:
         return draw.choice([1, 4, 9]), draw.randint(3, 60)
     return draw.choice([1, 3, 4, 8, 17]), draw.randint(1, 20), draw.randint(1, 20)
 
 
-def _bounds(draw: random.Random) -> dict[str, int]:
+def bounds(draw: random.Random) -> dict[str, int]:
     return {"input_lo": -128, "input_hi": 127} if draw.random() < 0.3 else {}
 
 
-def _nemo(draw: random.Random, folder: Path, steps: int) -> Drawn:
+Shape = Callable[[random.Random], tuple[int, ...]]
+Grow = Callable[[Any, random.Random, int, frozenset[str]], None]
+
+
+def nemo(
+    draw: random.Random, folder: Path, steps: int, shape: Shape = image, append: Grow = grow
+) -> Drawn:
+    """Write a network of NEMO. shape: draws its input, (C, W) or (C, H, W). append: its layers."""
     from dory_nemo.testing import NemoBuilder
     from dory_onnx.testing import write_golden
 
-    bounds = _bounds(draw)
-    builder = NemoBuilder(_image(draw), seed=draw.randrange(1 << 30), **bounds)
-    _grow(builder, draw, steps, frozenset({"mean"}))
+    signed = bounds(draw)
+    builder = NemoBuilder(shape(draw), seed=draw.randrange(1 << 30), **signed)
+    append(builder, draw, steps, frozenset({"mean"}))
     goldens = tuple(write_golden(builder, folder / f"golden_{n}.npz", n) for n in range(2))
-    return Drawn(builder.save(folder / "net.onnx"), "nemo", goldens, bool(bounds))
+    return Drawn(builder.save(folder / "net.onnx"), "nemo", goldens, bool(signed))
 
 
-def _quantlab(draw: random.Random, folder: Path, steps: int) -> Drawn:
+def quantlab(
+    draw: random.Random, folder: Path, steps: int, shape: Shape = image, append: Grow = grow
+) -> Drawn:
+    """Write a network of QuantLab. shape, append: as of :func:`nemo`."""
     from dory_onnx.testing import evaluate
     from dory_quantlab.testing import QuantlabBuilder
 
     from frontends.quantlab.tests.standard_onnx import standard
 
-    bounds, rounding = _bounds(draw), draw.random() < 0.5
-    shape, seed, state = _image(draw), draw.randrange(1 << 30), draw.getstate()
+    signed, rounding = bounds(draw), draw.random() < 0.5
+    source, seed, state = shape(draw), draw.randrange(1 << 30), draw.getstate()
     builders = []
     for nodes in (rounding, False):  # the evaluator rounds every Div down: it takes the second one
         draw.setstate(state)
-        builder = QuantlabBuilder(shape, seed=seed, rounding_nodes=nodes, **bounds)
-        _grow(builder, draw, steps, frozenset({"bits"} if rounding else {"bits", "mean"}))
+        builder = QuantlabBuilder(source, seed=seed, rounding_nodes=nodes, **signed)
+        append(builder, draw, steps, frozenset({"bits"} if rounding else {"bits", "mean"}))
         builders.append(builder)
     builder, judged = builders
     model = judged.model()
     residuals = sum(any(a.name == "in1_rq" for a in node.attribute) for node in model.graph.node)
     plain = standard(model, [(False, False, False)] * residuals)
     goldens = _goldens(judged, folder, lambda image: evaluate(plain, image, judged.layer_values))
-    return Drawn(builder.save(folder / "net.onnx"), "quantlab", goldens, bool(bounds))
+    return Drawn(builder.save(folder / "net.onnx"), "quantlab", goldens, bool(signed))
 
 
 def _deeploy(draw: random.Random, folder: Path, steps: int) -> Drawn:
     from dory_deeploy.dialect import parse
     from dory_deeploy.testing import DeeployBuilder, values_of
 
-    bounds = _bounds(draw)
+    signed = bounds(draw)
     domain, old = draw.choice(["", "PACTOps"]), draw.random() < 0.5
     builder = DeeployBuilder(
-        _image(draw), seed=draw.randrange(1 << 30), domain=domain, old=old, **bounds
+        image(draw), seed=draw.randrange(1 << 30), domain=domain, old=old, **signed
     )
-    _grow(builder, draw, steps, frozenset({"signed"}))
+    grow(builder, draw, steps, frozenset({"signed"}))
     path = builder.save(folder / "net.onnx")
     # Steps of an operand join the layer before it: the import says where its layers end.
-    graph = parse(path, FrontendOptions(8, bool(bounds)))
+    graph = parse(path, FrontendOptions(8, bool(signed)))
     names = [layer.op.tensor for layer in graph.layers]
     goldens = _goldens(builder, folder, lambda image: values_of(builder, image, names))
-    return Drawn(path, "deeploy", goldens, bool(bounds))
+    return Drawn(path, "deeploy", goldens, bool(signed))
 
 
 def _goldens(
@@ -186,17 +196,17 @@ def _tflite(draw: random.Random, folder: Path, steps: int) -> Drawn:
 def _qdq(draw: random.Random, folder: Path, steps: int) -> Drawn:
     from dory_qdq.testing import random_network
 
-    return _inferred(random_network(seed := draw.randrange(1 << 30), max(steps, 1)), seed, folder)
+    return inferred(random_network(seed := draw.randrange(1 << 30), max(steps, 1)), seed, folder)
 
 
 def _qoperator(draw: random.Random, folder: Path, steps: int) -> Drawn:
     from dory_qdq.testing import as_qoperator, random_network
 
     data = random_network(seed := draw.randrange(1 << 30), max(steps, 1))
-    return _inferred(as_qoperator(data, draw.choice([0, 0, 77, 128])), seed, folder)
+    return inferred(as_qoperator(data, draw.choice([0, 0, 77, 128])), seed, folder)
 
 
-def _inferred(data: bytes, seed: int, folder: Path) -> Drawn:
+def inferred(data: bytes, seed: int, folder: Path) -> Drawn:
     """Write a file of quantised ONNX, and what onnxruntime computes."""
     from dory_qdq.testing import infer, write_golden
 
@@ -208,8 +218,8 @@ def _inferred(data: bytes, seed: int, folder: Path) -> Drawn:
 
 FORMATS: Mapping[str, Callable[[random.Random, Path, int], Drawn]] = MappingProxyType(
     {
-        "nemo": _nemo,
-        "quantlab": _quantlab,
+        "nemo": nemo,
+        "quantlab": quantlab,
         "deeploy": _deeploy,
         "tflite": _tflite,
         "qdq": _qdq,
@@ -225,6 +235,9 @@ def drawn(case: Case, folder: Path) -> Drawn:
     return FORMATS[case.subject](draw, folder, min(case.size, steps) if case.size else steps)
 
 
+Compile = Callable[[Drawn, random.Random, Path], tuple[CompileResult, dict[str, Any]]]
+
+
 def compiled(
     network: Drawn, draw: random.Random, folder: Path
 ) -> tuple[CompileResult, dict[str, Any]]:
@@ -232,15 +245,31 @@ def compiled(
 
     Returns also what was chosen. Raises DoryError.
     """
-    chosen: dict[str, Any] = {"target": draw.choice(TARGETS)}
+    chosen = way(draw, TARGETS)
+    first, second = draw.randrange(len(L1)), draw.randrange(len(L2))
+    sizes = [
+        (L1[min(first + 3 * extra, len(L1) - 1)], L2[min(second + 3 * extra, len(L2) - 1)])
+        for extra in range(_TRIES)
+    ]
+    return compiled_for(network, chosen, sizes, folder)
+
+
+def way(draw: random.Random, targets: Sequence[str]) -> dict[str, Any]:
+    """Return a target, an objective and options, which half of the networks have as they are."""
+    chosen: dict[str, Any] = {"target": draw.choice(targets)}
     chosen["objective"] = draw.choice(["heuristic", "latency"])
     settings = {"keep_constant_channels": draw.choice(["yes", "no"])}
     settings |= {name: draw.choice(some) for name, some in SETTINGS[chosen["target"]].items()}
     chosen["settings"] = settings if draw.random() < 0.5 else {}
-    first, second = draw.randrange(len(L1)), draw.randrange(len(L2))
-    for extra in range(_TRIES):
-        sizes = L1[min(first + 3 * extra, len(L1) - 1)], L2[min(second + 3 * extra, len(L2) - 1)]
-        chosen["budgets"] = dict(enumerate(sizes, start=1))
+    return chosen
+
+
+def compiled_for(
+    network: Drawn, chosen: dict[str, Any], sizes: Sequence[tuple[int, int]], folder: Path
+) -> tuple[CompileResult, dict[str, Any]]:
+    """Compile a way with the first budgets of L1 and L2 that suffice. Raises DoryError."""
+    for budgets in sizes:
+        chosen["budgets"] = dict(enumerate(budgets, start=1))
         options = CompileOptions(
             network.path,
             frontend=network.frontend,
@@ -252,19 +281,23 @@ def compiled(
         try:
             return compile_network(options, plugins()), chosen
         except (DoesNotFit, UsageError):  # budgets beyond the chip are refused by name
-            if extra == _TRIES - 1:
+            if budgets == sizes[-1]:
                 raise
     raise AssertionError("the last attempt returns or raises")
 
 
 def check_network(case: Case, folder: Path) -> Verdict:
     """Draw, compile and run a network: exact, or refused with a reason."""
-    network = drawn(case, folder)
+    return check(case, folder, drawn(case, folder), compiled)
+
+
+def check(case: Case, folder: Path, network: Drawn, compile_: Compile) -> Verdict:
+    """Compile and run a network: exact, or refused with a reason. compile_: as :func:`compiled`."""
     draw = random.Random(f"way of {case}" if not case.size else f"way of {_whole(case)}")
     sanitize = draw.choice([None] * 31 + ["address,undefined"])
     mode = draw.choice([None, None, "early", "late", "random"]) if sanitize is None else "early"
     try:
-        result, chosen = compiled(network, draw, folder)
+        result, chosen = compile_(network, draw, folder)
     except VerificationFailed as error:
         return Verdict(case, "wrong", f"import: {error.message}", bad=True)
     except DoryError as error:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from dory_core.errors import DoryError
 from dory_core.ir import Window
 from dory_core.memory.contents import verify_contents
-from dory_core.plan import RESIDENT, Plan
+from dory_core.memory.held import L2, Held, Range
+from dory_core.plan import RESIDENT, ExtTransfer, LayerStep, Plan
 from dory_core.plugins import Plugins, load_plugins
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import CASES, changed_plan, plan_graph
@@ -133,3 +135,116 @@ def test_a_tensor_of_l1_that_a_layer_overwrites_is_found(plans: list[Plan]) -> N
                 with pytest.raises(DoryError, match="memory plan is wrong"):
                     verify(changed_plan(plan, steps=tuple(steps)))
     assert tried
+
+
+def _with_groups(plan: Plan) -> list[LayerStep]:
+    """Return the layers of a plan that are cut into groups of channels."""
+    return [
+        step
+        for step in plan.steps
+        if any(
+            sum(span.size for span in part.schedule.c_out) < step.layer.output.channels
+            for part in step.parts
+        )
+    ]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_groups_that_write_the_same_channels_are_found(streamed: bool, plans: list[Plan]) -> None:
+    """A group has all elements that it shall have, in the place of another one."""
+    tried = 0
+    for plan in plans:
+        for step in _with_groups(plan):
+            if (step.output.place.level == 3) != streamed:
+                continue
+            for n, (one, two) in enumerate(pairwise(step.parts)):
+                if one.output == two.output:
+                    continue
+                parts = (
+                    *step.parts[: n + 1],
+                    replace(two, output=one.output),
+                    *step.parts[n + 2 :],
+                )
+                wrong = replace(step, parts=parts)
+                steps = tuple(wrong if other is step else other for other in plan.steps)
+                rows = [sum(span.size for span in p.schedule.h) for p in (one, two)]
+                if rows[0] != rows[1] or one.chunk == two.chunk:
+                    continue  # another stripe, of the rows of which something may be computed twice
+                tried += 1
+                with pytest.raises(DoryError, match=r"memory plan is wrong: layer .* has .*group"):
+                    verify_contents(plan.program, steps)
+    assert tried > 3
+
+
+def test_constants_that_overlap_in_the_image_are_found(plans: list[Plan]) -> None:
+    tried = 0
+    for plan in plans:
+        streamed = [s for s in plan.steps if s.weights is not None and not s.weights.linked]
+        for one, two in pairwise(streamed):
+            assert one.weights is not None and two.weights is not None
+            moved = replace(two.weights, offset=one.weights.offset + one.weights.size - 4)
+            wrong = replace(two, weights=moved)
+            steps = tuple(wrong if other is two else other for other in plan.steps)
+            tried += 1
+            with pytest.raises(
+                DoryError, match=r"constants of layer .* overlap constants of layer"
+            ):
+                verify_contents(plan.program, steps)
+    assert tried > 3
+
+
+def test_chunks_that_overlap_in_their_table_are_found(plans: list[Plan]) -> None:
+    tried = 0
+    for plan in plans:
+        for step in plan.steps:
+            if step.weights is None or len(step.weights.chunks) < 2:
+                continue
+            first, second, *rest = step.weights.chunks
+            for chunks in (
+                (first, replace(second, offset=first.offset + 4), *rest),
+                (first, second, *rest[:-1], replace([second, *rest][-1], offset=step.weights.size)),
+            ):
+                wrong = replace(step, weights=replace(step.weights, chunks=tuple(chunks)))
+                steps = tuple(wrong if other is step else other for other in plan.steps)
+                tried += 1
+                with pytest.raises(DoryError, match=r"constants of layer .* overlap"):
+                    verify_contents(plan.program, steps)
+    assert tried > 3
+
+
+LOAD = ExtTransfer("weights of a layer", 64, 4096, 32, incoming=True, start=3, wait=5)
+STORE = ExtTransfer("a tensor", 64, 4096, 32, incoming=False, start=3, wait=5)
+
+
+@pytest.mark.parametrize("start", [40, 64, 80, 95])
+def test_the_target_of_a_transfer_is_its_own_until_it_is_waited_for(start: int) -> None:
+    """Something that begins there, or reaches into it, before the transfer has ended."""
+    held = Held()
+    held.start(LOAD)
+    held.take(L2, Range(start, start + 32, "other"))
+    with pytest.raises(DoryError, match="weights of a layer is written over before it is waited"):
+        held.wait(LOAD)
+
+
+@pytest.mark.parametrize("start", [32, 96])
+def test_beside_a_transfer_others_may_write(start: int) -> None:
+    held = Held()
+    held.start(LOAD)
+    held.take(L2, Range(start, start + 32, "other"))
+    held.wait(LOAD)
+    assert held.at(L2, 64) is not None
+
+
+def test_the_target_in_l3_and_the_source_of_a_store_are_its_own() -> None:
+    held = Held()
+    held.take(L2, Range(64, 96, "tensor"))
+    held.start(STORE)
+    held.take("l3", Range(4100, 4104, "other"))
+    with pytest.raises(DoryError, match="a tensor is written over before it is waited for"):
+        held.wait(STORE)
+    held = Held()
+    held.take(L2, Range(64, 96, "tensor"))
+    held.start(STORE)
+    held.take(L2, Range(90, 99, "other"))
+    with pytest.raises(DoryError, match="tensor is written over while a tensor is on its way"):
+        held.wait(STORE)

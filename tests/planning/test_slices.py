@@ -97,6 +97,9 @@ def changed(packed: Packing, name: str, **fields: int) -> Packing:
     [
         ("right", {"offset": 0}, "'right' does not lie at 32 of 'both'"),
         ("both", {"first": 2}, "'left' is live when 'both', which it is a slice of, is not"),
+        ("left", {"first": 0}, "'left' is live when 'both', which it is a slice of, is not"),
+        ("left", {"last": 5}, "'left' is live when 'both', which it is a slice of, is not"),
+        ("right", {"last": 5}, "'right' is live when 'both', which it is a slice of, is not"),
         ("old", {"offset": 0}, "are both live in step 1"),
     ],
 )
@@ -108,6 +111,13 @@ def test_a_slice_in_the_wrong_place_is_found(
         fields = {"offset": 64}
     with pytest.raises(DoryError, match=reason):
         verify_packing(CONCAT, changed(packed, name, **fields), alignment=8)
+
+
+def test_a_slice_may_live_as_long_as_its_block() -> None:
+    packed = plan_memory(CONCAT, 8).chosen
+    for name, fields in (("left", {"last": 4}), ("right", {"first": 1, "last": 4})):
+        packed = changed(packed, name, **fields)
+    verify_packing(CONCAT, packed, alignment=8)
 
 
 def test_state_that_something_else_may_overwrite_is_found() -> None:

@@ -172,6 +172,32 @@ def test_store_of_l1_that_nothing_wrote(tmp_path: Path) -> None:
     assert "tile 0: transfer reads L1 bytes 149..149 that nothing wrote (network.c:" in message
 
 
+@pytest.mark.parametrize(
+    ("marks", "message"),
+    [
+        ("DORY_SIM_WRITE(b, TILE)", "writes byte 150 of L1, which it reads"),
+        ("DORY_SIM_WRITE(y, TILE + 1)", "writes byte 150 of L1, which it reads"),
+        ("DORY_SIM_WRITE(b + 49, 1); DORY_SIM_WRITE(y, TILE)", "writes byte 199 of L1, which it reads"),
+        ("DORY_SIM_WRITE(y, TILE); DORY_SIM_WRITE(y + 46, 4)", "writes byte 146 of L1, which it also writes as another buffer"),
+    ],
+)  # fmt: skip
+def test_a_tile_writes_over_what_it_reads_or_writes(
+    marks: str, message: str, tmp_path: Path
+) -> None:
+    """Although the values may be right: in which order a kernel reads and writes is its own matter."""
+    found = fault(write_app(tmp_path, {"DORY_SIM_WRITE(y, TILE)": marks}))
+    assert f"layer 3 'add3', tile 0: tile {message}" in found
+
+
+def test_sums_that_a_tile_adds_to_are_read_and_written(tmp_path: Path) -> None:
+    again = "if (t > 0) { DORY_SIM_SUMS(y, TILE); } DORY_SIM_WRITE(y, TILE)"
+    app = write_app(tmp_path / "right", {"DORY_SIM_WRITE(y, TILE)": again})
+    assert simulate(app, layers=[LAYER], expected=EXPECTED, inputs=INPUTS).exact
+    early = "DORY_SIM_SUMS(y, TILE); DORY_SIM_WRITE(y, TILE)"
+    message = fault(write_app(tmp_path / "early", {"DORY_SIM_WRITE(y, TILE)": early}))
+    assert "tile 0: tile reads bytes of L1 that nothing wrote" in message
+
+
 def test_load_of_l2_that_nothing_wrote(tmp_path: Path) -> None:
     message = fault(
         write_app(tmp_path, {"DORY_SIM_L2_DEFINE(l2, 600)": "DORY_SIM_L2_DEFINE(l2, 140)"})

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import onnx
 import pytest
 
 import dory_core
@@ -21,8 +22,9 @@ from dory_core.testing.graphs import GraphBuilder
 from tests.fuzz import plan_mutants, survivors
 from tests.fuzz.campaign import cases, save, shrunk, subjects, table, try_all, try_case
 from tests.fuzz.cases import Case, Verdict
+from tests.fuzz.damage import structural
 from tests.fuzz.kernel_tests import is_found_by_tests
-from tests.fuzz.mutants import NO_PLAN, mutations, printed_files
+from tests.fuzz.mutants import NO_PLAN, moved_buffers, mutations, printed_files
 
 for package in ("tflite_micro", "onnxruntime"):
     pytest.importorskip(package, reason="an interpreter of the extra test is not installed")
@@ -34,6 +36,12 @@ def test_networks_are_exact(subject: str) -> None:
     assert verdict.outcome == "exact", verdict.text
 
 
+@pytest.mark.parametrize("subject", subjects("tight"))
+def test_networks_in_little_memory_are_exact(subject: str) -> None:
+    verdict = try_case(Case("tight", subject, {"borders": 13, "mixed": 6}.get(subject, 5)))
+    assert verdict.outcome == "exact", verdict.text
+
+
 @pytest.mark.parametrize("subject", subjects("damage"))
 def test_damaged_files_are_refused_with_a_reason(subject: str) -> None:
     found = Counter(try_case(Case("damage", subject, seed)).outcome for seed in range(0, 400, 10))
@@ -42,9 +50,9 @@ def test_damaged_files_are_refused_with_a_reason(subject: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["network", "damage"])
+@pytest.mark.parametrize("kind", ["network", "tight", "damage"])
 def test_many_cases(kind: str, tmp_path: Path) -> None:
-    count = {"network": 200, "damage": 3000}[kind]
+    count = {"network": 200, "tight": 100, "damage": 3000}[kind]
     tried = (case for case, _ in zip(cases([kind], 50_000), range(count), strict=False))
     assert [str(v.case) for v in try_all(tried, 2) if v.bad] == []
 
@@ -68,6 +76,30 @@ def test_changes_of_a_line_leave_comments_and_marks_alone() -> None:
     text = "/* a < 1\n 2 */\n#if 3\n  DORY_SIM_TILE(4);\n  y[i] = x + 5; /* 6 */\n"
     made = {mutation.new.strip() for mutation in mutations("a.c", text)}
     assert made == {";", "y[i] = x - 5; /* 6 */", "y[i] = x + 6; /* 6 */", "y[i] = x + 4; /* 6 */"}
+
+
+def test_moved_buffers_are_those_that_a_kernel_writes() -> None:
+    text = "enum {\n  L1_X = 0,\n  L1_X_STEP = 64,\n  L1_W = 128,\n  L1_Y = 160,\n};\n"
+    made = [mutation.new for mutation in moved_buffers("a.c", text)]
+    starts = (0, 112, 124, 128, 144, 156)
+    assert made == [f"  L1_Y = {start}," for start in starts]
+
+
+def test_a_multiplication_repeated_stays_between_its_nodes() -> None:
+    made = [model for model in map(_multiplied, range(400)) if model is not None]
+    assert {sum("large" in n.input for n in m.graph.node) for m in made} == {1, 40, 300}
+    for model in made:
+        onnx.checker.check_model(model)
+
+
+def _multiplied(seed: int) -> onnx.ModelProto | None:
+    """Return a model of two nodes with a damage, where that is a multiplication."""
+    made = onnx.helper.make_tensor_value_info
+    nodes = [onnx.helper.make_node("Relu", [a], [b]) for a, b in (("x", "y"), ("y", "z"))]
+    ends = [[made(name, onnx.TensorProto.FLOAT, [1, 4])] for name in ("x", "z")]
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "two", *ends))
+    structural(random.Random(seed), model)
+    return model if any(c.name == "large" for c in model.graph.initializer) else None
 
 
 def test_changes_of_a_plan_are_numbers_orders_and_what_is_left_out() -> None:

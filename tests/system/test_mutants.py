@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import dory_kite.plugin
+import numpy as np
 import pytest
 
 from dory_core.errors import UsageError
-from dory_core.ir import Conv, Layer
+from dory_core.ir import Array, Conv, Layer, Linear
 from dory_core.kernel import FunctionCall, Kernel, Rejection, StructValue, WeightBlock
 from dory_core.target import OutputFile
 from dory_core.testing import Plugins
@@ -141,6 +142,21 @@ class AnyGroups(Edited):
         return self.sound.accepts(layer)
 
 
+class AnyWeights(Edited):
+    """It accepts weights of any size, and keeps their lower 8 bits."""
+
+    def accepts(self, layer):
+        if isinstance(layer.op, (Conv, Linear)):
+            weights = Array(np.clip(layer.op.weights.values, -128, 127))
+            layer = replace(layer, op=replace(layer.op, weights=weights))
+        return self.sound.accepts(layer)
+
+    def weight_block(self, layer, c_out, c_in):
+        weights = Array(layer.op.weights.values.astype(np.int8).astype(np.int64))
+        layer = replace(layer, op=replace(layer.op, weights=weights))
+        return self.sound.weight_block(layer, c_out, c_in)
+
+
 @dataclass(frozen=True)
 class Mutant:
     """A fault. plugin, kernel: of what; make: of the sound kernel."""
@@ -218,6 +234,8 @@ MUTANTS = {
     "has constants of other channels": python(ForeignChannels),
     "has more constants than it says": python(ShortBlock),
     "accepts what it cannot compute": python(AnyGroups, redraw=True),
+    "cuts weights to 8 bits": python(AnyWeights, redraw=True),
+    "cuts weights of an array to 8 bits": Mutant("array", "array_conv", AnyWeights, redraw=True),
     "ignores the padding of rows": array(
         "conv", "padded(width, layout->width_multiple)", "width + 0 * layout->width_multiple"
     ),

@@ -64,6 +64,12 @@ def mean_of_padding_with_ceil_mode(b: OnnxBuilder) -> None:
     rounded(b)
 
 
+def mean_of_uneven_padding(b: OnnxBuilder) -> None:
+    form = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1}
+    shaped(b, "AveragePool", (b.shape[0], 3, 4), pads=[1, 2, 0, 1], **form)
+    rounded(b)
+
+
 def mean_behind_a_pad(b: OnnxBuilder) -> None:
     b.pad(1, 0, 0, 1)
     shaped(b, "AveragePool", (b.shape[0], 6, 7), kernel_shape=[3, 3], pads=[1, 1, 1, 1])
@@ -215,6 +221,7 @@ CASES: dict[str, Make] = {
         mean_with_ceil_mode,
         mean_without_padding,
         mean_of_padding_with_ceil_mode,
+        mean_of_uneven_padding,
         mean_behind_a_pad,
         reduced_mean,
         reduced_mean_of_rows,

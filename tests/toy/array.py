@@ -63,6 +63,9 @@ class Array(Kernel):
         steps = layer.op.requants
         if len(steps) != 1 or steps[0].shift is None or steps[0].lo is None:
             return Rejection("it requantises once, by a shift, and clips")
+        weights = getattr(layer.op, "weights", None)
+        if weights is not None and not -128 <= weights.bounds[0] <= weights.bounds[1] <= 127:
+            return Rejection("its weights have 8 bits")
         return None
 
     def traits(self, layer: Layer) -> Traits:

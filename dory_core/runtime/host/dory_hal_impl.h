@@ -23,8 +23,13 @@
 #define DORY_SIM_AHEAD(ticket) dory_sim_ahead((ticket), __FILE__, __LINE__)
 #define DORY_SIM_LAYER_END() dory_sim_layer_end(__FILE__, __LINE__)
 #define DORY_SIM_TILE(n) dory_sim_tile((int32_t)(n))
-#define DORY_SIM_READ(ptr, bytes) dory_sim_read((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
-#define DORY_SIM_WRITE(ptr, bytes) dory_sim_write((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
+#define DORY_SIM_READ(ptr, bytes) dory_sim_tile_reads((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
+#define DORY_SIM_SUMS(ptr, bytes) dory_sim_read((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
+#define DORY_SIM_WRITE(ptr, bytes) \
+  dory_sim_tile_writes((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
+#define DORY_SIM_COPY(dst, src, bytes) \
+  (dory_sim_read((src), (uint32_t)(bytes), __FILE__, __LINE__), \
+   dory_sim_write((dst), (uint32_t)(bytes), __FILE__, __LINE__))
 #define DORY_SIM_UNDEFINED(ptr, bytes) ((void)memset((ptr), 0xA5, (bytes)))
 #define DORY_SIM_L2_DEFINE(ptr, bytes) \
   dory_sim_l2_define((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
@@ -44,6 +49,8 @@ void dory_sim_l1_keep(const void *ptr, uint32_t bytes, const char *file, int lin
 void dory_sim_ahead(dory_ticket_t ticket, const char *file, int line);
 void dory_sim_layer_end(const char *file, int line);
 void dory_sim_tile(int32_t tile);
+void dory_sim_tile_reads(const void *ptr, uint32_t bytes, const char *file, int line);
+void dory_sim_tile_writes(const void *ptr, uint32_t bytes, const char *file, int line);
 void dory_sim_read(const void *ptr, uint32_t bytes, const char *file, int line);
 void dory_sim_write(const void *ptr, uint32_t bytes, const char *file, int line);
 void dory_sim_l2_define(const void *ptr, uint32_t bytes, const char *file, int line);

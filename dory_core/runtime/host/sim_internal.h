@@ -92,6 +92,10 @@ void sim_allow(sim_arena_t *arena, uint32_t offset, uint32_t bytes, uint32_t mee
 /* Faults when L1, or any memory, holds what nobody was to write there. */
 void sim_check_owners(int also_l2);
 
+/* --- sim_marks.c --- */
+/* Forgets what core 0 has declared; until the next call the marks are those of a tile, or of none. */
+void sim_marks_begin(int tile);
+
 /* --- sim_copies.c --- */
 typedef enum { SIM_DMA, SIM_EXT } sim_link_t; /* between L2 and L1, between L3 and L2 */
 /* A copy that may start. dst_arena, src_arena: NULL for memory that is not followed. */

@@ -208,6 +208,7 @@ void dory_sim_layer(int index, const char *name, const char *file, int line) {
   memset(current.name + used, 0, sizeof current.name - used);
   sim_unlock();
   sim_poison_l1();
+  sim_marks_begin(0);
 }
 
 void dory_sim_layer_end(const char *file, int line) {
@@ -215,11 +216,13 @@ void dory_sim_layer_end(const char *file, int line) {
   sim_require_idle(0, 1, file, line);
   sim_check_canaries(file, line);
   sim_check_owners(1);
+  sim_marks_begin(0);
 }
 
 void dory_sim_tile(int32_t tile) {
   if (dory_core_id() != 0) return;
   sim_check_owners(0); /* of the tile before */
+  sim_marks_begin(1);
   sim_lock();
   current.tile = tile;
   sim_count_call(current.index);

@@ -41,8 +41,7 @@ static inline dory_ticket_t dory_copy_pieces(dory_ticket_t ticket, const dory_co
 
 static inline void dory_copy_bytes(uint8_t *dst, const uint8_t *src, uint32_t bytes)
 {
-  DORY_SIM_READ(src, bytes);
-  DORY_SIM_WRITE(dst, bytes);
+  DORY_SIM_COPY(dst, src, bytes);
   if (bytes > 8) {
     memcpy(dst, src, bytes);
   } else {

@@ -88,9 +88,18 @@ uint32_t (dory_cycles)(void);     /* free-running counter, for profiles; 0 where
 #ifndef DORY_SIM_READ
 #define DORY_SIM_READ(ptr, bytes) ((void)0)
 #endif
-/* A kernel is about to write these bytes: no transfer in flight reads or writes them. */
+/* The same of sums that the kernel adds to: it reads them, and is about to write them. */
+#ifndef DORY_SIM_SUMS
+#define DORY_SIM_SUMS(ptr, bytes) ((void)0)
+#endif
+/* A kernel is about to write these bytes: no transfer in flight reads or writes them, and the kernel
+ * neither reads them in this tile nor writes them as another buffer. */
 #ifndef DORY_SIM_WRITE
 #define DORY_SIM_WRITE(ptr, bytes) ((void)0)
+#endif
+/* A core is about to copy these bytes: what holds for a kernel holds for it, tiles apart. */
+#ifndef DORY_SIM_COPY
+#define DORY_SIM_COPY(dst, src, bytes) ((void)0)
 #endif
 /* These bytes of the caller are not set yet: whoever reads them all the same finds nonsense. Every
  * core may call it. */

@@ -56,6 +56,9 @@ class Conv3x3(Kernel):
         step = conv.requants[0]
         if step.lo is None or max(map(abs, step.mul)) >= 1 << 31:
             return Rejection("it clips, and its factors have 32 bits")
+        low, high = conv.weights.bounds
+        if low < -128 or high > 127:  # those of uint8 files less their zero point have 9 bits
+            return Rejection(f"its weights lie in [{low}, {high}], not in 8 bits")
         x = reject_type(layer.inputs[0], "input", _BYTES)
         return x or reject_type(layer.output, "output", _BYTES)
 

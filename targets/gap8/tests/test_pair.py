@@ -16,6 +16,7 @@ SHAPE = (6, 5, 7)
 BYTE, HALF, WHOLE = (-128, 127), (-3000, 4000), (-(2**24), 2**24)
 ZERO, SCALED = requant(1, 17), requant(range(40, 46), -7)
 EACH = requant([1 << 24] * 5 + [(1 << 24) + 9], 1 << 30, 1 << 20, -30000, 30000)
+ALIKE = requant(1 << 20, 1 << 30, 1 << 18, -30000, 30000)
 TURNED = requant(900, 100, 1 << 7, add_negative=50)
 CLIP: Any = (-128, 127)
 
@@ -61,6 +62,21 @@ LAYERS = {
         PLAIN,
     ),
     "constant": (pair(ops.Mul, (6, 1, 7), ZERO, ZERO, LAST, constant=True), LINEAR, WORD),
+    "second operand without a sign": (
+        pair(ops.Add, second_step=TURNED, last=LAST, ranges=(BYTE, (0, 255))),
+        PLAIN,
+        TABLE,
+    ),
+    "second operand with a sign": (
+        pair(ops.Add, second_step=TURNED, last=LAST, ranges=((0, 255), BYTE)),
+        PLAIN,
+        TABLE,
+    ),
+    "second operand of halves": (
+        pair(ops.Maximum, second_step=ALIKE, last=LAST, ranges=(BYTE, HALF)),
+        PLAIN,
+        SHIFTED,
+    ),
     "no step": (pair(ops.Mul, first_step=ZERO), LINEAR, PLAIN),
 }
 

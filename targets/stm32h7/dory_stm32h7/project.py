@@ -1,4 +1,4 @@
-"""Files with which other builds take an application: CMake, Zephyr, PlatformIO, Arduino."""
+"""Files by which others take an application: its header, CMake, Zephyr, PlatformIO, Arduino."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ def project_files(part: Part, app: Application) -> tuple[OutputFile, ...]:
         "NAME": app.prefix.upper(),
         "WEIGHTS_SECTION": WEIGHTS_SECTION if part.external else "",
         "ZEPHYR_L1": part.tcm.region if part.tcm else ".noinit.dory_l1",
+        "IN_PLACE": str(int(len(app.outputs) == 1)),
         "CACHED": str(int(part.cache is not None)),
     }
-    return tuple(OutputFile(name, _filled(name, values)) for name in _FILES)
+    header = OutputFile(f"hal/stm32h7/{app.prefix}_stm32h7.h", _filled("network_stm32h7.h", values))
+    return (header, *(OutputFile(name, _filled(name, values)) for name in _FILES))
 
 
 def _filled(name: str, values: dict[str, str]) -> str:

@@ -15,7 +15,7 @@ _EXAMPLE = """\
 ## The least main
 
 ```c
-#include "dory_stm32h7.h"
+#include "{prefix}_stm32h7.h"
 #include "{prefix}_network.h"
 
 static {x} input[{name}_INPUT_BYTES / sizeof({x})];
@@ -23,11 +23,11 @@ static {y} output[{name}_OUTPUT_BYTES / sizeof({y})];
 
 int main(void)
 {{
-  dory_stm32h7_init();
+  {prefix}_stm32h7_init();
   for (unsigned i = 0; i < sizeof input / sizeof *input; i++) {{
     input[i] = 0; /* element i of the input, H x W x C */
   }}
-  if (dory_stm32h7_run(input, output, 0, 0) != DORY_OK) {{
+  if ({prefix}_stm32h7_run(input, output, 0, 0) != DORY_OK) {{
     return -1;
   }}
   int best = 0; /* the class with the largest output */
@@ -56,11 +56,21 @@ _PROJECTS = """## In other builds
 
 """
 
+_SEVERAL = """\
+## Several networks in one program
+
+Compile each with a prefix of its own (`--prefix NAME`): all that belongs to one network carries it,
+and what is the same for all, kernels and driver, is linked once. Build each as a library with
+include paths of its own: their folders have files of the same names. Each `NAME_stm32h7_init` is
+called once; one network runs at a time.
+
+"""
+
 _ARENAS = """## Arenas of your own
 
-`dory_stm32h7_run` has arenas. With one of your own for `dory_network_run`, leave 16 bytes behind
-the `{name}_L1_BYTES` of L1, and behind the constants, that may be read: kernels in assembly load up
-to 12 bytes behind an operand before they know that it has ended, and use none of them.
+`{prefix}_stm32h7_run` has arenas. With one of your own for `{prefix}_network_run`, leave 16 bytes
+behind the `{name}_L1_BYTES` of L1, and behind the constants, that may be read: kernels in assembly
+load up to 12 bytes behind an operand before they know that it has ended, and use none of them.
 
 """
 
@@ -92,9 +102,9 @@ For example one of CubeIDE:
 
       {aliases}
 
-- Program: `dory_stm32h7_init()` once, after clocks and caches are set up, then
-  `dory_stm32h7_run(input, output, 0, 0)` for each input; `hal/stm32h7/dory_stm32h7.h` says the
-  rest, `dory_stm32h7_config.h` all that can be chosen: `DORY_MDMA_CHANNELS=0x00FF` leaves
+- Program: `{prefix}_stm32h7_init()` once, after clocks and caches are set up, then
+  `{prefix}_stm32h7_run(input, output, 0, 0)` for each input; `hal/stm32h7/{prefix}_stm32h7.h` says
+  the rest, `dory_stm32h7_config.h` all that can be chosen: `DORY_MDMA_CHANNELS=0x00FF` leaves
   channels 8 to 15 of the MDMA to you. Define `dory_stm32h7_wait` to sleep or yield while a
   transfer runs, and `dory_stm32h7_fault` for errors and time-outs of transfers. The arenas take
   {l1} B of DTCM and {l2} B of AXI SRAM; `--l1` and `--l2` make them smaller.
@@ -114,14 +124,14 @@ def readme(ctx: TargetContext, app: Application, cached: bool) -> str:
     part = part_of(ctx.options)
     if ctx.options.get("form") == "library":
         aliases = "\n      ".join(cube_aliases(part))
-        own = _LIBRARY.format(l1=app.l1_bytes, l2=app.l2_bytes, aliases=aliases)
+        own = _LIBRARY.format(prefix=app.prefix, l1=app.l1_bytes, l2=app.l2_bytes, aliases=aliases)
         own += "" if cached else _UNCACHED
     else:
         own = _APPLICATION.format(variant=part.name, program=toolchain.PROGRAM, core=part.core.name)
     names = {"prefix": app.prefix, "name": app.prefix.upper()}
     types = {"x": _c_type(app.inputs[0].tensor), "y": _c_type(app.outputs[0].tensor)}
     example, projects = _EXAMPLE.format(**names, **types), _PROJECTS.format(**names)
-    return f"{app.readme}\n{example}{_ARENAS.format(**names)}{projects}{own}"
+    return f"{app.readme}\n{example}{_ARENAS.format(**names)}{_SEVERAL}{projects}{own}"
 
 
 def _c_type(tensor: Tensor) -> str:

@@ -20,7 +20,7 @@ MAIN = """\
 
 #include "board.h"
 #include "dory_hal.h"
-#include "dory_stm32h7.h"
+#include "dory_stm32h7_config.h"
 
 #define TCM_BYTES 50000
 #define AXI_BYTES 140000

@@ -77,7 +77,7 @@ def observed(chip: Machine) -> Observed:
             found.left.append(int(np.count_nonzero(view)))
 
     chip.at("dory_stm32h7_init", start)
-    chip.at("dory_dma_init", ready)
+    chip.at("dory_mdma_init", ready)
     chip.run(60)
     assert chip.exit_code == 0
     assert len(found.left) >= 2

@@ -281,8 +281,8 @@ TWO = """\
 #include <string.h>
 
 #include "cat_network.h"
+#include "cat_stm32h7.h"
 #include "dog_network.h"
-#include "dory_stm32h7.h"
 
 {vectors}
 #define MOST(a, b) ((a) > (b) ? (a) : (b))
@@ -302,7 +302,7 @@ static int wrong(int (*run)(const dory_network_io_t *), const uint8_t *input, co
 int main(void)
 {{
   int count = 0;
-  dory_stm32h7_init();
+  cat_stm32h7_init();
   __DSB();
   count += SCB->VTOR != FLASH_BASE;
   for (int i = 0; i < 3; i++) {{
@@ -331,6 +331,89 @@ def test_two_networks_run_in_turn_in_one_firmware(
     chip.run(60)
     assert chip.exit_code == 0
     assert chip.mdma.transfers >= 6
+
+
+# Each on its own arenas; what lies behind an output stays as it is.
+OWN = """\
+#include <string.h>
+
+#include "{first}_network.h"
+#include "{first}_stm32h7.h"
+#include "{second}_network.h"
+#include "{second}_stm32h7.h"
+
+{vectors}
+static uint8_t output[2048];
+
+typedef int run_t(const void *, void *, void (*)(void *, int, const void *, uint32_t), void *);
+
+static int wrong(run_t *run, const uint8_t *input, const uint8_t *want, uint32_t bytes)
+{{
+  memset(output, 0xa5, sizeof output);
+  int count = run(input, output, 0, 0) != DORY_OK || memcmp(output, want, bytes) != 0;
+  for (uint32_t i = bytes; i < sizeof output; i++) {{
+    count += output[i] != 0xa5;
+  }}
+  return count;
+}}
+
+int main(void)
+{{
+  int count = 0;
+  {first}_stm32h7_init();
+  {second}_stm32h7_init();
+  for (int i = 0; i < 2; i++) {{
+    count += wrong({first}_stm32h7_run, {first}_input, {first}_output, sizeof {first}_output);
+    count += wrong({second}_stm32h7_run, {second}_input, {second}_output, sizeof {second}_output);
+  }}
+  return count == 0 ? 0 : 1;
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "memcpy"),
+    [
+        ("cat", "dog", ""),
+        ("dog", "cat", ""),
+        ("dory", "dog", ""),
+        ("dog", "dory", ""),
+        ("cat", "dog", "dog"),
+        ("dog", "cat", "dog"),
+    ],
+)
+def test_two_networks_run_on_their_own_arenas(
+    first: str, second: str, memcpy: str, plugins: Plugins, tmp_path: Path
+) -> None:
+    """In both orders of the linker, one without a prefix, one with another driver."""
+    apps = [tmp_path / first, tmp_path / second]
+    for app in apps:
+        more = {"dma": "memcpy"} if app.name == memcpy else {}
+        classes = 300 if app.name == "dog" else 9
+        build(app, plugins, "stm32h743", app.name, classes=classes, **more)
+    arrays = "".join(
+        c_array(f"{app.name}_{name}", vector(app, name))
+        for app in apps
+        for name in ("input", "output")
+    )
+    main = OWN.format(first=first, second=second, vectors=arrays)
+    chip = firmware(tmp_path / "user", main, *apps)
+    chip.run(60)
+    assert chip.exit_code == 0
+    assert chip.mdma.transfers > 0
+
+
+def test_no_public_name_of_a_network_on_the_chip_is_without_its_prefix(library: Library) -> None:
+    """What the header declares; names of the driver and of the part belong to the program."""
+    app = library.directory
+    text = (app / "hal/stm32h7/eye_stm32h7.h").read_text()
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    functions = re.findall(r"^\w[\w *]*?(\w+)\(", text, re.MULTILINE)
+    assert len(functions) == 3 and all(name.startswith("eye_") for name in functions)
+    macros = re.findall(r"#define (\w+)", text)
+    assert macros and all(name.startswith("EYE_") for name in macros)
+    for name in ("README.md", "library.json", "library.properties", "zephyr/Kconfig"):
+        assert not re.search(r"dory_stm32h7(_run|_init|_output|\.h)", (app / name).read_text())
 
 
 def output_type(app: Path) -> str:
@@ -460,7 +543,7 @@ def test_arduino_takes_the_library(library: Library, tmp_path: Path) -> None:
     headers = properties["includes"].split(",")
     assert all((made / "src" / header).is_file() for header in headers)
     sketch = "".join(f"#include <{header}>\n" for header in headers)
-    (tmp_path / "sketch.cpp").write_text(sketch + "void setup() { dory_stm32h7_init(); }\n")
+    (tmp_path / "sketch.cpp").write_text(sketch + "void setup() { eye_stm32h7_init(); }\n")
     sources = sorted((made / "src").glob("*.c"))
     out = tmp_path / "out"
     out.mkdir()

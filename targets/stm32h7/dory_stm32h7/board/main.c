@@ -3,7 +3,7 @@
 
 #include "board.h"
 #include "dory_io.h"
-#include "dory_stm32h7.h"
+#include "dory_stm32h7_config.h"
 #include "dory_vectors.h"
 #include "network.h"
 

@@ -11,7 +11,8 @@
  * buffer of at most 128 bytes; registers are written while the channel is disabled; flags are
  * cleared before it is enabled; a list lies in memory on AXI, at multiples of 8. */
 #include "dory_hal.h"
-#include "dory_stm32h7.h"
+#include "dory_stm32h7_config.h"
+#include "dory_stm32h7_part.h"
 #include "dory_stm32h7_registers.h"
 
 #define NODES 24u /* of each channel's list */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "dory_hal.h"
-#include "dory_stm32h7.h"
+#include "dory_stm32h7_config.h"
 
 void dory_dma_init(void) {}
 

@@ -1,7 +1,7 @@
 /* Arenas of the network, and what the chip needs before the first inference. */
-#include "dory_stm32h7.h"
-
 #include "dory_hal.h"
+#include "dory_stm32h7_config.h"
+#include "dory_stm32h7_part.h"
 #include "dory_stm32h7_registers.h"
 #include "network.h"
 

@@ -1,0 +1,54 @@
+/* What the kernel reads and writes in the tile that core 0 is at, as generated code declares it: it
+ * writes nothing that it reads, and nothing twice. */
+#include "sim_internal.h"
+
+#include <stdlib.h>
+
+typedef struct {
+  const uint8_t *base;
+  uint32_t bytes;
+  int written;
+} mark_t;
+
+static mark_t *marks;
+static uint32_t mark_count, mark_room;
+static int in_tile;
+
+void sim_marks_begin(int tile) {
+  in_tile = tile;
+  mark_count = 0;
+}
+
+static void add(const void *ptr, uint32_t bytes, int written) {
+  if (mark_count == mark_room) {
+    mark_room = 2 * mark_room + 16;
+    marks = realloc(marks, mark_room * sizeof *marks);
+    if (marks == NULL) dory_sim_fault(NULL, 0, "no memory for %u marks", mark_room);
+  }
+  const mark_t one = {ptr, bytes, written};
+  marks[mark_count++] = one;
+}
+
+static void check_apart(const uint8_t *base, uint32_t bytes, const char *file, int line) {
+  for (uint32_t i = 0; i < mark_count; ++i) {
+    const mark_t *const one = &marks[i];
+    if (base >= one->base + one->bytes || one->base >= base + bytes) continue;
+    const uint8_t *const first = base > one->base ? base : one->base;
+    const sim_place_t place = sim_locate(first, 1);
+    dory_sim_fault(file, line, "tile writes byte %lu of %s, %s", (unsigned long)place.offset,
+                   place.arena ? place.arena->name : "the network's output",
+                   one->written ? "which it also writes as another buffer" : "which it reads");
+  }
+}
+
+void dory_sim_tile_reads(const void *ptr, uint32_t bytes, const char *file, int line) {
+  dory_sim_read(ptr, bytes, file, line);
+  if (in_tile && dory_core_id() == 0 && bytes > 0) add(ptr, bytes, 0);
+}
+
+void dory_sim_tile_writes(const void *ptr, uint32_t bytes, const char *file, int line) {
+  dory_sim_write(ptr, bytes, file, line);
+  if (!in_tile || dory_core_id() != 0 || bytes == 0) return;
+  check_apart(ptr, bytes, file, line);
+  add(ptr, bytes, 1);
+}
