@@ -6,13 +6,12 @@ Kernels are asked here and nowhere else. What they answer is data from then on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from dory_core.errors import NotSupported
 from dory_core.ir import Graph, Layer, Tensor
 from dory_core.ir.features import Feature, features_of
 from dory_core.kernel import Kernel, Rejection, Traits, kernel_error
-from dory_core.records import dataclass
 
 #: The candidate kernels of a layer, best first.
 Candidates = Callable[[Layer], Sequence[Kernel]]

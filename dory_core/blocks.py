@@ -7,12 +7,11 @@ when the network input is copied in.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from dory_core.errors import DoryError
 from dory_core.hardware import MemoryHierarchy
-from dory_core.records import dataclass
 
 if TYPE_CHECKING:
     from dory_core.ir import Graph

@@ -5,9 +5,7 @@ Level 1 is nearest to the cores. The core knows no chip: everything here comes f
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from dory_core.records import dataclass
+from dataclasses import dataclass, replace
 
 # Widths of elements in memory. Those below 8 are packed along the channels of a pixel.
 STORAGE_BITS = (2, 4, 8, 16, 32)

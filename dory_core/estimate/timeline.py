@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -21,7 +21,6 @@ from dory_core.ir import Layer, Linear, pixel_bytes
 from dory_core.ir.geometry import Tile
 from dory_core.ir.places import whole_axes
 from dory_core.kernel import declared_cycles
-from dory_core.records import dataclass
 from dory_core.tiles.schedule import Phase, Schedule, TileStep, tile_phases
 
 

@@ -6,7 +6,7 @@ A network that fits is the way in which every layer has one part and nothing is 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 
@@ -48,7 +48,6 @@ from dory_core.planning.steps import (
 from dory_core.planning.views import Views, plan_views
 from dory_core.program.network import lower_network
 from dory_core.program.timeline import network_timeline
-from dory_core.records import dataclass
 from dory_core.target import TargetContext
 from dory_core.tiles.schedule import Schedule
 from dory_core.tiling.network import TiledGraph, split_is_whole

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import lcm
 from typing import Any
 
@@ -20,7 +20,6 @@ from dory_core.ir.geometry import (
     with_border,
 )
 from dory_core.kernel import Constraint, Kernel, Term, kernel_error
-from dory_core.records import dataclass
 from dory_core.tiles.boxes import tile_granule
 from dory_core.tiles.schedule import Buffering, L1Buffer, l1_buffers
 from dory_core.tiles.tiling import ExplainedTerm, Tiling

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from dory_core.errors import DoesNotFit
 from dory_core.expr import evaluate
 from dory_core.kernel import OPERANDS
-from dory_core.records import dataclass
 from dory_core.tiling.problem import (
     AXES,
     Formulation,
