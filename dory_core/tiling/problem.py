@@ -23,7 +23,7 @@ from dory_core.kernel import Constraint, Kernel, Term, kernel_error
 from dory_core.tiles.boxes import tile_granule
 from dory_core.tiles.schedule import Buffering, L1Buffer, l1_buffers
 from dory_core.tiles.tiling import ExplainedTerm, Tiling
-from dory_core.tiling.reduce import Limit, Sum
+from dory_core.tiling.enumeration import Limit, Sum
 
 # Conditions on the tile beside the kernel's own.
 Conditions = Callable[[Tile], Sequence[Constraint]]
