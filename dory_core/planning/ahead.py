@@ -184,8 +184,9 @@ class _Layer:
         self.can_be_loaded = self.first_bytes > 0 and self._by_dma(hierarchy)
 
     def _by_dma(self, hierarchy: MemoryHierarchy) -> bool:
-        moves = LayerMoves(self.tiled.layer, self.tiled.bound, (), weight_unit(hierarchy))
-        return moves.carriages(hierarchy, [self.tiled.schedule])["w"].by != CORES
+        unit, schedules = weight_unit(hierarchy), [self.tiled.schedule]
+        moves = LayerMoves(self.tiled.layer, self.tiled.bound, (), unit, schedules)
+        return moves.carriages(hierarchy)["w"].by != CORES
 
     @property
     def constants_bytes(self) -> int:

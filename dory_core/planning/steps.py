@@ -285,9 +285,10 @@ class _StepMaker:
         names = OPERANDS[: len(layer.inputs)]
         bases = {name: [part.inputs[k] for part in parts] for k, name in enumerate(names)}
         bases["y"] = [part.output for part in parts]
-        moves = LayerMoves(layer, self.tiled.bound, resident, weight_unit(self.hierarchy))
         schedules = [part.schedule for part in parts]
-        found = moves.carriages(self.hierarchy, schedules, bases=bases)
+        unit = weight_unit(self.hierarchy)
+        moves = LayerMoves(layer, self.tiled.bound, resident, unit, schedules)
+        found = moves.carriages(self.hierarchy, bases)
         for operand, carriage in found.items():
             if carriage.by == IMPOSSIBLE:
                 raise NotSupported(
