@@ -75,6 +75,26 @@ class Request(_Fields):
         return self.first <= other.last and other.first <= self.last
 
 
+class Bin(NamedTuple):
+    """A memory to pack into. holds: roles that it takes, None for every role."""
+
+    name: str
+    size_bytes: int
+    alignment: int
+    holds: frozenset[str] | None = None
+
+    def takes(self, request: Request) -> bool:
+        """Return True when the block may lie here and is not larger than the memory."""
+        return (self.holds is None or request.role in self.holds) and (
+            align_up(request.size_bytes, self.alignment) <= self.usable_bytes
+        )
+
+    @property
+    def usable_bytes(self) -> int:
+        """Size rounded down to the alignment."""
+        return self.size_bytes // self.alignment * self.alignment
+
+
 def owners(requests: Sequence[Request]) -> tuple[Request, ...]:
     """Return the blocks that need room of their own, alive as long as their slices.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from dory_core.blocks import (
+    Bin,
     Packing,
     Request,
     fullest_step,
@@ -20,7 +21,7 @@ from dory_core.blocks import (
     with_slices,
 )
 from dory_core.errors import DoryError
-from dory_core.planning.exact import SOLVER_EFFORT, Bin, solve
+from dory_core.planning.exact import SOLVER_EFFORT, solve
 from dory_core.planning.heuristics import best_fit, lowest_place, peak_of
 from dory_core.planning.stack import bidirectional_stack
 
