@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
+from dory_core import hookspecs
 from dory_core.discovery import PluginState
 from dory_core.errors import DoryError, PluginError
-from dory_core.hooks import Hook, Refused, describe
+from dory_core.hooks import MARKER, Hook, Refused, describe, specifications
 
-# `dory --help` loads this module: it does without the records.
 if TYPE_CHECKING:
     from dory_core.frontend import Frontend
     from dory_core.target import Target
@@ -30,22 +31,63 @@ _RECORDS = {
     "dory_runners": ("dory_core.simulate.runner", "Runner"),
     "dory_reports": ("dory_core.target", "OutputFile"),
 }
+#: Hooks without which an application can be made: a plugin that fails there is left out.
+_DISPENSABLE = frozenset({"dory_reports", "dory_commands"})
 
 
-def record_type(hook: str) -> type[Any]:
-    """Return the class of the records that a hook returns."""
-    module, name = _RECORDS[hook]
-    return cast("type[Any]", getattr(importlib.import_module(module), name))
+class Answer(list[Any]):
+    """The records that a plugin returned from a hook, and which plugin it is."""
+
+    def __init__(self, plugin: PluginState, records: Iterable[Any]) -> None:
+        super().__init__(records)
+        self.plugin = plugin
 
 
-def ask(plugin: PluginState, hook: Hook, values: Mapping[str, Any]) -> Any:
-    """Return what a plugin says for the target of ``values``, None when it is not its target.
+def guarded(
+    plugin: PluginState, hook: Hook, warn: Callable[[PluginState, str], None]
+) -> Callable[..., Any]:
+    """Return a hook as the plugin manager calls it, with all parameters of its specification.
 
-    Raises: PluginError where the plugin fails, and what it raises of dory's own errors.
+    It answers with one checked record where the first result wins, with an :class:`Answer` of
+    checked records elsewhere, and with None where the plugin has nothing to say. Its errors name
+    the plugin; those of a hook that an application does not need become warnings.
     """
+    specification = getattr(hookspecs, hook.name)
+    names = specifications()[hook.name]
+
+    def taken(values: tuple[Any, ...]) -> dict[str, Any]:
+        return {n: v for n, v in zip(names, values, strict=True) if n in hook.parameters}
+
+    @functools.wraps(specification)  # pluggy reads the parameters there
+    def guard(*values: Any) -> Any:
+        try:
+            with _blamed(plugin, hook):
+                answer = _ask(hook, taken(values))
+            return _checked_answer(plugin, hook, answer)
+        except DoryError as error:
+            if hook.name not in _DISPENSABLE:
+                raise
+            warn(plugin, error.message)
+            return None
+
+    @functools.wraps(specification)
+    def wrapper(*values: Any) -> Generator[None, Any, Any]:
+        with _blamed(plugin, hook):
+            answer = yield from hook.function(**taken(values))
+        return _checked_answer(plugin, hook, answer)
+
+    function = wrapper if hook.options["wrapper"] else guard
+    return cast("Callable[..., Any]", MARKER(function, **hook.options))
+
+
+@contextmanager
+def _blamed(plugin: PluginState, hook: Hook) -> Iterator[None]:
+    """Turn what a hook raises, but for dory's own errors, into a PluginError of the plugin."""
     try:
-        return hook(values) if hook.answers_for(values) else None
+        yield
     except PluginError as error:  # of a record that cannot be: it does not know whose it is
+        if hook.options["wrapper"]:  # of the plugin that it wraps
+            raise
         reason = f"plugin {plugin.label} failed in {hook.name}: {error.message}"
         raise PluginError(reason, error.hint) from error
     except DoryError:
@@ -55,32 +97,53 @@ def ask(plugin: PluginState, hook: Hook, values: Mapping[str, Any]) -> Any:
         raise PluginError(reason, _LEAVE_OUT) from error
 
 
-def records_of(plugin: PluginState, hook: Hook, values: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the records that a plugin returns in a list. Raises: PluginError."""
-    answer = ask(plugin, hook, values)
-    if answer is None and not _must_answer(hook, values):
-        return
-    for record in checked(hook.name, plugin, answer, list, tuple):
-        yield checked(hook.name, plugin, record, record_type(hook.name))
+def _ask(hook: Hook, values: Mapping[str, Any]) -> Any:
+    if hook.name == "dory_commands":
+        return [*_commands(hook).items()]
+    return hook.function(**values)
 
 
-def _must_answer(hook: Hook, values: Mapping[str, Any]) -> bool:
-    """Return whether None is a forgotten list: the function is marked with that target."""
-    return bool(hook.targets) and hook.answers_for(values)
+def _checked_answer(plugin: PluginState, hook: Hook, answer: Any) -> Any:
+    """Return an answer that the specification allows; raises PluginError.
+
+    None is a forgotten list where the function is marked with the target.
+    """
+    if first_result(hook.name):
+        return (
+            answer if answer is None else checked(hook.name, plugin, answer, record_type(hook.name))
+        )
+    if answer is None and not hook.targets:
+        return None
+    records = checked(hook.name, plugin, answer, list, tuple)
+    if hook.options["wrapper"]:  # a list of the answers of the other plugins
+        return [a if isinstance(a, Answer) else _answer(plugin, hook, a) for a in records]
+    return _answer(plugin, hook, records)
 
 
-def commands_of(plugin: PluginState, hook: Hook) -> Mapping[str, Any]:
-    """Return the commands that a plugin adds by name, as objects of click. Raises: PluginError."""
+def _answer(plugin: PluginState, hook: Hook, records: Any) -> Answer:
+    type_ = tuple if hook.name == "dory_commands" else record_type(hook.name)
+    return Answer(plugin, (checked(hook.name, plugin, one, type_) for one in records))
+
+
+def first_result(hook: str) -> bool:
+    """Return whether a hook is answered by one record, that of the first plugin that has one."""
+    return bool(getattr(hookspecs, hook).dory_spec["firstresult"])
+
+
+def record_type(hook: str) -> type[Any]:
+    """Return the class of the records that a hook returns."""
+    module, name = _RECORDS[hook]
+    return cast("type[Any]", getattr(importlib.import_module(module), name))
+
+
+def _commands(hook: Hook) -> Mapping[str, Any]:
+    """Return the commands that a plugin adds by name, as objects of click."""
     import typer
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None)  # as dory itself
     app.callback()(_no_operation)
-
-    def add(**arguments: Any) -> Any:
-        hook.function(**arguments)
-        return cast(Any, typer.main.get_command(app)).commands
-
-    return cast("Mapping[str, Any]", ask(plugin, replace(hook, function=add), {"app": app}))
+    hook.function(**dict.fromkeys(hook.parameters, app))
+    return cast("Mapping[str, Any]", cast(Any, typer.main.get_command(app)).commands)
 
 
 def _no_operation() -> None:
@@ -101,7 +164,7 @@ def offers(hooks: Mapping[str, Hook], name: str) -> list[Any]:
     if name not in hooks:
         return []
     try:
-        records = hooks[name]({})
+        records = hooks[name].function()
     except (Exception, SystemExit) as error:
         raise Refused(f"{name} raised {describe(error)}") from error
     if not isinstance(records, (list, tuple)):

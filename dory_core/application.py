@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from dory_core.ir.layout import HWC, Layout
 from dory_core.plan import TIMELINE_FILE
 from dory_core.plan.schema import check_plan, check_timeline
 from dory_core.plugins import Plugins
-from dory_core.records import dataclass
 from dory_core.reference import run as execute
 from dory_core.simulate.counts import check_counts
 from dory_core.simulate.request import DMA_MODES, RunRequest

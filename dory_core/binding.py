@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dory_core.errors import NotSupported, PluginError
@@ -26,7 +26,6 @@ from dory_core.kernel import (
     WeightBlock,
     kernel_error,
 )
-from dory_core.records import dataclass
 from dory_core.target import OutputFile
 
 #: The candidate kernels of a layer, best first.

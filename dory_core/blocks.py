@@ -7,12 +7,11 @@ when the network input is copied in.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from dory_core.errors import DoryError
 from dory_core.hardware import MemoryHierarchy
-from dory_core.records import dataclass
 
 if TYPE_CHECKING:
     from dory_core.ir import Graph
@@ -74,6 +73,26 @@ class Request(_Fields):
     def overlaps(self, other: Request) -> bool:
         """Return True when both blocks are needed in a common step."""
         return self.first <= other.last and other.first <= self.last
+
+
+class Bin(NamedTuple):
+    """A memory to pack into. holds: roles that it takes, None for every role."""
+
+    name: str
+    size_bytes: int
+    alignment: int
+    holds: frozenset[str] | None = None
+
+    def takes(self, request: Request) -> bool:
+        """Return True when the block may lie here and is not larger than the memory."""
+        return (self.holds is None or request.role in self.holds) and (
+            align_up(request.size_bytes, self.alignment) <= self.usable_bytes
+        )
+
+    @property
+    def usable_bytes(self) -> int:
+        """Size rounded down to the alignment."""
+        return self.size_bytes // self.alignment * self.alignment
 
 
 def owners(requests: Sequence[Request]) -> tuple[Request, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from dory_core.errors import DoesNotFit, UsageError
 from dory_core.hardware import Level, MemoryHierarchy
 from dory_core.ir.views import VIEWS
-from dory_core.records import dataclass
 
 if TYPE_CHECKING:
     from dory_core.ir import Graph, Layer, Tensor

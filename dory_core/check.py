@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dory_core.binding import CORES, BoundLayer, EngineRejection, KernelRejection
@@ -18,7 +18,6 @@ from dory_core.plan import LevelUse
 from dory_core.planning.planner import resident_map
 from dory_core.planning.ways import HOME
 from dory_core.plugins import Plugins
-from dory_core.records import dataclass
 from dory_core.tiling.network import TiledGraph
 from dory_core.tiling.tiled import LayerTilings
 

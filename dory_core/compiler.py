@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -30,7 +30,6 @@ from dory_core.pipeline import (
 )
 from dory_core.plan import DEFAULT_PREFIX, Plan
 from dory_core.plugins import Plugins
-from dory_core.records import dataclass
 from dory_core.target import OutputFile, TargetContext
 from dory_core.tiling.network import Progress
 from dory_core.vectors import Vector

@@ -14,10 +14,10 @@ nothing of the tensor behind the copy: it is only rounded up at the end of the t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import gcd
 
 from dory_core.hardware import Link
-from dory_core.records import dataclass
 
 DMA = "dma"
 PIECES = "pieces"

@@ -7,7 +7,7 @@ beside the interpreter's result), and what is different after all layers before 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ import numpy.typing as npt
 from dory_core.documents import row
 from dory_core.frontend import Desktop, DesktopRun
 from dory_core.ir import Graph
-from dory_core.records import dataclass
 from dory_core.reference import random_inputs, run, run_layer
 
 __all__ = ["Desktop", "DesktopRun", "run_layer"]

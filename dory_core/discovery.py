@@ -1,20 +1,15 @@
-"""Which plugins are installed: entry points of group ``dory``, by the metadata of distributions."""
+"""Which plugins are installed: entry points of group ``dory``."""
 
 from __future__ import annotations
 
-import functools
-import importlib
-import operator
-import sys
 from collections.abc import Callable
-from configparser import ConfigParser
-from configparser import Error as ConfigError
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from dory_core.documents import row
-from dory_core.records import dataclass
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution, EntryPoint
 
 GROUP = "dory"
 #: Entry points of this group name the plugin modules whose commands ``dory --help`` lists.
@@ -46,68 +41,49 @@ class PluginState:
         return row(self, "dist", "version", "entry", "state", "reason", "hooks")
 
 
-#: A plugin, what its entry point names, and what imports that.
-Found = list[tuple[PluginState, str, Callable[[], Any]]]
+@dataclass(frozen=True, slots=True)
+class FoundPlugin:
+    """An installed plugin that is not imported yet.
 
-
-def installed() -> Found:
-    """Return the installed plugins in load order."""
-    from importlib.metadata import entry_points
-
-    found = []
-    for entry in entry_points(group=GROUP):
-        dist, version = (entry.dist.name, entry.dist.version) if entry.dist else ("", "")
-        state = PluginState(dist, version, entry.name, "loaded")
-        found.append((state, entry.value, entry.load))
-    return sorted(found, key=_load_order)
-
-
-def advertising() -> Found:
-    """Return, as :func:`installed`, the plugins that group ``dory.commands`` names, too.
-
-    ``importlib.metadata`` reads what every distribution says, which takes as long as the rest of
-    ``dory --help``; here only the distributions whose file has the group are looked at.
+    module: what its entry point names. commands: whether group ``dory.commands`` names it too.
     """
-    found: dict[str, Found] = {}
-    for file in (f for path in sys.path for f in Path(path).glob("*.*-info/entry_points.txt")):
-        with suppress(OSError, UnicodeDecodeError, KeyError, ConfigError):
-            text = file.read_text(encoding="utf-8")
-            if f"[{COMMAND_GROUP}]" in text:
-                dist, plugins = _advertised(file.parent, text)
-                found.setdefault(dist, plugins)  # the first one on the path is what is imported
-    return sorted((plugin for plugins in found.values() for plugin in plugins), key=_load_order)
+
+    state: PluginState
+    module: str
+    commands: bool
+    load: Callable[[], Any]
 
 
-class _EntryPoints(ConfigParser):
-    def optionxform(self, optionstr: str) -> str:
-        return optionstr  # names keep their capitals
+def installed() -> list[FoundPlugin]:
+    """Return the installed plugins in load order: by entry point name, then distribution."""
+    from importlib.metadata import distributions
+
+    found: dict[str, list[FoundPlugin]] = {}
+    for dist in distributions():
+        points = _entry_points(dist)
+        modules = {point.value for point in points if point.group == COMMAND_GROUP}
+        plugins = [
+            FoundPlugin(
+                PluginState(dist.name, dist.version, point.name, "loaded"),
+                point.value,
+                point.value in modules,
+                point.load,
+            )
+            for point in points
+            if point.group == GROUP
+        ]
+        if plugins:
+            found.setdefault(dist.name, plugins)  # the first one on the path is what is imported
+    return sorted((one for plugins in found.values() for one in plugins), key=_load_order)
 
 
-def _advertised(folder: Path, text: str) -> tuple[str, Found]:
-    """Return the name of the distribution and its plugins that group ``dory.commands`` names."""
-    groups = _EntryPoints(delimiters=("=",), strict=False, interpolation=None)
-    groups.read_string(text)
-    headers = folder / ("METADATA" if folder.suffix == ".dist-info" else "PKG-INFO")
-    lines = (line.partition(": ") for line in headers.read_text(encoding="utf-8").splitlines())
-    fields = {name: value for name, _, value in reversed([*lines])}  # the first of a name counts
-    modules = set(groups[COMMAND_GROUP].values())
-    return fields["Name"], [
-        (
-            PluginState(fields["Name"], fields["Version"], name, "loaded"),
-            value,
-            functools.partial(_import, value),
-        )
-        for name, value in (groups[GROUP].items() if GROUP in groups else ())
-        if value in modules
-    ]
+def _entry_points(dist: Distribution) -> list[EntryPoint]:
+    """Return the entry points of a distribution, none where its file is damaged."""
+    try:
+        return list(dist.entry_points)
+    except (TypeError, ValueError):  # importlib.metadata reads a line without "=" so, or no UTF-8
+        return []
 
 
-def _import(value: str) -> Any:
-    module, _, attribute = value.partition(":")
-    thing = importlib.import_module(module.strip())
-    return operator.attrgetter(attribute.strip())(thing) if attribute else thing
-
-
-def _load_order(found: tuple[PluginState, str, Any]) -> tuple[str, str, str]:
-    state, value, _ = found
-    return state.entry, state.dist, value
+def _load_order(found: FoundPlugin) -> tuple[str, str, str]:
+    return found.state.entry, found.state.dist, found.module

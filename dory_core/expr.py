@@ -2,9 +2,9 @@
 
 A kernel or an objective term is written once, with + - * // % comparisons and the functions below;
 the same line then computes on plain integers, on numpy arrays (:func:`evaluate`), reads as text
-(:func:`to_text`) and is enclosed over whole ranges of sizes (``dory_core.tiling.reduce``). ``//``
-and ``%`` round towards minus infinity in every reading; a comparison is 1 or 0. Conditions are
-joined with :func:`minimum` (and) and :func:`maximum` (or).
+(:func:`to_text`) and has bounds over all sizes. ``//`` and ``%`` round towards minus infinity in
+every reading; a comparison is 1 or 0. Conditions are joined with :func:`minimum` (and) and
+:func:`maximum` (or).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
 from typing import IO, Any
@@ -27,7 +27,6 @@ from dory_core.golden_tensors import Compared, TensorGolden, tensor_goldens
 from dory_core.ir import Graph, Tensor
 from dory_core.ir.channels import file_channels
 from dory_core.ir.passed import is_copy_of_input
-from dory_core.records import dataclass
 from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
 
 Values = npt.NDArray[np.int64]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,6 @@ from dory_core.errors import UsageError
 from dory_core.ir import Graph, Layer, Op, Tensor
 from dory_core.ir.channels import computed_channels, file_channels, stored
 from dory_core.ir.reals import quantise
-from dory_core.records import dataclass
 from dory_core.reference import run_layer
 from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
 

@@ -5,10 +5,9 @@ Level 1 is nearest to the cores. The core knows no chip: everything here comes f
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from dory_core.code_sizes import CodeSizes
-from dory_core.records import dataclass
 
 # Widths of elements in memory. Those below 8 are packed along the channels of a pixel.
 STORAGE_BITS = (2, 4, 8, 16, 32)

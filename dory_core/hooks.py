@@ -1,19 +1,23 @@
-"""Marking the hooks of a plugin, and finding them: checked against ``dory_core.hookspecs``."""
+"""Marking the hooks of a plugin, and reading them; pluggy registers and calls them."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar, overload
 
-from dory_core.records import dataclass
+import pluggy
+
+from dory_core import hookspecs
 
 #: Version of the hooks and of ``dory_core.api``. A plugin names the one it needs as ``DORY_API``.
 API_VERSION = 1
 
-_MARK = "__dory_hook__"
-_FIRST = "__dory_first__"
+MARKER = pluggy.HookimplMarker(hookspecs.PROJECT)
+_OPTIONS = f"{hookspecs.PROJECT}_impl"  # where pluggy's marker leaves its options
+_TARGETS = f"{hookspecs.PROJECT}_targets"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -25,17 +29,25 @@ class Refused(Exception):
 def hookimpl(function: _Function) -> _Function: ...
 @overload
 def hookimpl(
-    *, target: str | tuple[str, ...] = (), first: bool = False
+    *, target: str | tuple[str, ...] = (), first: bool = False, wrapper: bool = False
 ) -> Callable[[_Function], _Function]: ...
 def hookimpl(
-    function: Any = None, *, target: str | tuple[str, ...] = (), first: bool = False
+    function: Any = None,
+    *,
+    target: str | tuple[str, ...] = (),
+    first: bool = False,
+    wrapper: bool = False,
 ) -> Any:
     """Mark a function of a plugin as its implementation of the hook of the same name.
+
+    It is pluggy's marker with a target in addition.
 
     target: the target, or targets, that it answers for; it is not called for others. The plugin
     need not provide the target itself. Without it the function is called for every target and may
     ask ``ctx.name``. first: its answers go before those of the plugin that provides the target, as
-    kernels do that are preferred to the target's; without it they go behind.
+    kernels do that are preferred to the target's (pluggy's ``tryfirst``); without it they go after
+    them. wrapper: the function is a generator that yields once, is sent the answers of the
+    other plugins and returns what takes their place (pluggy's ``wrapper``).
 
     >>> @hookimpl(target="blinky")
     ... def dory_dma_hal(ctx):
@@ -44,9 +56,8 @@ def hookimpl(
     targets = (target,) if isinstance(target, str) else tuple(target)
 
     def mark(function: _Function) -> _Function:
-        setattr(function, _MARK, targets)
-        setattr(function, _FIRST, first)
-        return function
+        setattr(function, _TARGETS, targets)
+        return MARKER(function, tryfirst=first, wrapper=wrapper)
 
     return mark if function is None else mark(function)
 
@@ -56,29 +67,23 @@ class Hook:
     """A hook as a plugin implements it.
 
     parameters: those of the specification that the function takes. targets: that it answers for,
-    empty for all. first: before the plugin of the target.
+    empty for all. options: those of pluggy's marker.
     """
 
     name: str
     function: Callable[..., Any]
     parameters: tuple[str, ...]
-    targets: tuple[str, ...] = ()
-    first: bool = False
+    targets: tuple[str, ...]
+    options: Mapping[str, Any]
 
-    def __call__(self, values: Mapping[str, Any]) -> Any:
-        """Return what the plugin answers. values: of all parameters of the specification."""
-        return self.function(**{name: values[name] for name in self.parameters})
-
-    def answers_for(self, values: Mapping[str, Any]) -> bool:
-        """Return whether the function is to be called for ``values["ctx"]``, where there is one."""
-        return not self.targets or values["ctx"].name in self.targets
+    def answers_for(self, target: str | None) -> bool:
+        """Return whether the function is to be called for a target."""
+        return not self.targets or target in self.targets
 
 
 @cache
 def specifications() -> Mapping[str, tuple[str, ...]]:
     """Return the parameter names of every hook, in the order of their definition."""
-    from dory_core import hookspecs
-
     found = {n: f for n, f in vars(hookspecs).items() if n.startswith("dory_")}
     return {name: tuple(inspect.signature(f).parameters) for name, f in found.items()}
 
@@ -93,12 +98,12 @@ def hooks_of(plugin: Any) -> dict[str, Hook]:
     found = {}
     for name in dir(plugin):
         function = getattr(plugin, name, None)
-        targets = getattr(function, _MARK, None)
-        if callable(function) and isinstance(targets, tuple):
+        options = getattr(function, _OPTIONS, None)
+        if callable(function) and isinstance(options, dict):
             if name not in specs:
                 known = ", ".join(specs)
                 raise Refused(f"unknown hook {name} (this version of dory-core has: {known})")
-            found[name] = _hook(name, function, targets)
+            found[name] = _hook(name, function, options)
         elif name in specs and callable(function):
             raise Refused(f"{name} is not marked with dory_core.api.hookimpl")
     return {name: found[name] for name in specs if name in found}
@@ -114,10 +119,15 @@ def _check_api(wanted: Any) -> None:
         )
 
 
-def _hook(name: str, function: Callable[..., Any], targets: tuple[str, ...]) -> Hook:
+def _hook(name: str, function: Callable[..., Any], options: dict[str, Any]) -> Hook:
     offered = specifications()[name]
+    targets: tuple[str, ...] = getattr(function, _TARGETS, ())
     if targets and "ctx" not in offered:
         raise Refused(f"{name} is marked with a target, but is not called for one")
+    if options["wrapper"] and "ctx" not in offered:
+        raise Refused(f"{name} is marked as a wrapper, but is not called for a target")
+    if options["wrapper"] and not inspect.isgeneratorfunction(function):
+        raise Refused(f"{name} is marked as a wrapper, but does not yield")
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
@@ -133,7 +143,7 @@ def _hook(name: str, function: Callable[..., Any], targets: tuple[str, ...]) -> 
             raise Refused(
                 f"wrong signature: {name} has a parameter {parameter.name!r}, dory offers {offers}"
             )
-    return Hook(name, function, tuple(taken), targets, getattr(function, _FIRST, False))
+    return Hook(name, function, tuple(taken), targets, options)
 
 
 def describe(error: BaseException) -> str:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pluggy
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -28,7 +30,12 @@ if TYPE_CHECKING:
     from dory_core.simulate.runner import Runner
     from dory_core.target import DmaHal, OutputFile, Target, TargetContext
 
+#: Name of dory among the programs that have plugins by pluggy.
+PROJECT = "dory"
+hookspec = pluggy.HookspecMarker(PROJECT)
 
+
+@hookspec
 def dory_frontends() -> list[Frontend]:
     """Return the file formats that this plugin can read.
 
@@ -49,6 +56,7 @@ def dory_frontends() -> list[Frontend]:
     return []
 
 
+@hookspec
 def dory_targets() -> list[Target]:
     """Return the chips that this plugin can generate applications for.
 
@@ -65,6 +73,7 @@ def dory_targets() -> list[Target]:
     return []
 
 
+@hookspec(firstresult=True)
 def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
     """Return the memories of target ``ctx.name`` and the links between them; first result wins.
 
@@ -89,6 +98,7 @@ def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
     return None
 
 
+@hookspec
 def dory_objective_terms(
     ctx: TargetContext, layer: Layer, kernel: Kernel, tile: Tile
 ) -> list[Term]:
@@ -110,6 +120,7 @@ def dory_objective_terms(
     return []
 
 
+@hookspec(firstresult=True)
 def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
     """Return the C files that implement ``dory_hal.h`` on the chip; first result wins.
 
@@ -126,6 +137,7 @@ def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
     return None
 
 
+@hookspec
 def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """Return the kernels of the target that may compute ``layer``, best first.
 
@@ -159,6 +171,7 @@ def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     return []
 
 
+@hookspec
 def dory_passes(ctx: TargetContext) -> list[Pass]:
     """Return graph passes of the target, run in the order given, before those of the core.
 
@@ -180,6 +193,7 @@ def dory_passes(ctx: TargetContext) -> list[Pass]:
     return []
 
 
+@hookspec
 def dory_application(ctx: TargetContext, application: Application) -> list[OutputFile]:
     """Return every file of the application outside network, layers and weights.
 
@@ -199,6 +213,7 @@ def dory_application(ctx: TargetContext, application: Application) -> list[Outpu
     return []
 
 
+@hookspec
 def dory_runners(ctx: TargetContext) -> list[Runner]:
     """Return ways to run an application of the target other than the host simulation.
 
@@ -217,6 +232,7 @@ def dory_runners(ctx: TargetContext) -> list[Runner]:
     return []
 
 
+@hookspec
 def dory_reports(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> list[OutputFile]:
     """Return files that explain an application to a person; they are written beside it.
 
@@ -235,6 +251,7 @@ def dory_reports(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> list[O
     return []
 
 
+@hookspec
 def dory_commands(app: typer.Typer) -> None:
     """Add commands to the command line.
 

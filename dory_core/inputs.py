@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from dory_core.ir import Graph, Tensor
 from dory_core.ir.packing import unpack
 from dory_core.ir.reals import quantise
 from dory_core.pictures import SUFFIXES, read_picture
-from dory_core.records import dataclass
 
 Values = npt.NDArray[np.int64]
 

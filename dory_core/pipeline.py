@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,6 @@ from dory_core.passes.sums import simplify_sums
 from dory_core.plan import DEFAULT_PREFIX, Plan
 from dory_core.planning.planner import make_plan
 from dory_core.plugins import Plugins
-from dory_core.records import dataclass
 from dory_core.target import DmaHal, TargetContext
 from dory_core.tiling.network import Progress, TiledGraph, tile_graph, tiled_text
 

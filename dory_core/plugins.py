@@ -2,7 +2,7 @@
 
 Entry points of group ``dory`` name plugin modules. :func:`load_plugins` imports them in a fixed
 order (entry point name, then distribution), and leaves out, with a reason, each one that is broken;
-the others work on. Nothing is imported before the first call.
+the others work on. pluggy calls their hooks. Nothing is imported before the first call.
 """
 
 from __future__ import annotations
@@ -12,25 +12,19 @@ import functools
 import logging
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dory_core.answers import (
-    ask,
-    check_clash,
-    checked,
-    commands_of,
-    offers,
-    record_type,
-    records_of,
-)
-from dory_core.discovery import PluginState, advertising, installed
-from dory_core.errors import DoryError, PluginError, UsageError
-from dory_core.hooks import Hook, Refused, describe, hooks_of, specifications
+import pluggy
 
-# `dory --help` loads this module: it does without the records and without importlib.metadata.
+from dory_core import hookspecs
+from dory_core.answers import check_clash, guarded, offers
+from dory_core.discovery import PluginState, installed
+from dory_core.errors import PluginError, UsageError
+from dory_core.hooks import Hook, Refused, describe, hooks_of
+
 if TYPE_CHECKING:
     from dory_core.codegen.application_record import Application
     from dory_core.frontend import Frontend
@@ -49,6 +43,14 @@ def _same(thing: Any) -> Any:
     return thing
 
 
+@dataclass(frozen=True, slots=True)
+class _Plugin:
+    """A loaded plugin: what became of its entry point, and its hooks by name."""
+
+    state: PluginState
+    hooks: Mapping[str, Hook]
+
+
 class Plugins:
     """The plugins of one process: what they offer, and their hooks by target.
 
@@ -57,9 +59,10 @@ class Plugins:
 
     def __init__(self) -> None:
         self._states: list[PluginState] = []
-        self._hooks: dict[str, list[tuple[PluginState, Hook]]] = {n: [] for n in specifications()}
+        self._loaded: list[_Plugin] = []
         self._frontends: dict[str, tuple[Frontend, PluginState]] = {}
         self._targets: dict[str, tuple[Target, PluginState]] = {}
+        self._managers: dict[str | None, pluggy.PluginManager] = {}
         self._kernel_owners: dict[tuple[str, str], PluginState] = {}
 
     @classmethod
@@ -93,8 +96,7 @@ class Plugins:
         self._states.append(state)
         self._frontends.update({f.name: (f, state) for f in frontends})
         self._targets.update({t.name: (t, state) for t in targets})
-        for name, hook in hooks.items():
-            self._hooks[name].append((state, hook))
+        self._loaded.append(_Plugin(state, hooks))
 
     def _warn(self, plugin: PluginState, reason: str) -> None:
         """Note a reason, and say it once."""
@@ -114,10 +116,11 @@ class Plugins:
         return False
 
     def _note_unknown_targets(self) -> None:
-        for hooks in self._hooks.values():
-            for plugin, hook in hooks:
+        for plugin in self._loaded:
+            for hook in plugin.hooks.values():
                 for target in sorted({*hook.targets} - {*self._targets}):
-                    self._note(plugin, f"no plugin provides target {target!r} of its {hook.name}")
+                    reason = f"no plugin provides target {target!r} of its {hook.name}"
+                    self._note(plugin.state, reason)
 
     # -- what there is ---------------------------------------------------------------------------
 
@@ -205,7 +208,7 @@ class Plugins:
         record = self.target(target)
         options, point = resolve_options(record, settings or {})
         ctx = TargetContext(record.name, options, None, point)
-        hierarchy = self._first("dory_memory_hierarchy", ctx=ctx)
+        hierarchy = self._hooks(ctx).dory_memory_hierarchy(ctx=ctx)
         if hierarchy is None:
             raise PluginError(
                 f"no plugin describes the memories of target {target!r} (dory_memory_hierarchy)",
@@ -220,7 +223,8 @@ class Plugins:
         left out and the clash reported. Raises: PluginError when a plugin fails.
         """
         kernels: dict[str, Kernel] = {}
-        for plugin, kernel in self._records("dory_kernels", ctx=ctx, layer=layer):
+        answers = self._hooks(ctx).dory_kernels(ctx=ctx, layer=layer)
+        for plugin, kernel in _records(answers):
             owner = self._kernel_owners.setdefault((ctx.name, kernel.name), plugin)
             if owner is not plugin:
                 self._warn_of_clash(plugin, "kernel", kernel.name, owner.label)
@@ -246,31 +250,33 @@ class Plugins:
         self, ctx: TargetContext, layer: Layer, kernel: Kernel, tile: Tile
     ) -> tuple[Term, ...]:
         """Return the terms of all plugins, in load order."""
-        given = {"layer": layer, "kernel": kernel, "tile": tile}
-        return self._all("dory_objective_terms", ctx=ctx, **given)
+        hook = self._hooks(ctx).dory_objective_terms
+        return _joined(hook(ctx=ctx, layer=layer, kernel=kernel, tile=tile))
 
     def dma_hal(self, ctx: TargetContext) -> DmaHal | None:
         """Return the target's DMA HAL, None when it has none."""
-        hal: DmaHal | None = self._first("dory_dma_hal", ctx=ctx)
+        hal: DmaHal | None = self._hooks(ctx).dory_dma_hal(ctx=ctx)
         return hal
 
     def passes(self, ctx: TargetContext) -> tuple[Pass, ...]:
         """Return the target's graph passes, in load order."""
-        return self._all("dory_passes", ctx=ctx)
+        return _joined(self._hooks(ctx).dory_passes(ctx=ctx))
 
     def has_application(self, ctx: TargetContext) -> bool:
         """Return whether a plugin has ``dory_application`` for the target by name, or is its."""
-        provider = self._targets[ctx.name][1]
+        provider = self.provider("target", ctx.name)
         return any(
-            ctx.name in hook.targets or (not hook.targets and plugin is provider)
-            for plugin, hook in self._hooks["dory_application"]
+            ctx.name in hook.targets or (not hook.targets and plugin.state is provider)
+            for plugin in self._loaded
+            for name, hook in plugin.hooks.items()
+            if name == "dory_application"
         )
 
     def application(self, ctx: TargetContext, application: Application) -> tuple[OutputFile, ...]:
         """Return the application files of all plugins; raises PluginError when two share a path."""
         files: dict[str, tuple[OutputFile, PluginState]] = {}
-        values = {"ctx": ctx, "application": application}
-        for plugin, file in self._records("dory_application", **values):
+        answers = self._hooks(ctx).dory_application(ctx=ctx, application=application)
+        for plugin, file in _records(answers):
             if file.path in files:
                 other = files[file.path][1].label
                 raise PluginError(
@@ -282,7 +288,7 @@ class Plugins:
 
     def runners(self, ctx: TargetContext) -> tuple[Runner, ...]:
         """Return the target's runners, in load order."""
-        return self._all("dory_runners", ctx=ctx)
+        return _joined(self._hooks(ctx).dory_runners(ctx=ctx))
 
     def reports(
         self, plan: Mapping[str, Any], timeline: Mapping[str, Any], taken: Collection[str]
@@ -292,19 +298,13 @@ class Plugins:
         A plugin that fails and a path that is taken are reported, and left out.
         """
         files: dict[str, OutputFile] = {}
-        values = {"plan": plan, "timeline": timeline}
-        for plugin, hook in self._hooks["dory_reports"]:
-            try:
-                found = tuple(records_of(plugin, hook, values))
-            except DoryError as error:
-                self._warn(plugin, error.message)
-                continue
-            for file in found:
-                if file.path in taken or file.path in files:
-                    reason = f"its report {file.path!r} would replace another file of applications"
-                    self._warn(plugin, reason)
-                else:
-                    files[file.path] = file
+        answers = self._hooks().dory_reports(plan=plan, timeline=timeline)
+        for plugin, file in _records(answers):
+            if file.path in taken or file.path in files:
+                reason = f"its report {file.path!r} would replace another file of applications"
+                self._warn(plugin, reason)
+            else:
+                files[file.path] = file
         return tuple(files.values())
 
     def commands(self, own: Collection[str]) -> dict[str, Any]:
@@ -314,47 +314,54 @@ class Plugins:
         """
         commands: dict[str, Any] = {}
         providers = dict.fromkeys(own, "dory")
-        for plugin, hook in self._hooks["dory_commands"]:
-            try:
-                found = commands_of(plugin, hook)
-            except DoryError as error:
-                self._warn(plugin, error.message)
-                continue
-            for name, command in found.items():
-                if name in providers:
-                    self._warn_of_clash(plugin, "command", name, providers[name])
-                else:
-                    providers[name], commands[name] = plugin.label, command
+        for plugin, (name, command) in _records(self._hooks().dory_commands(app=None)):
+            if name in providers:
+                self._warn_of_clash(plugin, "command", name, providers[name])
+            else:
+                providers[name], commands[name] = plugin.label, command
         return commands
 
     # -- asking ----------------------------------------------------------------------------------
 
-    def _asked(self, name: str, values: Mapping[str, Any]) -> Sequence[tuple[PluginState, Hook]]:
-        """Return the hooks in the order in which they are asked.
+    def _hooks(self, ctx: TargetContext | None = None) -> Any:
+        """Return the hooks of all plugins as pluggy calls them, for a target or for none."""
+        name = None if ctx is None else ctx.name
+        if name not in self._managers:
+            self._managers[name] = self._manager(name)
+        return self._managers[name].hook
 
-        For a target: who declares to be first, the plugin of the target, the others; each in load
-        order.
+    def _manager(self, target: str | None) -> pluggy.PluginManager:
+        """Return a plugin manager with the hooks that answer for a target.
+
+        It asks first who declares to be first, then the plugin of the target, then the others,
+        each in load order: pluggy asks first who was registered last.
         """
-        ctx = values.get("ctx")
-        if ctx is None or ctx.name not in self._targets:
-            return self._hooks[name]
-        provider = self._targets[ctx.name][1]
-        return sorted(self._hooks[name], key=lambda one: (not one[1].first, one[0] is not provider))
+        manager = pluggy.PluginManager(hookspecs.PROJECT)
+        manager.add_hookspecs(hookspecs)
+        provider = self.provider("target", target) if target in self._targets else None
+        own = [plugin for plugin in self._loaded if plugin.state is provider]
+        others = [plugin for plugin in self._loaded if plugin.state is not provider]
+        for plugin in reversed(own + others):
+            hooks = {n: h for n, h in plugin.hooks.items() if h.answers_for(target)}
+            guards = {name: guarded(plugin.state, h, self._warn) for name, h in hooks.items()}
+            manager.register(_Registered(guards), plugin.state.label)
+        return manager
 
-    def _first(self, name: str, **values: Any) -> Any:
-        for plugin, hook in self._asked(name, values):
-            answer = ask(plugin, hook, values)
-            if answer is not None:
-                return checked(name, plugin, answer, record_type(name))
-        return None
 
-    def _records(self, name: str, **values: Any) -> Iterator[tuple[PluginState, Any]]:
-        for plugin, hook in self._asked(name, values):
-            for record in records_of(plugin, hook, values):
-                yield plugin, record
+class _Registered:
+    """The functions of a plugin that pluggy calls, as attributes."""
 
-    def _all(self, name: str, **values: Any) -> tuple[Any, ...]:
-        return tuple(record for _, record in self._records(name, **values))
+    def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+        vars(self).update(functions)
+
+
+def _records(answers: Iterable[Any]) -> Iterator[tuple[PluginState, Any]]:
+    """Yield the records of all plugins, each with its plugin."""
+    return ((answer.plugin, record) for answer in answers for record in answer)
+
+
+def _joined(answers: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(record for _, record in _records(answers))
 
 
 def discover(selection: str | None, only_commands: bool = False) -> Plugins:
@@ -364,19 +371,21 @@ def discover(selection: str | None, only_commands: bool = False) -> Plugins:
     """
     plugins = Plugins()
     wanted = None if selection is None else [n.strip() for n in selection.split(",") if n.strip()]
-    found = advertising() if only_commands else installed()
-    for state, _, load in found:
-        if wanted is None or state.entry in wanted:
-            plugins._add(state, load)
+    found = [one for one in installed() if one.commands or not only_commands]
+    for one in found:
+        if wanted is None or one.state.entry in wanted:
+            plugins._add(one.state, one.load)
         else:
-            plugins._states.append(replace(state, state="skipped", reason="not in DORY_PLUGINS"))
-    for name in () if only_commands else wanted or ():
-        if all(state.entry != name for state, _, _ in found):
+            skipped = replace(one.state, state="skipped", reason="not in DORY_PLUGINS")
+            plugins._states.append(skipped)
+    if only_commands:
+        return plugins
+    for name in wanted or ():
+        if all(one.state.entry != name for one in found):
             reason = "named by DORY_PLUGINS but not installed"
             plugins._states.append(PluginState("", "", name, "missing", reason))
             log.warning("plugin %s is %s", name, reason)
-    if not only_commands:
-        plugins._note_unknown_targets()
+    plugins._note_unknown_targets()
     return plugins
 
 

@@ -13,7 +13,7 @@ def plugin_at_fault(error: BaseException) -> tuple[PluginState, str] | None:
 
     It is the innermost frame that belongs to a plugin: what it calls may be numpy or the core.
     """
-    packages = {_package(value): state for state, value, _ in installed()}
+    packages = {_package(one.module): one.state for one in installed()}
     found = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         module = str(frame.f_globals.get("__name__", ""))

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dory_core.cli.files import existing_file
 from dory_core.errors import UsageError
 from dory_core.plan import DEFAULT_PREFIX
-from dory_core.records import dataclass
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dory_core.plan import Place, Plan
 from dory_core.quoting import c_comment
-from dory_core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

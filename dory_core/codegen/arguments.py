@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from string import Template
 
 from dory_core.kernel import FunctionCall, StructValue
-from dory_core.records import dataclass
 
 #: Members of a struct with their values, texts with ``$names`` or structs.
 Fields = tuple[tuple[str, str | StructValue], ...]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from dory_core.codegen.cexpr import c_type
 from dory_core.codegen.names import table_symbol, weights_symbol
 from dory_core.plan import LayerStep
 from dory_core.plan.operations import CONSTANTS, Base, LayerFunction
 from dory_core.quoting import c_string
-from dory_core.records import dataclass
 
 INDENT = "  "
 _WORD = 4  # bytes of an element of a table of constants

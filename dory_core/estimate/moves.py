@@ -57,13 +57,19 @@ def box_transfer(
 
 
 class LayerMoves:
-    """The copies of one layer's tiles. resident: tensors (x, x2, y) that are not moved.
+    """The copies of one layer's tiles.
 
-    weight_unit: lengths of weight blocks are multiples of it.
+    resident: tensors (x, x2, y) that are not moved. weight_unit: lengths of weight blocks are
+    multiples of it. schedules: the tile loops that make the copies, where they are known.
     """
 
     def __init__(
-        self, layer: Layer, bound: BoundKernel, resident: Collection[str] = (), weight_unit: int = 1
+        self,
+        layer: Layer,
+        bound: BoundKernel,
+        resident: Collection[str] = (),
+        weight_unit: int = 1,
+        schedules: Sequence[Schedule] = (),
     ) -> None:
         self.layer = layer
         self.bound = bound
@@ -73,7 +79,8 @@ class LayerMoves:
         self._output_layout = traits.output
         self._resident = resident
         self._unit = weight_unit
-        self.splits_columns = False  # known of a tile loop: a tile with all columns has rows, too
+        self._schedules = schedules
+        self._splits_columns = splits_columns(layer, schedules)  # else a tile with all columns
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
@@ -103,7 +110,7 @@ class LayerMoves:
         columns = tensor.width if all_w else columns
         cost = box_transfer(tensor, rows, columns, channels, layout, self.planar)
         one_row = cost.rows == 1 and layout.is_hwc
-        return replace(cost, rows=rows) if one_row and self.splits_columns else cost
+        return replace(cost, rows=rows) if one_row and self._splits_columns else cost
 
     def weights(self, c_out: int, c_in: int) -> DmaCost:
         """Return the transfer that loads a weight block: one row."""
@@ -117,23 +124,18 @@ class LayerMoves:
 
     # -- how they are carried -----------------------------------------------------------------
 
-    def carriages(
-        self,
-        hierarchy: MemoryHierarchy,
-        schedules: Sequence[Schedule],
-        bases: Bases = ALIGNED,
-    ) -> dict[str, Carriage]:
-        """Return how the link carries the copies of x, x2, w and y in some tile loops.
+    def carriages(self, hierarchy: MemoryHierarchy, bases: Bases = ALIGNED) -> dict[str, Carriage]:
+        """Return how the link carries the copies of x, x2, w and y in the tile loops.
 
         bases: where their data starts.
         """
+        schedules = self._schedules
         link, constants, cores = hierarchy.link(1), hierarchy.constants_link, hierarchy.cores
         if link.is_plain and constants.is_plain:
             return dict(PLAIN)
         # Everything comes into L1 through one function: it obeys the limits of both links.
         link, constants = strictest(constants, link), strictest(link, constants)
         found: dict[str, Carriage] = {}
-        self.splits_columns = splits_columns(self.layer, schedules)
         for name, tensor, layout in self.moved:
             copies = self._loads(schedules, (name, tensor, layout), bases.get(name, ()))
             found[name] = carry(link, copies, cores)
@@ -171,7 +173,7 @@ class LayerMoves:
                 {0 if all_w else s.x_start for s in schedule.w},
                 {0 if all_c else c for c, _ in channels},
             )
-            whole = all_w or not self.splits_columns
+            whole = all_w or not self._splits_columns
             pitches |= _pitches(
                 tensor, layout, whole and not chw, (all_c or len(channels) == 1) and not chw
             )

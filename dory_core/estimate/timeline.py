@@ -7,20 +7,18 @@ which they are started. ``dory_core.tiles.schedule`` says when they are started 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from copy import copy
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 from dory_core.binding import BoundKernel
 from dory_core.copies import Carriage, Charge, DmaCost
-from dory_core.estimate.moves import PLAIN, LayerMoves, splits_columns, weight_unit
+from dory_core.estimate.moves import PLAIN, LayerMoves, weight_unit
 from dory_core.hardware import Link, MemoryHierarchy
 from dory_core.ir import Layer, Linear, pixel_bytes
 from dory_core.ir.geometry import Tile
 from dory_core.ir.places import whole_axes
-from dory_core.records import dataclass
 from dory_core.tiles.schedule import Phase, Schedule, TileStep, tile_phases
 
 
@@ -98,8 +96,9 @@ class PartTimeline:
 class LayerCosts:
     """Cycles of kernel calls and transfers of one layer, computed once per distinct tile.
 
-    resident: tensors (x, x2, y) that stay in L1 and are not moved. carriages: how the link makes
-    the copies of each operand; without them they follow from each tile loop (:meth:`of`).
+    resident: tensors (x, x2, y) that stay in L1 and are not moved. schedules: the tile loops,
+    where they are known (:meth:`of`). carriages: how the link makes the copies of each operand;
+    without them they follow from the tile loops.
     """
 
     def __init__(
@@ -108,6 +107,8 @@ class LayerCosts:
         bound: BoundKernel,
         hierarchy: MemoryHierarchy,
         resident: Collection[str] = (),
+        schedules: Sequence[Schedule] = (),
+        carriages: Mapping[str, Carriage] | None = None,
     ) -> None:
         self.layer = layer
         self.bound = bound
@@ -116,16 +117,16 @@ class LayerCosts:
         self.link_name = link_name(self.link)
         self.barrier = hierarchy.barrier_cycles
         self.step = hierarchy.step_cycles
-        self.moves = LayerMoves(layer, bound, resident, weight_unit(hierarchy))
+        self.moves = LayerMoves(layer, bound, resident, weight_unit(hierarchy), schedules)
         self.stores = "y" not in resident
-        self.carriages: Mapping[str, Carriage] | None = None
+        self.carriages = carriages
         if self.link.is_plain and self.constants_link.is_plain:
             self.carriages = PLAIN
+        elif carriages is None and schedules:
+            self.carriages = self.moves.carriages(hierarchy)
+        self._bound, self._resident = bound, resident
         self._hierarchy = hierarchy
         self._compute: dict[tuple[int, ...], int] = {}
-        self._forget()
-
-    def _forget(self) -> None:
         self._x: dict[tuple[int, ...], tuple[Charge, ...]] = {}
         self._w: dict[tuple[int, int], Charge] = {}
         self._y: dict[tuple[int, int, int], Charge] = {}
@@ -136,11 +137,10 @@ class LayerCosts:
         """Return the costs of the layer in these tile loops, or with copies that are made so."""
         if self.carriages is not None:
             return self
-        other = copy(self)
-        other.moves = copy(self.moves)
-        other.moves.splits_columns = splits_columns(self.layer, schedules)
-        other.carriages = carriages or other.moves.carriages(self._hierarchy, schedules)
-        other._forget()
+        other = LayerCosts(
+            self.layer, self._bound, self._hierarchy, self._resident, schedules, carriages
+        )
+        other._compute = self._compute  # what a tile computes in does not depend on its copies
         return other
 
     def _charge(self, cost: DmaCost, operand: str, link: Link) -> Charge:

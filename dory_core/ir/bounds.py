@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -14,7 +15,6 @@ from dory_core.ir import LogSoftmax, Lstm, Requant, Tensor, ops
 from dory_core.ir.fixed_point import SUM_SHIFT
 from dory_core.ir.recurrence import WORD
 from dory_core.ir.shapes import label
-from dory_core.records import dataclass
 
 # Bounds per channel, or one for all channels: int64, or Python integers where those are short.
 Bounds = npt.NDArray[Any]

@@ -7,7 +7,7 @@ or expressions; the spans of an axis are numbers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from math import gcd, lcm
 
@@ -15,7 +15,6 @@ from dory_core.expr import Number, ceil_div, lookup
 from dory_core.ir import Layer, Tensor, ops, pixel_bytes
 from dory_core.ir.graph import HALVES_TOGETHER
 from dory_core.ir.places import Places, keeps_channels, places_of, whole_axes
-from dory_core.records import dataclass
 
 __all__ = ["Extent", "extent", "make_tile", "tensor_bytes"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar, overload
 
@@ -21,7 +21,6 @@ from dory_core.ir.ops import (
     Op,
     Window,
 )
-from dory_core.records import dataclass
 
 _Kind = TypeVar("_Kind", bound=Op)
 

@@ -8,13 +8,13 @@ They never exceed those of the tensor: all arithmetic here fits 64 bits, as is p
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
 from dory_core.ir import Graph, Layer, Requant, Tensor, ops
-from dory_core.records import dataclass
 
 _Ints = npt.NDArray[np.int64]
 

@@ -8,14 +8,13 @@ Others are for engines with layouts of their own: a kernel names them (``Traits.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dory_core.ir import Tensor, packing, pixel_bytes
-from dory_core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ up to the next layer: its requantisations are part of it.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from dory_core.ir.array import Array
 from dory_core.ir.requant import Requant
-from dory_core.records import dataclass
 
 #: Of (C, H, W).
 Triple = tuple[int, int, int]

@@ -13,14 +13,12 @@ with f32 the rounding to binary32 and even that to the nearest integer, both wit
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from dory_core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -31,7 +32,6 @@ from dory_core.ir.geometry import (
 from dory_core.ir.packing import pack_rows
 from dory_core.kernel import Constraint, FunctionCall, Kernel, Rejection, Traits, WeightBlock
 from dory_core.kernels import constants
-from dory_core.records import dataclass
 from dory_core.target import OutputFile
 
 SOURCES = Path(__file__).parent / "c"

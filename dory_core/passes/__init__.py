@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from dory_core.errors import DoryError, PluginError, declared_in
 from dory_core.ir import Graph
-from dory_core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,6 @@ import numpy.typing as npt
 from dory_core.ir import Array, Layer, Requant, Tensor, ops, requant
 from dory_core.ir.intervals import Interval, accumulator, reached, taps_of
 from dory_core.passes.channel_links import Dense, is_dense
-from dory_core.records import dataclass
 
 _Ints = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]

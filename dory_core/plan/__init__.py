@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -28,7 +28,6 @@ from dory_core.plan.layers import (
 from dory_core.plan.operations import Program
 from dory_core.plan.places import Conversion, Place, StatePlan, initial_table_bytes
 from dory_core.plan.timeline import NetworkTimeline
-from dory_core.records import dataclass
 from dory_core.target import OperatingPoint, OutputFile
 
 TIMELINE_FILE = "timeline.json"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from dory_core.binding import EngineRejection, KernelRejection
@@ -13,7 +13,6 @@ from dory_core.ir import Layer
 from dory_core.ir.layout import HWC, Layout
 from dory_core.kernel import FunctionCall
 from dory_core.plan.places import Conversion, Place
-from dory_core.records import dataclass
 from dory_core.tiles.schedule import PlacedBuffer, Schedule
 from dory_core.tiles.tiling import Tiling
 

@@ -12,14 +12,13 @@ a ping-pong buffer the tile uses. What is equal for all tiles is a plain integer
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from dory_core.copies import AS_IT_IS, Carriage
 from dory_core.expr import Expr
 from dory_core.kernel import FunctionCall
-from dory_core.records import dataclass
 
 if TYPE_CHECKING:
     from dory_core.blocks import Block

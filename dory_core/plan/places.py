@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from dory_core.ir import Tensor
 from dory_core.ir.layout import HWC, Layout
-from dory_core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

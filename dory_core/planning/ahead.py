@@ -11,7 +11,7 @@ its end, of which the better one is taken for all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from dory_core.blocks import align_up, level_alignment
@@ -21,7 +21,6 @@ from dory_core.estimate.timeline import AheadLoad, LayerCosts, first_weights, lo
 from dory_core.hardware import MemoryHierarchy
 from dory_core.planning.heuristics import gap
 from dory_core.planning.residence import L1Residence, Residency
-from dory_core.records import dataclass
 from dory_core.tiles.schedule import L1_ALIGNMENT, l1_buffers
 from dory_core.tiling.tiled import TiledLayer
 
@@ -185,8 +184,9 @@ class _Layer:
         self.can_be_loaded = self.first_bytes > 0 and self._by_dma(hierarchy)
 
     def _by_dma(self, hierarchy: MemoryHierarchy) -> bool:
-        moves = LayerMoves(self.tiled.layer, self.tiled.bound, (), weight_unit(hierarchy))
-        return moves.carriages(hierarchy, [self.tiled.schedule])["w"].by != CORES
+        unit, schedules = weight_unit(hierarchy), [self.tiled.schedule]
+        moves = LayerMoves(self.tiled.layer, self.tiled.bound, (), unit, schedules)
+        return moves.carriages(hierarchy)["w"].by != CORES
 
     @property
     def constants_bytes(self) -> int:

@@ -13,7 +13,7 @@ timeline of the whole network decides whether the chains are used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from dory_core.blocks import align_up, fullest_step, owners
@@ -24,7 +24,6 @@ from dory_core.planning.heuristics import best_fit, peak_of
 from dory_core.planning.packing import plan_memory
 from dory_core.planning.sequence import Decision, PartSequence, Sequencer
 from dory_core.planning.splits import Splits
-from dory_core.records import dataclass
 from dory_core.tiling.outer import Split, stripe_axis
 from dory_core.tiling.tiled import TiledLayer
 

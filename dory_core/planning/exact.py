@@ -5,31 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dory_core.blocks import Request, align_up
+from dory_core.blocks import Bin, Request, align_up
 
 # Solver effort in deterministic units, which do not depend on the machine: the same input always
 # gives the same packing. A quarter proves 50 dense random blocks and ends 300 within a second.
 SOLVER_EFFORT = 0.25
-
-
-class Bin(NamedTuple):
-    """A memory to pack into. holds: roles that it takes, None for every role."""
-
-    name: str
-    size_bytes: int
-    alignment: int
-    holds: frozenset[str] | None = None
-
-    def takes(self, request: Request) -> bool:
-        """Return True when the block may lie here and is not larger than the memory."""
-        return (self.holds is None or request.role in self.holds) and (
-            align_up(request.size_bytes, self.alignment) <= self.usable_bytes
-        )
-
-    @property
-    def usable_bytes(self) -> int:
-        """Size rounded down to the alignment."""
-        return self.size_bytes // self.alignment * self.alignment
 
 
 class PlaceInBin(NamedTuple):

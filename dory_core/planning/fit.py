@@ -10,7 +10,7 @@ L3, whichever moves the fewest bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
 from math import log2
@@ -24,7 +24,6 @@ from dory_core.planning.heuristics import best_fit, peak_of
 from dory_core.planning.packing import MemoryPlan, plan_memory
 from dory_core.planning.sequence import Decision, PartSequence, Sequencer
 from dory_core.planning.splits import Splits
-from dory_core.records import dataclass
 from dory_core.tiling.outer import Split, group_spans
 from dory_core.tiling.tiled import TiledLayer
 

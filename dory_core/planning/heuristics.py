@@ -7,7 +7,6 @@ trying good orders finds the optimum nearly always and the exact solver is seldo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from math import inf
 from operator import add
 from types import MappingProxyType
@@ -154,38 +153,14 @@ def best_fit(requests: Sequence[Request], alignment: int, enough: int) -> Offset
     """Return the best packing of all orders; stops at once when its peak is ``enough`` or less.
 
     After the fixed orders the best one is improved: the block that ends highest moves in front of
-    the blocks that it shares a step with. For the same blocks a search is continued where the last
-    one stopped.
+    the blocks that it shares a step with.
     """
-    try:
-        return _search(tuple(requests), alignment).until(enough)
-    except BaseException:  # an interrupted search cannot go on
-        _search.cache_clear()
-        raise
-
-
-@lru_cache(maxsize=1)
-def _search(requests: tuple[Request, ...], alignment: int) -> _Search:
-    return _Search(requests, alignment)
-
-
-class _Search:
-    """The search of the best packing, which stops and goes on."""
-
-    def __init__(self, requests: tuple[Request, ...], alignment: int) -> None:
-        self._found: list[tuple[int, Offsets]] = []
-        self._rest = _improvements(requests, alignment)
-
-    def until(self, enough: int) -> Offsets:
-        """Return the first packing whose peak is ``enough`` or less, else the best one."""
-        for peak, offsets in self._found:
-            if peak <= enough:
-                return offsets
-        for peak, offsets in self._rest:
-            self._found.append((peak, offsets))
-            if peak <= enough:
-                return offsets
-        return self._found[-1][1]
+    best: Offsets = {}
+    for peak, offsets in _improvements(tuple(requests), alignment):
+        best = offsets
+        if peak <= enough:
+            break
+    return best
 
 
 def _improvements(requests: tuple[Request, ...], alignment: int) -> Iterator[tuple[int, Offsets]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from dory_core.blocks import Block
@@ -11,7 +11,6 @@ from dory_core.budgets import Budgets, for_simulation
 from dory_core.errors import DoesNotFit
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, LevelUse, Place, StatePlan
 from dory_core.plan.timeline import NetworkTimeline
-from dory_core.records import dataclass
 from dory_core.target import TargetContext
 
 

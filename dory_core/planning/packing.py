@@ -8,10 +8,11 @@ that bound it is optimal and the solver is not even imported.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from dory_core.blocks import (
+    Bin,
     Packing,
     Request,
     fullest_step,
@@ -20,10 +21,9 @@ from dory_core.blocks import (
     with_slices,
 )
 from dory_core.errors import DoryError
-from dory_core.planning.exact import SOLVER_EFFORT, Bin, solve
+from dory_core.planning.exact import SOLVER_EFFORT, solve
 from dory_core.planning.heuristics import best_fit, lowest_place, peak_of
 from dory_core.planning.stack import bidirectional_stack
-from dory_core.records import dataclass
 
 # Of more blocks the solver's effort goes into reading the model.
 SOLVER_BLOCKS = 1000

@@ -8,7 +8,7 @@ constants, and tensors in the level below.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from dory_core.blocks import Block, Request, align_up, level_alignment, with_padding
 from dory_core.budgets import (
@@ -45,7 +45,6 @@ from dory_core.planning.verify import verify_bins, verify_packing
 from dory_core.planning.ways import BELOW, HOME, Problem, Way
 from dory_core.program.code import program_bytes
 from dory_core.program.network import lower, lower_network
-from dory_core.records import dataclass
 from dory_core.target import DmaHal, OutputFile, TargetContext
 from dory_core.tiles.schedule import Schedule
 from dory_core.tiling.network import TiledGraph

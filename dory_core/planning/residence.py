@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
 
@@ -24,7 +24,6 @@ from dory_core.ir.places import whole_axes
 from dory_core.kernel import OPERANDS
 from dory_core.planning.heuristics import best_fit, fit_into, lowest_place, peak_of
 from dory_core.planning.layouts import LayoutPlan
-from dory_core.records import dataclass
 from dory_core.tiles.schedule import (
     L1_ALIGNMENT,
     Buffering,

@@ -8,11 +8,11 @@ takes time of the rows, not of the layers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import accumulate, chain, compress
 from operator import is_not
 from typing import NamedTuple
 
-from dory_core.records import dataclass
 from dory_core.tiling.outer import Split
 
 # Layers of a row: about the square root of the layers of the deepest networks.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from dory_core.copies import IMPOSSIBLE, Carriage
@@ -38,7 +38,6 @@ from dory_core.planning.joined import Joined, joined_parts, joined_timelines, sa
 from dory_core.planning.layouts import LayoutPlan, StoredTensor
 from dory_core.planning.residence import L1Residence, Residency
 from dory_core.planning.sequence import PartSequence, Run, Sequencer
-from dory_core.records import dataclass
 from dory_core.tiles.schedule import PlacedBuffer, Schedule, l1_buffers, place_l1
 from dory_core.tiling.in_place import MEMORY_BOUND, scratch_buffers, whole_timeline
 from dory_core.tiling.outer import Part, channel_offset, part_schedules
@@ -282,9 +281,10 @@ class _StepMaker:
         names = OPERANDS[: len(layer.inputs)]
         bases = {name: [part.inputs[k] for part in parts] for k, name in enumerate(names)}
         bases["y"] = [part.output for part in parts]
-        moves = LayerMoves(layer, self.tiled.bound, resident, weight_unit(self.hierarchy))
         schedules = [part.schedule for part in parts]
-        found = moves.carriages(self.hierarchy, schedules, bases=bases)
+        unit = weight_unit(self.hierarchy)
+        moves = LayerMoves(layer, self.tiled.bound, resident, unit, schedules)
+        found = moves.carriages(self.hierarchy, bases)
         for operand, carriage in found.items():
             if carriage.by == IMPOSSIBLE:
                 raise NotSupported(

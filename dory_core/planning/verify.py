@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from dory_core.errors import DoryError
 
 if TYPE_CHECKING:
-    from dory_core.blocks import Block, Packing, Request
-    from dory_core.planning.exact import Bin
+    from dory_core.blocks import Bin, Block, Packing, Request
 
 
 def verify_packing(

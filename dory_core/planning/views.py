@@ -10,13 +10,12 @@ What an inference leaves as state lies where it has found it, when nobody reads 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from dory_core.ir import Concat, Layer
 from dory_core.ir.views import offsets_of
 from dory_core.planning.layouts import LayoutPlan
-from dory_core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

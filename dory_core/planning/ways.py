@@ -6,11 +6,11 @@ A network that fits is the way in which every layer has one part and nothing is 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 
-from dory_core.blocks import Block, Packing, align_up, level_alignment, packing
+from dory_core.blocks import Bin, Block, Packing, align_up, level_alignment, packing
 from dory_core.budgets import Budgets, memory_budgets
 from dory_core.errors import DoesNotFit
 from dory_core.estimate.moves import weight_unit
@@ -23,7 +23,6 @@ from dory_core.planning.ahead import LONG_WAIT, LoadsAhead, plan_ahead
 from dory_core.planning.bins import pack_bins
 from dory_core.planning.chains import ChainProblem, chained, chained_alike
 from dory_core.planning.constants import chunk_sizes
-from dory_core.planning.exact import Bin
 from dory_core.planning.fit import ChunkBytes, Fitted, fit_network, fixed_tensors
 from dory_core.planning.joined import (
     can_be_joined,
@@ -48,7 +47,6 @@ from dory_core.planning.steps import (
 from dory_core.planning.views import Views, plan_views
 from dory_core.program.network import lower_network
 from dory_core.program.timeline import network_timeline
-from dory_core.records import dataclass
 from dory_core.target import TargetContext
 from dory_core.tiles.schedule import Schedule
 from dory_core.tiling.network import TiledGraph, split_is_whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,6 @@ from dory_core.plan.operations import (
     all_operations,
     is_constants,
 )
-from dory_core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

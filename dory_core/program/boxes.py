@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from dory_core.errors import DoryError
 from dory_core.ir import Linear, pixel_bytes
@@ -12,7 +12,6 @@ from dory_core.kernel import OPERANDS
 from dory_core.plan import BLOCKS, LayerStep, OperandPlan
 from dory_core.plan.operations import Copy, Value
 from dory_core.program.spans import Tiles, product, table
-from dory_core.records import dataclass
 from dory_core.tiles.boxes import tile_bytes
 
 CHANNELS = "channels"

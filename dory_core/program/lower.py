@@ -6,7 +6,7 @@ The order of what a tile does is ``dory_core.tiles.schedule.tile_phases``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from dory_core.copies import AS_IT_IS, Carriage
@@ -47,7 +47,6 @@ from dory_core.program.boxes import (
 )
 from dory_core.program.constants import CONSTANT_PARTS, block_field, constants_of_tile
 from dory_core.program.spans import Tiles, product, table
-from dory_core.records import dataclass
 from dory_core.tiles.schedule import Phase, tile_phases
 
 

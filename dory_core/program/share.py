@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from dory_core.expr import Const, Expr, Lookup, Op, Var
@@ -30,7 +30,6 @@ from dory_core.plan.operations import (
     Value,
     is_constants,
 )
-from dory_core.records import dataclass
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)")
 _NAME = re.compile(r"\$(\w+)")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 from dory_core.expr import Var, lookup
 from dory_core.ir.geometry import Span
 from dory_core.plan import LayerStep
 from dory_core.plan.operations import AXES, LoopAxis, Value
-from dory_core.records import dataclass
 
 #: What start, size and padding before and after are called along an axis.
 _NAMES = {

@@ -14,11 +14,11 @@ with an addend of its own for each: bisection looks at both intervals.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.records import dataclass
 from dory_core.requantisation.staircase import Integers, Staircase
 
 # Thresholds that are looked at first: parameters that miss some of them need not meet the others.

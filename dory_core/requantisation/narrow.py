@@ -12,11 +12,11 @@ largest shift for which the arithmetic has room.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.records import dataclass
 from dory_core.requantisation.lines import ANY, Points, line_of, search, slope_bounds
 from dory_core.requantisation.staircase import Integers, SignedStaircase, Staircase
 

@@ -9,14 +9,13 @@ A step for each operand and one for their sum round three times. Over bytes ther
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 
 import numpy as np
 
 from dory_core.ir import Add, Layer, Requant, requant
-from dory_core.records import dataclass
 from dory_core.requantisation.staircase import Integers
 
 #: Values of an operand that are tried at most.

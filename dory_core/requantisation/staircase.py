@@ -12,14 +12,13 @@ Everything here is exact: int64 where bounds show that it suffices, Python integ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dory_core.ir import Requant
-from dory_core.records import dataclass
 
 Integers = npt.NDArray[Any]
 

@@ -11,10 +11,10 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from dory_core.errors import DoryError, UsageError
-from dory_core.records import dataclass
 from dory_core.simulate.cache import CLEAN, ObjectCache, cache_dir, file_digest, synchronise
 from dory_core.simulate.compiler import (
     Compiler,

@@ -9,10 +9,10 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from dory_core.errors import UsageError
-from dory_core.records import dataclass
 
 LIMIT_BYTES = 500 << 20
 CLEAN = "dory cache clean"

@@ -9,11 +9,11 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from dory_core.errors import ToolMissing, UsageError
-from dory_core.records import dataclass
 
 # The wheel's compiler is a clang that by default uses all that this machine's processor has. The
 # baseline of the architecture makes what it compiles the same everywhere, and avoids a fault of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy.typing as npt
 
 from dory_core.errors import UsageError
 from dory_core.ir.channels import computed_channels
-from dory_core.records import dataclass
 from dory_core.simulate.dump import save_values
 from dory_core.simulate.result import LayerOutput, LayerResult, Run, RunResult, compare_layer
 

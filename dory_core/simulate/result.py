@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from dory_core.ir import Tensor
 from dory_core.ir.channels import computed_channels, file_channels, full, stored, stored_channels
 from dory_core.ir.layout import HWC, Layout
 from dory_core.ir.packing import pack, unpack
-from dory_core.records import dataclass
 
 SCHEMA_VERSION = 1
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from dory_core.records import dataclass
 from dory_core.simulate.request import RunRequest
 from dory_core.simulate.result import RunResult
 

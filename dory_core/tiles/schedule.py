@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from itertools import product
 from types import MappingProxyType
@@ -26,7 +27,6 @@ from dory_core.ir.geometry import (
     partial_sum_bytes,
 )
 from dory_core.kernel import OPERANDS
-from dory_core.records import dataclass
 from dory_core.tiles.boxes import tile_bytes
 
 WEIGHTS_OUTER = "c_out,h,w,c_in"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dory_core.ir.geometry import Tile
-from dory_core.records import dataclass
 from dory_core.tiles.schedule import Buffering, L1Buffer
 
 

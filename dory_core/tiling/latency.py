@@ -20,6 +20,7 @@ from dory_core.expr import Expr, Number, Var, ceil_div, evaluate
 from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile, axis_spans, extent, is_channelwise
 from dory_core.tiles.schedule import Buffering
+from dory_core.tiling.enumeration import even_sizes
 from dory_core.tiling.problem import AXES, Formulation, TilingProblem
 from dory_core.tiling.variants import Variant, bufferings, cheapest
 
@@ -64,7 +65,7 @@ def fastest(
     walked = 0
     variables, proof = formulation.variables, FASTEST
     if prod(len(v.domain) for v in variables) > LARGEST_SPACE:
-        variables = tuple(_common_sizes(v) for v in variables)
+        variables = tuple(even_sizes(v) for v in variables)
         proof = FASTEST_TRIED
     bounds, space = _candidates(formulation, variables, budget_bytes, costs, _limit(known, rival))
     sizes = [np.broadcast_to(evaluate(b.bytes, space), bounds.shape) for b in formulation.buffers]
@@ -109,18 +110,6 @@ def _steps(formulation: Formulation, values: dict[str, int]) -> Any:
     if is_channelwise(formulation.layer):
         return count
     return count * ceil_div(full.c_in, tile.c_in)
-
-
-def _common_sizes(variable: Var) -> Var:
-    """Return the variable with the sizes that split its axis evenly, as they are and rounded up
-    to even numbers and multiples of 4 and 8.
-    """
-    domain = variable.domain
-    total = int(domain[-1])
-    even = {-(-total // n) for n in range(1, total + 1)}
-    kept = {-(-size // step) * step for size in even for step in (1, 2, 4, 8)}
-    values = [v for v in domain.tolist() if v in kept or v == total]
-    return Var(variable.name, values[0], total, values)
 
 
 def _candidates(

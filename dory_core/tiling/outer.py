@@ -8,7 +8,7 @@ is a *part*: it runs the L2-L1 pipeline of its own box. Section 4.2.1 of the TC 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from math import gcd, lcm
 from typing import NamedTuple
@@ -26,7 +26,6 @@ from dory_core.ir.geometry import (
 from dory_core.ir.layout import HWC, Layout
 from dory_core.ir.places import is_local, whole_axes
 from dory_core.kernel import PLAIN, Traits
-from dory_core.records import dataclass
 from dory_core.tiles.schedule import Buffering, Schedule, make_schedule
 
 # Channels of a group: kernels work on four at a time.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import lcm
 from typing import Any
 
@@ -20,11 +20,10 @@ from dory_core.ir.geometry import (
     with_border,
 )
 from dory_core.kernel import Constraint, Kernel, Term
-from dory_core.records import dataclass
 from dory_core.tiles.boxes import tile_granule
 from dory_core.tiles.schedule import Buffering, L1Buffer, l1_buffers
 from dory_core.tiles.tiling import ExplainedTerm, Tiling
-from dory_core.tiling.reduce import Limit, Sum
+from dory_core.tiling.enumeration import Limit, Sum
 
 # Conditions on the tile beside the kernel's own.
 Conditions = Callable[[Tile], Sequence[Constraint]]

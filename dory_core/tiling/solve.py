@@ -1,13 +1,14 @@
-"""The best tile of a tiling problem, proven optimal (``reduce``), or why there is none."""
+"""The best tile of a tiling problem, proven optimal by enumeration, or why there is none."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from dory_core.errors import DoesNotFit
 from dory_core.expr import evaluate
 from dory_core.kernel import OPERANDS
-from dory_core.records import dataclass
+from dory_core.tiling.enumeration import Limit, Sum, best_values, is_small
 from dory_core.tiling.problem import (
     AXES,
     Formulation,
@@ -15,15 +16,16 @@ from dory_core.tiling.problem import (
     doubled_weight,
     make_tiling,
 )
-from dory_core.tiling.reduce import (
-    SAFE_MAGNITUDE,
-    Domains,
-    Limit,
-    Sum,
-    best_values,
-)
 
 OPTIMAL = "proven optimal for the objective and constraints, largest tile among equals"
+OPTIMAL_TRIED = "best of the evenly splitting tiles, the largest tile among equals"
+#: Sums stay inside int64 with a margin.
+SAFE_MAGNITUDE = 1 << 61
+
+
+def proof(formulation: Formulation) -> str:
+    """Return what is proven about the tiles that :func:`solve` returns."""
+    return OPTIMAL if is_small(formulation.variables) else OPTIMAL_TRIED
 
 
 def solve(problem: TilingProblem) -> dict[str, int] | None:
@@ -91,7 +93,7 @@ def _maximise(
             for total, lo, hi in limits
         )
         return {} if legal else None
-    found = best_values(Domains(formulation.variables), objective, limits)
+    found = best_values(formulation.variables, objective, limits)
     return None if found is None else found[1]
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from dory_core.binding import BoundKernel, BoundLayer, EngineRejection, KernelRejection
 from dory_core.errors import DoryError
 from dory_core.estimate.timeline import LayerEstimate
 from dory_core.ir import Layer
 from dory_core.kernel import Kernel, Traits
-from dory_core.records import dataclass
 from dory_core.tiles.schedule import Schedule
 from dory_core.tiles.tiling import Tiling
 

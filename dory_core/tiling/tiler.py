@@ -26,7 +26,7 @@ from dory_core.tiling.problem import (
     formulate,
     make_tiling,
 )
-from dory_core.tiling.solve import OPTIMAL, does_not_fit
+from dory_core.tiling.solve import does_not_fit, proof
 from dory_core.tiling.tiled import TiledLayer
 from dory_core.tiling.variants import Variant, cheapest, fits, solve_bufferings
 
@@ -164,11 +164,11 @@ class Tiler:
             if found is not best:
                 best, chosen = found, formulation
         assert best is not None  # every solved buffering has a schedule
-        proof = OPTIMAL
+        proven = proof(chosen)
         if self._objective == "latency":
-            best, proof = fastest(chosen, budget_bytes, costs, best, rival)
+            best, proven = fastest(chosen, budget_bytes, costs, best, rival)
         problem = TilingProblem(chosen, budget_bytes, best.buffering)
-        return best, make_tiling(problem, best.values, proof)
+        return best, make_tiling(problem, best.values, proven)
 
     def _formulation(self, layer: Layer, bound: BoundKernel) -> Formulation:
         return formulate(

@@ -13,13 +13,13 @@ A timeline is not walked when a lower bound of it already exceeds the best one f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
 from dory_core.estimate.timeline import LayerCosts, LayerEstimate, estimate, lower_bound
 from dory_core.expr import evaluate
 from dory_core.ir.geometry import make_tile
-from dory_core.records import dataclass
 from dory_core.tiles.schedule import (
     ORDERS,
     SPATIAL_OUTER,

@@ -154,10 +154,11 @@ def test_an_exception_in_a_plugin_names_it_and_the_line(
 ) -> None:
     from dory_core.cli import blame
     from dory_core.cli.common import report_error
-    from dory_core.discovery import PluginState
+    from dory_core.discovery import FoundPlugin, PluginState
 
     state = PluginState("dory-acme", "1.2", "acme", "loaded")
-    monkeypatch.setattr(blame, "installed", lambda: [(state, "acme_dory.plugin:it", None)])
+    found = FoundPlugin(state, "acme_dory.plugin:it", False, lambda: None)
+    monkeypatch.setattr(blame, "installed", lambda: [found])
     names: dict[str, object] = {"__name__": "acme_dory.kernels"}
     code = "import json\ndef cycles(layer):\n    return json.loads(layer)\n"
     exec(compile(code, "/somewhere/kernels.py", "exec"), names)

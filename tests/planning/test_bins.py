@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dory_core.blocks import Packing, Request, fullest_step
+from dory_core.blocks import Bin, Packing, Request, fullest_step
 from dory_core.errors import DoesNotFit
 from dory_core.planning.bins import pack_bins
-from dory_core.planning.exact import Bin
 from dory_core.planning.packing import plan_memory
 from dory_core.planning.verify import verify_bins
 from tests.planning.samples import lifetimes

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dory_core.binding import bind_layer
-from dory_core.blocks import Packing, Request
+from dory_core.blocks import Bin, Packing, Request
 from dory_core.budgets import memory_budgets
 from dory_core.errors import DoesNotFit, DoryError, NotSupported, VerificationFailed
 from dory_core.hardware import Link, Memory
@@ -21,7 +21,6 @@ from dory_core.kernel import Traits
 from dory_core.kernels import portable_kernels
 from dory_core.plan import Plan
 from dory_core.planning import ways
-from dory_core.planning.exact import Bin
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiling.tiler import Tiler

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from dory_core.blocks import Request, fullest_step, requests
 from dory_core.errors import DoryError
-from dory_core.planning import heuristics
 from dory_core.planning.packing import optimal_packing, plan_memory
 from dory_core.planning.stack import bidirectional_stack
 from dory_core.planning.verify import verify_packing
@@ -174,46 +173,3 @@ def test_nothing_to_place_and_two_blocks_of_one_name():
     assert plan_memory((), 8).chosen.peak_bytes == 0
     with pytest.raises(DoryError, match="several blocks of one name: a"):
         plan_memory((Request("a", 1, 0, 0), Request("a", 1, 1, 1)), 8)
-
-
-@given(lifetimes(), st.sampled_from((1, 8)))
-@settings(deadline=None, max_examples=40)
-def test_a_search_that_goes_on_finds_what_a_whole_one_finds(blocks, alignment):
-    bound = fullest_step(blocks, alignment)[1]
-    heuristics._search.cache_clear()
-    whole = heuristics.best_fit(blocks, alignment, bound)
-    heuristics._search.cache_clear()
-    for enough in (2 * bound, bound, 2 * bound, bound):
-        found = heuristics.best_fit(blocks, alignment, enough)
-    assert found == whole
-
-
-def test_a_search_without_success_is_not_repeated(monkeypatch):
-    tried = []
-    place = heuristics.lowest_place
-    monkeypatch.setattr(
-        heuristics, "lowest_place", lambda *of, **more: tried.append(of) or place(*of, **more)
-    )
-    blocks = [Request(f"b{n}", 8 + n % 5, n, n + n % 4) for n in range(20)]
-    first = heuristics.best_fit(blocks, 1, 0)
-    count = len(tried)
-    assert count >= 10
-    assert heuristics.best_fit(blocks, 1, 0) == first
-    assert len(tried) == count
-
-
-def test_an_interrupted_search_begins_anew(monkeypatch):
-    blocks = [Request(f"c{n}", 8 + n % 5, n, n + n % 4) for n in range(20)]
-    place = heuristics.lowest_place
-    calls = []
-
-    def interrupted(*of, **more):
-        calls.append(of)
-        if len(calls) == 1:
-            raise KeyboardInterrupt
-        return place(*of, **more)
-
-    monkeypatch.setattr(heuristics, "lowest_place", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        heuristics.best_fit(blocks, 1, 0)
-    assert heuristics.best_fit(blocks, 1, 0).keys() == {block.name for block in blocks}

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from dory_core.blocks import Block, Packing, Request, owners, with_padding
+from dory_core.blocks import Bin, Block, Packing, Request, owners, with_padding
 from dory_core.errors import DoesNotFit, DoryError
 from dory_core.planning.bins import pack_bins
-from dory_core.planning.exact import Bin
 from dory_core.planning.packing import plan_memory
 from dory_core.planning.verify import verify_bins, verify_packing
 

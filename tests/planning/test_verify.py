@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from dory_core.blocks import Block, Packing, Request
+from dory_core.blocks import Bin, Block, Packing, Request
 from dory_core.errors import DoryError
-from dory_core.planning.exact import Bin
 from dory_core.planning.verify import verify_bins, verify_packing
 
 REQUESTS = (

@@ -41,6 +41,14 @@ BROKEN = {
         IMPORT + "@hookimpl(target='chip')\ndef dory_targets():\n    return []\n",
         ["dory_targets", "marked with a target"],
     ),
+    "wrapper that does not yield": (
+        IMPORT + "@hookimpl(wrapper=True)\ndef dory_kernels():\n    return []\n",
+        ["dory_kernels", "wrapper", "does not yield"],
+    ),
+    "wrapper of a hook without a target": (
+        IMPORT + "@hookimpl(wrapper=True)\ndef dory_targets():\n    yield\n",
+        ["dory_targets", "wrapper", "not called for a target"],
+    ),
     "newer API": ("DORY_API = 99\n", ["API 99", "API 1"]),
     "senseless API": ("DORY_API = 'latest'\n", ["DORY_API", "latest"]),
     "clashing target": (

@@ -270,6 +270,60 @@ def test_the_plugin_of_the_target_is_asked_before_others_unless_these_declare_it
             assert objects[owner] is other
 
 
+def test_a_wrapper_sees_the_answers_of_all_and_may_change_them() -> None:
+    class Without:
+        """Leaves a kernel of another plugin out, and gives the chip a core less."""
+
+        @hookimpl(target="chip", wrapper=True)
+        def dory_kernels(self) -> Any:
+            answers = yield
+            kept = [[k for k in answer if k.name != "second"] for answer in answers]
+            return [*kept, [NamedKernel("more")]]
+
+        @hookimpl(target="chip", wrapper=True)
+        def dory_memory_hierarchy(self, ctx: Any) -> Any:
+            hierarchy = yield
+            return replace(hierarchy, cores=hierarchy.cores - 1)
+
+    plugins = Plugins.from_objects(without=Without(), chip=Chip())
+    ctx = plugins.context("chip")
+    layer: Any = None
+    assert ctx.memory.cores == 3
+    assert [kernel.name for kernel in plugins.kernels(ctx, layer)] == ["first", "more"]
+    third = Plugins.from_objects(chip=Chip(), without=Without()).context("chip")
+    assert third.memory.cores == 3, "whatever the order of their names is"
+
+
+@pytest.mark.parametrize("returned", [None, 3, ["text"], [["text"]]])
+def test_a_wrapper_that_returns_something_else_is_reported(returned: object) -> None:
+    class Wrong:
+        @hookimpl(target="chip", wrapper=True)
+        def dory_passes(self) -> Any:
+            yield
+            return returned
+
+    plugins = Plugins.from_objects(chip=Chip(), wrong=Wrong())
+    with pytest.raises(PluginError, match=r"plugin wrong returned .* from dory_passes"):
+        plugins.passes(plugins.context("chip"))
+
+
+def test_an_error_passes_through_a_wrapper_and_names_the_plugin_that_failed() -> None:
+    class Around:
+        @hookimpl(target="chip", wrapper=True)
+        def dory_passes(self) -> Any:
+            return (yield)
+
+    class Broken:
+        @hookimpl
+        def dory_passes(self) -> list[Pass]:
+            raise ZeroDivisionError("oops")
+
+    plugins = Plugins.from_objects(chip=Chip(), around=Around(), broken=Broken())
+    said = r"^plugin broken failed in dory_passes: ZeroDivisionError: oops$"
+    with pytest.raises(PluginError, match=said):
+        plugins.passes(plugins.context("chip"))
+
+
 def test_target_without_memories_names_the_hook_and_the_plugin() -> None:
     class Bare:
         @hookimpl

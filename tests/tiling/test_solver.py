@@ -7,16 +7,16 @@ import random
 import numpy as np
 import pytest
 
-import dory_core.tiling.reduce as reduce_module
 from dory_core.binding import bind_kernel
 from dory_core.errors import DoesNotFit, PluginError
 from dory_core.expr import Var
 from dory_core.ir.geometry import make_tile, with_border
 from dory_core.kernel import Constraint, Term
 from dory_core.tiles.schedule import Buffering, l1_buffers
+from dory_core.tiling import enumeration
+from dory_core.tiling.enumeration import Sum, best_values
 from dory_core.tiling.problem import TilingProblem
-from dory_core.tiling.reduce import Domains, Sum
-from dory_core.tiling.solve import smallest_tile
+from dory_core.tiling.solve import proof, smallest_tile
 from tests.tiling.exhaustive import search, solve
 from tests.tiling.sample_layers import (
     SampleKernel,
@@ -42,20 +42,11 @@ def random_problem(seed: int) -> TilingProblem:
 
 @pytest.mark.sample(7)
 @pytest.mark.parametrize("block", range(15))
-@pytest.mark.parametrize(
-    "prover", ["small", "enumeration", "slices", "halves", "single_tiles_without_reduction"]
-)
-def test_solver_finds_the_tile_of_exhaustive_search(block, prover, monkeypatch):
-    if prover != "small":
-        monkeypatch.setattr(reduce_module, "SMALL", 1)
-    if prover == "slices":
-        monkeypatch.setattr(reduce_module, "AT_ONCE", 7)
-    if prover == "halves":
-        monkeypatch.setattr(reduce_module, "ENUMERATED", 5)
-    if prover == "single_tiles_without_reduction":
-        monkeypatch.setattr(reduce_module, "ENUMERATED", 1)
-        monkeypatch.setattr(reduce_module, "reduce_domains", lambda *arguments: None)
-    count = 2 if prover == "single_tiles_without_reduction" else 24
+@pytest.mark.parametrize("combinations", [1 << 16, 7])
+def test_solver_finds_the_tile_of_exhaustive_search(block, combinations, monkeypatch):
+    """combinations: that are looked at together."""
+    monkeypatch.setattr(enumeration, "_SLICE", combinations)
+    count = 24
     for seed in range(block * 24, block * 24 + count):
         problem = random_problem(seed)
         expected = search(problem)
@@ -69,26 +60,14 @@ def test_solver_finds_the_tile_of_exhaustive_search(block, prover, monkeypatch):
         assert found.buffers == expected.buffers, seed
 
 
-def test_first_layer_of_a_large_image_is_enumerated(monkeypatch):
-    """The bounds leave a hundred thousand tiles."""
-    left = []
-    enumerate_all = reduce_module._best_remaining
-
-    def looked_at(domains, *arguments):
-        left.append(domains.size)
-        return enumerate_all(domains, *arguments)
-
-    monkeypatch.setattr(reduce_module, "_best_remaining", looked_at)
-
+def test_first_layer_of_a_large_image_is_enumerated():
     def terms(tile):
         size = tile.h * tile.w
         return [Term("PAIRS", 10, (size - 1) % 2), Term("SIZE", 1, size * tile.c_out)]
 
     layer = conv(1, 32, (200, 200), (5, 5), (2, 2), (2, 2, 2, 2))
     problem = TilingProblem(formulated(layer, SampleKernel(), terms), 50_000, Buffering(2, 2, 2))
-    tile = solve(problem).tile
-    assert tile == search(problem).tile
-    assert left and left[0] > 1 << 16
+    assert solve(problem).tile == search(problem).tile
 
 
 def test_random_problems_cover_fitting_and_not_fitting_layers():
@@ -184,19 +163,35 @@ def test_objective_beyond_integers_of_64_bits_is_an_error() -> None:
         solve(TilingProblem(formulation, 20000))
 
 
-def test_more_tiles_than_can_be_looked_at_are_halved(monkeypatch) -> None:
-    """Bounds leave most of two million tiles: which is best is not seen along any one axis."""
-    sizes = Var("h", 1, 128), Var("w", 1, 128), Var("c_out", 1, 128)
+def test_of_more_tiles_than_can_be_looked_at_the_even_ones_are(monkeypatch) -> None:
+    sizes = Var("h", 1, 128), Var("w", 1, 96), Var("c_out", 4, 100, range(4, 101, 4))
     h, w, c = sizes
     objective = Sum([((h * 7 + w * 5 + c * 3) % 1013, 1 << 24), (h, 1 << 16), (w, 1 << 8), (c, 1)])
-    limits = [(Sum([(h * w * c, 1)]), None, 1 << 19)]
-    monkeypatch.setattr(reduce_module, "ENUMERATED", 1 << 15)
-    best, at = reduce_module.best_values(Domains(sizes), objective, limits)
-    grids = np.meshgrid(*(v.domain for v in sizes), indexing="ij")
-    values = ((grids[0] * 7 + grids[1] * 5 + grids[2] * 3) % 1013 << 24) + (
-        (grids[0] << 16) + (grids[1] << 8) + grids[2]
-    )
-    allowed = grids[0] * grids[1] * grids[2] <= 1 << 19
-    where = np.argmax(np.where(allowed, values, -1))
-    assert [at[v.name] for v in sizes] == [int(g.ravel()[where]) for g in grids]
-    assert best == values.ravel()[where]
+    limits = [(Sum([(h * w * c, 1)]), None, 1 << 17)]
+
+    def expected(domains):
+        grids = np.meshgrid(*domains, indexing="ij")
+        values = ((grids[0] * 7 + grids[1] * 5 + grids[2] * 3) % 1013 << 24) + (
+            (grids[0] << 16) + (grids[1] << 8) + grids[2]
+        )
+        allowed = grids[0] * grids[1] * grids[2] <= 1 << 17
+        where = np.argmax(np.where(allowed, values, -1))
+        return values.ravel()[where], [int(g.ravel()[where]) for g in grids]
+
+    def found():
+        best, at = best_values(sizes, objective, limits)
+        return best, [at[v.name] for v in sizes]
+
+    assert found() == expected([v.domain for v in sizes])
+    monkeypatch.setattr(enumeration, "LARGEST_SPACE", 1000)
+    even = [enumeration.even_sizes(v).domain for v in sizes]
+    assert {100, 52, 36, 28, 20, 12, 4} <= {*even[2]} < {*c.domain}
+    assert all({v.domain[0], v.domain[-1]} <= {*part} for v, part in zip(sizes, even, strict=True))
+    assert found() == expected(even)
+
+
+def test_the_proof_says_that_only_even_tiles_were_looked_at(monkeypatch) -> None:
+    formulation = formulated(conv(8, 64, (60, 60)), SampleKernel())
+    assert proof(formulation).startswith("proven optimal")
+    monkeypatch.setattr(enumeration, "LARGEST_SPACE", 1000)
+    assert proof(formulation).startswith("best of the evenly splitting tiles")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -21,7 +22,6 @@ from dory_core.cli.tables.texts import (
 )
 from dory_core.cli.tables.units import bytes_text, count_text, share_text, tile_text
 from dory_core.quoting import visible_document
-from dory_core.records import dataclass
 
 # Columns that narrow terminals go without, the least important first.
 _DROPPED = (

@@ -1,0 +1,128 @@
+"""The values of variables with the highest objective: every combination is looked at.
+
+Each variable has an axis of its own (an open grid), so that a part of a sum is computed only for
+the values of the variables that it depends on. Slices of the longest axis bound the memory. A
+million combinations take some milliseconds. Of more than ``LARGEST_SPACE``, which no layer that
+fits a microcontroller has, only the even sizes are looked at, and the proof says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from dory_core.expr import Expr, Op, Var, evaluate
+
+#: Combinations that are looked at, at most.
+LARGEST_SPACE = 1 << 27
+#: Combinations that are looked at together: bounds the memory.
+_SLICE = 1 << 16
+
+
+class Sum:
+    """A sum of factor * expression, with the parts that have the same variables added first."""
+
+    __slots__ = ("const", "parts")
+
+    def __init__(self, terms: Sequence[tuple[Any, int]]) -> None:
+        """Build the sum of factor * expression over ``terms``."""
+        self.const = 0
+        self.parts: list[tuple[Expr, int]] = []
+        stack = list(terms)
+        while stack:
+            part, factor = stack.pop()
+            if not isinstance(part, Expr):
+                self.const += int(part) * factor
+            elif not part.variables:
+                self.const += part.bounds[0] * factor
+            elif isinstance(part, Op) and part.kind in ("+", "-"):
+                stack.append((part.args[0], factor))
+                stack.append((part.args[1], factor if part.kind == "+" else -factor))
+            elif isinstance(part, Op) and part.kind == "*" and not part.args[0].variables:
+                stack.append((part.args[1], factor * part.args[0].bounds[0]))
+            elif isinstance(part, Op) and part.kind == "*" and not part.args[1].variables:
+                stack.append((part.args[0], factor * part.args[1].bounds[0]))
+            else:
+                self.parts.append((part, factor))
+        self.parts.sort(key=lambda one: _names(one[0]))
+
+    def values(self, env: dict[str, Any]) -> Any:
+        """Return the value where the variables have ``env``, integers or arrays."""
+        totals: dict[tuple[int, tuple[str, ...]], Any] = {}
+        for part, factor in self.parts:
+            names = _names(part)
+            totals[names] = totals.get(names, 0) + factor * evaluate(part, env)
+        return sum(totals.values(), self.const)
+
+
+def _names(expr: Expr) -> tuple[int, tuple[str, ...]]:
+    return len(expr.variables), tuple(v.name for v in expr.variables)
+
+
+# A sum with its lowest and highest allowed value (None: open).
+Limit = tuple[Sum, int | None, int | None]
+
+
+def is_small(variables: Sequence[Var]) -> bool:
+    """Return whether every combination of the values of some variables is looked at."""
+    return prod(len(v.domain) for v in variables) <= LARGEST_SPACE
+
+
+def even_sizes(variable: Var) -> Var:
+    """Return the variable with the sizes that split its axis evenly, as they are and rounded up
+    to even numbers and multiples of 4 and 8; the least and the full size are among them.
+    """
+    domain = variable.domain
+    total = int(domain[-1])
+    even = {-(-total // n) for n in range(1, total + 1)}
+    kept = {-(-size // step) * step for size in even for step in (1, 2, 4, 8)}
+    kept |= {int(domain[0]), total}
+    return Var(variable.name, int(domain[0]), total, [v for v in domain.tolist() if v in kept])
+
+
+def best_values(
+    variables: Sequence[Var], objective: Sum, limits: Sequence[Limit]
+) -> tuple[int, dict[str, int]] | None:
+    """Return (objective, values) of the best allowed combination, None without one.
+
+    Of equals any is returned: the objective must tell combinations apart.
+    """
+    if not is_small(variables):
+        variables = [even_sizes(variable) for variable in variables]
+    domains = {v.name: v.domain for v in variables}
+    longest = max(domains, key=lambda name: len(domains[name]))
+    size = prod(len(domain) for domain in domains.values())
+    slices = np.array_split(domains[longest], min(-(-size // _SLICE), len(domains[longest])))
+    best = None
+    for part in slices:
+        found = _best_of_grid({**domains, longest: part}, objective, limits)
+        if found is not None and (best is None or found[0] > best[0]):
+            best = found
+    return best
+
+
+def _best_of_grid(
+    domains: dict[str, Any], objective: Sum, limits: Sequence[Limit]
+) -> tuple[int, dict[str, int]] | None:
+    """Return (objective, values) of the best allowed combination of values of each domain."""
+    grids = np.meshgrid(*domains.values(), indexing="ij", sparse=True)
+    env = dict(zip(domains, grids, strict=True))
+    shape = tuple(len(domain) for domain in domains.values())
+    allowed = np.ones(shape, dtype=bool)
+    for total, lowest, highest in limits:
+        value = total.values(env)
+        if highest is not None:
+            allowed &= value <= highest
+        if lowest is not None:
+            allowed &= value >= lowest
+    legal = np.flatnonzero(allowed)
+    if not legal.size:
+        return None
+    value = np.broadcast_to(objective.values(env), shape)
+    at = int(legal[np.argmax(value[allowed])])
+    position = np.unravel_index(at, shape)
+    found = {name: int(domains[name][i]) for name, i in zip(domains, position, strict=True)}
+    return int(value[position]), found
