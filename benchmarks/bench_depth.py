@@ -17,15 +17,15 @@ import time
 from dataclasses import dataclass
 
 from dory_core.api import hookimpl
-from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
+from dory_core.driver.pipeline import PASSES, run, setup_for
+from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
+from dory_core.hardware.target import Target, TargetContext
 from dory_core.ir import Graph, Layer, Window, requant
-from dory_core.kernel import Kernel
 from dory_core.kernels import portable_kernels
+from dory_core.kernels.kernel import Kernel
 from dory_core.passes.order import order_branches
-from dory_core.pipeline import PASSES, run, setup_for
 from dory_core.plan import Plan
-from dory_core.plugins import Plugins
-from dory_core.target import Target, TargetContext
+from dory_core.plugins.manager import Plugins
 from dory_core.testing.graphs import GraphBuilder
 
 NAME = "deep"

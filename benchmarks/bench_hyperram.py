@@ -18,9 +18,9 @@ from pathlib import Path
 
 from dory_nemo.testing import NemoBuilder
 
-from dory_core.compiler import CompileOptions, compile_network
+from dory_core.driver.compiler import CompileOptions, compile_network
 from dory_core.plan import Plan
-from dory_core.plugins import load_plugins
+from dory_core.plugins.manager import load_plugins
 
 #: Expansion, output channels, repetitions and stride of the blocks.
 BLOCKS = (

@@ -19,10 +19,10 @@ from dory_gap8.pulp_nn import Library
 from dory_gap8.pulp_nn.weighted import UpstreamDepthwise
 from figures import chart, parser, publish
 
-from dory_core.binding import bind_layer
 from dory_core.ir import Layer, Window
-from dory_core.kernel import Kernel
-from dory_core.plugins import load_plugins
+from dory_core.kernels.binding import bind_layer
+from dory_core.kernels.kernel import Kernel
+from dory_core.plugins.manager import load_plugins
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiling.tiler import Tiler
 

@@ -32,8 +32,8 @@ from dory_stm32h7.emulator.runner import Session
 from dory_stm32h7.toolchain import GCC
 
 from dory_core.api import read_plan, simulate
-from dory_core.compiler import CompileOptions, compile_network
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.driver.compiler import CompileOptions, compile_network
+from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.testing import read_graph
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -21,17 +21,17 @@ from pathlib import Path
 
 from collection import folder_of, is_missing
 
-from dory_core.application import run_application
-from dory_core.budgets import resolve_budgets
-from dory_core.compiler import (
+from dory_core.driver.application import run_application
+from dory_core.driver.compiler import (
     CompileOptions,
     make_vectors,
     write_network,
 )
+from dory_core.driver.pipeline import PASSES, Setup, run
 from dory_core.errors import DoesNotFit, DoryError
-from dory_core.pipeline import PASSES, Setup, run
 from dory_core.plan import Plan
-from dory_core.plugins import load_plugins
+from dory_core.plan.budgets import resolve_budgets
+from dory_core.plugins.manager import load_plugins
 
 NETWORK = "nemo_mv1_100_128"
 KB = 1024

@@ -18,8 +18,8 @@ from pathlib import Path
 from bench_m7_cycles import figures_of
 from collection import folder_of
 
-from dory_core.compiler import CompileOptions, compile_network
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.driver.compiler import CompileOptions, compile_network
+from dory_core.plugins.manager import Plugins, load_plugins
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "mlperf_tiny.md"
 TARGETS = ("gap8", "stm32h7")

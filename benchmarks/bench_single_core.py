@@ -20,11 +20,11 @@ from dory_stm32h7 import calibration
 from dory_stm32h7.hardware import D_CACHE, DTCM, UNCACHED
 from figures import Row, parser, publish
 
+from dory_core.driver.pipeline import IMPORTED, run, setup_for
 from dory_core.ir import Window
 from dory_core.ir.geometry import extent, make_tile
-from dory_core.pipeline import IMPORTED, run, setup_for
 from dory_core.plan import Plan
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.testing.graphs import GraphBuilder
 
 GAP8 = "GAP8, one core"

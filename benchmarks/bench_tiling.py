@@ -14,9 +14,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from dory_core.binding import bind_layer
-from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
+from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
 from dory_core.ir import AvgPool, Layer, Window
+from dory_core.kernels.binding import bind_layer
 from dory_core.tiling.tiler import Tiler
 from tests.tiling.sample_layers import SampleKernel, conv, linear, paper_terms, pool
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from dory_core.kernel import CALL_NAMES
+from dory_core.kernels.kernel import CALL_NAMES
 
 PAGE = Path(__file__).parent / "plugins.md"
 _BEGIN, _END = "<!-- names: docs/calls.py -->\n", "<!-- end of names -->\n"

@@ -6,7 +6,7 @@ import sys
 from html import escape
 from pathlib import Path
 
-from dory_core.pipeline import STAGES
+from dory_core.driver.pipeline import STAGES
 
 PICTURE = Path(__file__).with_name("pipeline.svg")
 

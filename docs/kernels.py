@@ -17,11 +17,11 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
-from dory_core.binding import rejection_of
 from dory_core.ir import Layer, Requant, Window, requant
 from dory_core.ir.graph import HALVES
-from dory_core.kernel import Kernel
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.kernels.binding import rejection_of
+from dory_core.kernels.kernel import Kernel
+from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.testing.cases import layer_cases, network_cases
 from dory_core.testing.graphs import GraphBuilder, Range
 from dory_core.testing.precisions import TYPES, WEIGHTS, precision_cases

@@ -3,8 +3,8 @@
     python docs/reference.py            writes them
     python docs/reference.py --check    says which are stale, status 1 when one is
 
-All come from docstrings: of ``dory_core.hookspecs``, of what ``dory_core.api`` lists, and of what
-``dory_onnx`` lists, where it is installed.
+All come from docstrings: of ``dory_core.plugins.hookspecs``, of what ``dory_core.api`` lists, and
+of what ``dory_onnx`` lists, where it is installed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from dory_core import api, hookspecs
-from dory_core.hooks import specifications
+from dory_core.plugins.hooks import specifications
 
 DOCS = Path(__file__).parent
 #: Titles of docs/api.md, and the modules whose names stand below them.
 SECTIONS = {
     "From Python": ("dory_core.cli.python",),
-    "Hooks and errors": ("dory_core.hooks", "dory_core.errors"),
-    "Chips": ("dory_core.hardware", "dory_core.code_sizes", "dory_core.target"),
+    "Hooks and errors": ("dory_core.plugins.hooks", "dory_core.errors"),
+    "Chips": (
+        "dory_core.hardware.memories",
+        "dory_core.hardware.code_sizes",
+        "dory_core.hardware.target",
+    ),
     "Networks": (
         "dory_core.ir",
         "dory_core.ir.layout",
@@ -34,17 +38,21 @@ SECTIONS = {
         "dory_core.passes",
     ),
     "Kernels": (
-        "dory_core.kernel",
+        "dory_core.kernels.kernel",
         "dory_core.kernels",
         "dory_core.ir.features",
-        "dory_core.estimate.caches",
+        "dory_core.schedule.caches",
     ),
     "Tiles": ("dory_core.ir.geometry", "dory_core.expr"),
-    "Requantisation": ("dory_core.requantisation",),
-    "Frontends": ("dory_core.frontend", "dory_core.desktop", "dory_core.golden"),
+    "Requantisation": ("dory_core.ir.requantisation",),
+    "Frontends": (
+        "dory_core.plugins.frontend",
+        "dory_core.golden.desktop",
+        "dory_core.golden.layers",
+    ),
     "Applications": ("dory_core.plan", "dory_core.codegen.application_record"),
-    "Runners": ("dory_core.application", "dory_core.simulate"),
-    "Commands": ("dory_core", "dory_core.plugins"),
+    "Runners": ("dory_core.driver.application", "dory_core.simulate"),
+    "Commands": ("dory_core", "dory_core.plugins.manager"),
 }
 _HOOKS_BEGIN, _HOOKS_END = "<!-- hooks: docs/reference.py -->\n", "<!-- end of hooks -->\n"
 _ORDER = "in this order: hooks marked `first`, the plugin of the target, the others"

@@ -1,7 +1,7 @@
 """Namespaces whose names are imported when they are first asked for.
 
 The names of a namespace are listed once, in a stub beside its module: ``api.pyi`` has lines such as
-``from dory_core.kernel import Kernel as Kernel``. Type checkers read the stub, and so does
+``from dory_core.kernels.kernel import Kernel as Kernel``. Type checkers read the stub, and so does
 :func:`namespace`.
 """
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dory_core.compiler import CompileOptions, CompileResult, compile_network
-from dory_core.plugins import Plugins
+from dory_core.driver.compiler import CompileOptions, CompileResult, compile_network
+from dory_core.plugins.manager import Plugins
 from tests.nets import net
 
 

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from dory_core.plugins import load_plugins
+from dory_core.plugins.manager import load_plugins
 from tests.cli.command_line import ROOT, dory
 
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("*/*/dory_*/__init__.py"))

@@ -1,7 +1,5 @@
 """The names of ``dory_core.cli``, what commands share; see ``dory_core.lazy``."""
 
-from dory_core.application import read_timeline as read_timeline
-from dory_core.budgets import BUDGET_NAMES as BUDGET_NAMES
 from dory_core.cli.common import Debug as Debug
 from dory_core.cli.common import Json as Json
 from dory_core.cli.common import Quiet as Quiet
@@ -35,7 +33,9 @@ from dory_core.cli.tables.units import bytes_text as bytes_text
 from dory_core.cli.tables.units import count_text as count_text
 from dory_core.cli.tables.units import share_text as share_text
 from dory_core.cli.tables.units import tile_text as tile_text
-from dory_core.compiler import CompileOptions as CompileOptions
-from dory_core.compiler import plan_only as plan_only
-from dory_core.frontend import network_name as network_name
+from dory_core.driver.application import read_timeline as read_timeline
+from dory_core.driver.compiler import CompileOptions as CompileOptions
+from dory_core.driver.compiler import plan_only as plan_only
 from dory_core.plan import Plan as Plan
+from dory_core.plan.budgets import BUDGET_NAMES as BUDGET_NAMES
+from dory_core.plugins.frontend import network_name as network_name

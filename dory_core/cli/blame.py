@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import traceback
 
-from dory_core.discovery import PluginState, installed
+from dory_core.plugins.discovery import PluginState, installed
 
 
 def plugin_at_fault(error: BaseException) -> tuple[PluginState, str] | None:

@@ -20,8 +20,8 @@ import typer
 from dory_core.errors import DoryError
 
 if TYPE_CHECKING:
-    from dory_core.plugins import Plugins
-    from dory_core.target import Option
+    from dory_core.hardware.target import Option
+    from dory_core.plugins.manager import Plugins
 
 Offers = list[tuple[str, str]]
 
@@ -55,7 +55,7 @@ def target_options(ctx: typer.Context, incomplete: str) -> Offers:
 
 def runner_names(ctx: typer.Context, incomplete: str) -> Offers:
     """Return the runners of the application that the line names, none without one."""
-    from dory_core.application import known_runners, read_plan
+    from dory_core.driver.application import known_runners, read_plan
 
     # An option without its value ends the parsing: what is no option is left in ``args``.
     [application, *_] = [*ctx.args, ctx.params.get("app") or "."]
@@ -103,7 +103,7 @@ def words_of_bash() -> Iterator[None]:
 
 
 def _plugins() -> Plugins:
-    from dory_core.plugins import load_plugins
+    from dory_core.plugins.manager import load_plugins
 
     logging.getLogger("dory").setLevel(logging.CRITICAL)
     return load_plugins()

@@ -19,7 +19,7 @@ def plugin_commands(ctx: Any, own: Collection[str]) -> Mapping[str, Any]:
     own: names of dory's own commands, which no plugin can replace.
     """
     if _ADVERTISED not in ctx.meta:
-        from dory_core.plugins import load_plugins
+        from dory_core.plugins.manager import load_plugins
 
         ctx.meta[_ADVERTISED] = load_plugins(only_commands=True).commands(own)
     return cast("Mapping[str, Any]", ctx.meta[_ADVERTISED])
@@ -27,7 +27,7 @@ def plugin_commands(ctx: Any, own: Collection[str]) -> Mapping[str, Any]:
 
 def find_command(ctx: Any, name: str, own: Collection[str]) -> Any:
     """Return the command of a plugin, None when none adds it."""
-    from dory_core.plugins import load_plugins
+    from dory_core.plugins.manager import load_plugins
 
     advertised = plugin_commands(ctx, own)
     return advertised[name] if name in advertised else load_plugins().commands(own).get(name)
@@ -35,7 +35,7 @@ def find_command(ctx: Any, name: str, own: Collection[str]) -> Any:
 
 def missing_command(name: str) -> DoryError | None:
     """Return what to do about a command that a package of this repository adds, else None."""
-    from dory_core.plugins import load_plugins
+    from dory_core.plugins.manager import load_plugins
 
     package = _PACKAGES.get(name)
     if package is None:

@@ -13,8 +13,8 @@ from dory_core.documents import row
 from dory_core.errors import UsageError
 
 if TYPE_CHECKING:
-    from dory_core.frontend import Frontend
-    from dory_core.plugins import Plugins
+    from dory_core.plugins.frontend import Frontend
+    from dory_core.plugins.manager import Plugins
 
 #: Also without a command.
 LIST_OPERATORS = "--list-operators"
@@ -41,7 +41,7 @@ def frontends(
     debug: Debug = False,
 ) -> None:
     """List the file formats that can be read, or their operators."""
-    from dory_core.plugins import load_plugins
+    from dory_core.plugins.manager import load_plugins
 
     plugins = load_plugins()
     chosen = plugins.frontends() if frontend is None else (plugins.frontend(frontend),)

@@ -41,8 +41,8 @@ def golden(
     import numpy as np
 
     from dory_core.cli.files import existing_file, write_file
-    from dory_core.frontend import GoldenRequest
-    from dory_core.plugins import load_plugins
+    from dory_core.plugins.frontend import GoldenRequest
+    from dory_core.plugins.manager import load_plugins
 
     existing_file(network, "network")
     for path in inputs or ():

@@ -31,7 +31,7 @@ def new(
     debug: Debug = False,
 ) -> None:
     """Write a small working plugin to start from."""
-    from dory_core.scaffold import names, write_plugin
+    from dory_core.cli.scaffold import names, write_plugin
 
     plugin = names(name)
     directory = output or Path(plugin.distribution)

@@ -11,7 +11,7 @@ from dory_core.cli.common import Debug, Json, console, print_json
 
 def plugins(ctx: typer.Context, json: Json = False, debug: Debug = False) -> None:
     """List the plugins that are installed, and why one is left out."""
-    from dory_core.plugins import load_plugins
+    from dory_core.plugins.manager import load_plugins
 
     logging.getLogger("dory").setLevel(logging.ERROR)  # the reasons are in the list
     found = load_plugins()

@@ -24,11 +24,11 @@ from dory_core.plan import DEFAULT_PREFIX
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dory_core.check import CheckReport
-    from dory_core.compiler import CompileOptions
-    from dory_core.desktop import DesktopReport
-    from dory_core.golden import GoldenReport
-    from dory_core.plugins import Plugins
+    from dory_core.driver.check import CheckReport
+    from dory_core.driver.compiler import CompileOptions
+    from dory_core.golden.desktop import DesktopReport
+    from dory_core.golden.layers import GoldenReport
+    from dory_core.plugins.manager import Plugins
     from dory_core.simulate.result import RunResult
 
 PathName = str | Path
@@ -199,7 +199,7 @@ def compile(
 
     Raises: the errors of each stage; see docs/errors.md.
     """
-    from dory_core.compiler import compile_network
+    from dory_core.driver.compiler import compile_network
 
     path = existing_file(Path(network), "network")
     if input is not None and golden:
@@ -259,7 +259,7 @@ def run(
     Raises: UsageError, ToolMissing, or VerificationFailed when the program was stopped; values that
     differ are in the result.
     """
-    from dory_core.application import run_application
+    from dory_core.driver.application import run_application
 
     return ApplicationRun(
         run_application(
@@ -300,7 +300,7 @@ def check(
     those of :func:`compile`. compare_desktop: also run the desktop interpreters of the format.
     Raises: UsageError, ToolMissing, VerificationFailed where the network differs from a golden.
     """
-    from dory_core.check import check_network
+    from dory_core.driver.check import check_network
 
     budgets = given_budgets(l1, l2, l3)
     path = existing_file(Path(network), "network")
@@ -342,7 +342,7 @@ def compile_options(
     frontend: None takes the one that recognises the file. Raises: UsageError when there is no such
     file, or when not exactly one frontend recognises it.
     """
-    from dory_core.compiler import CompileOptions
+    from dory_core.driver.compiler import CompileOptions
 
     path = existing_file(Path(network), "network")
     return CompileOptions(
@@ -364,7 +364,7 @@ def given_budgets(l1: int | None, l2: int | None, l3: int | None) -> dict[int, i
 
 
 def _desktop(options: CompileOptions, plugins: Plugins) -> DesktopReport:
-    from dory_core.desktop import compare_desktop
+    from dory_core.golden.desktop import compare_desktop
 
     frontend = plugins.frontend(options.frontend)
     if frontend.desktop is None:
@@ -376,7 +376,7 @@ def _desktop(options: CompileOptions, plugins: Plugins) -> DesktopReport:
 
 
 def _plugins() -> Plugins:
-    from dory_core.plugins import load_plugins
+    from dory_core.plugins.manager import load_plugins
 
     return load_plugins()
 

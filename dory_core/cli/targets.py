@@ -9,12 +9,12 @@ from dory_core.documents import row
 from dory_core.errors import DoryError
 
 if TYPE_CHECKING:
-    from dory_core.plugins import Plugins
+    from dory_core.plugins.manager import Plugins
 
 
 def targets(json: Json = False, debug: Debug = False) -> None:
     """List the chips, their memories and their options."""
-    from dory_core.plugins import load_plugins
+    from dory_core.plugins.manager import load_plugins
 
     plugins = load_plugins()
     rows = [_row(plugins, target.name) for target in plugins.targets()]

@@ -18,12 +18,12 @@ from dory_core.codegen.names import function_symbol, weights_symbol
 from dory_core.codegen.printer import print_layer
 from dory_core.documents import json_text
 from dory_core.errors import DoryError
+from dory_core.hardware.target import OutputFile
 from dory_core.plan import TIMELINE_FILE, LayerStep, Plan
 from dory_core.plan.operations import LayerFunction
 from dory_core.planning.constants import table_bytes
 from dory_core.quoting import LONGEST, c_comment, makefile
-from dory_core.runtime import runtime_files
-from dory_core.target import OutputFile
+from dory_core.simulate.runtime import runtime_files
 
 TEMPLATES = Path(__file__).parent / "templates"
 #: Of applications with copies that the DMA does not make in one command.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from string import Template
 
-from dory_core.kernel import FunctionCall, StructValue
+from dory_core.kernels.kernel import FunctionCall, StructValue
 
 #: Members of a struct with their values, texts with ``$names`` or structs.
 Fields = tuple[tuple[str, str | StructValue], ...]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from dory_core.codegen.cexpr import wrapped
 from dory_core.codegen.values import Values
-from dory_core.copies import DMA, PIECES
 from dory_core.expr import Expr
+from dory_core.hardware.copies import DMA, PIECES
 from dory_core.plan.operations import (
     AHEAD,
     CONSTANTS,

@@ -1,6 +1,6 @@
 """Test vectors inside a program for the chip: assembly that includes the files of ``vectors/``.
 
-A target that has the option of ``dory_core.vectors.VECTORS_OPTION`` adds these files to its
+A target that has the option of ``dory_core.golden.vectors.VECTORS_OPTION`` adds these files to its
 application. Nothing is converted to C: compiling takes no time, whatever the vectors' size.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dory_core.codegen.application import render
 from dory_core.codegen.application_record import Application
-from dory_core.target import OutputFile
+from dory_core.hardware.target import OutputFile
 
 HEADER = "dory_vectors.h"
 SOURCE = "dory_vectors.S"

@@ -24,8 +24,8 @@ from dory_core.codegen.replace import (
     temporary_directory,
 )
 from dory_core.errors import UsageError
+from dory_core.hardware.target import OutputFile
 from dory_core.simulate.cache import file_digest
-from dory_core.target import OutputFile
 
 BUILD_FOLDERS = frozenset({"build", "BUILD"})
 

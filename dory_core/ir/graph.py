@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TypeVar, overload
 
 from dory_core.expr import Expr, Number
-from dory_core.hardware import STORAGE_BITS
+from dory_core.hardware.memories import STORAGE_BITS
 from dory_core.ir.array import Array
 from dory_core.ir.ops import (
     Add,

@@ -9,7 +9,7 @@ import numpy as np
 
 from dory_core.expr import Number
 from dory_core.ir import Requant
-from dory_core.kernel import WeightBlock
+from dory_core.kernels.kernel import WeightBlock
 
 _INT64 = range(-(2**63), 2**63)
 _ALIGNMENT = 8

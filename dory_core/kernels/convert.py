@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dory_core.target import OutputFile
+from dory_core.hardware.target import OutputFile
 
 _SOURCES = Path(__file__).parent / "c"
 _FILES = ("dory_layout.h", "dory_layout.c")

@@ -24,8 +24,8 @@ from dory_core.ir.geometry import (
     Tile,
     channel_granule,
 )
-from dory_core.kernel import FunctionCall, Kernel, Traits
 from dory_core.kernels import constants
+from dory_core.kernels.kernel import FunctionCall, Kernel, Traits
 from dory_core.kernels.portable_base import (
     COUNTED,
     KINDS_HEADER,

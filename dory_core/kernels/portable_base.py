@@ -13,7 +13,8 @@ from typing import Any, ClassVar, get_args
 import numpy.typing as npt
 
 from dory_core.expr import Number, ceil_div, maximum
-from dory_core.hardware import STORAGE_BITS
+from dory_core.hardware.memories import STORAGE_BITS
+from dory_core.hardware.target import OutputFile
 from dory_core.ir import (
     Layer,
     Op,
@@ -30,9 +31,15 @@ from dory_core.ir.geometry import (
     output_granule,
 )
 from dory_core.ir.packing import pack_rows
-from dory_core.kernel import Constraint, FunctionCall, Kernel, Rejection, Traits, WeightBlock
 from dory_core.kernels import constants
-from dory_core.target import OutputFile
+from dory_core.kernels.kernel import (
+    Constraint,
+    FunctionCall,
+    Kernel,
+    Rejection,
+    Traits,
+    WeightBlock,
+)
 
 SOURCES = Path(__file__).parent / "c"
 _COMMON = ("dory_portable.h", "dory_portable_elements.h", "dory_portable_float.h")

@@ -7,8 +7,8 @@ import numpy as np
 from dory_core.expr import Number, ceil_div
 from dory_core.ir import Layer, Lstm, Requant
 from dory_core.ir.geometry import Tile
-from dory_core.kernel import Constraint, FunctionCall, WeightBlock
 from dory_core.kernels import constants
+from dory_core.kernels.kernel import Constraint, FunctionCall, WeightBlock
 from dory_core.kernels.portable_base import KINDS_HEADER, Portable, c_type, packed
 
 _GATES = 4

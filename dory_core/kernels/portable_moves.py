@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dory_core.expr import Number
 from dory_core.ir import Layer, ops
 from dory_core.ir.geometry import Tile
-from dory_core.kernel import OPERANDS, FunctionCall, WeightBlock
+from dory_core.kernels.kernel import OPERANDS, FunctionCall, WeightBlock
 from dory_core.kernels.portable_base import PLACES, PortableKind, c_type, packed
 
 # Cycles of a division of 32 bits.

@@ -9,8 +9,8 @@ import numpy as np
 from dory_core.expr import Number, ceil_div
 from dory_core.ir import Layer, LogSoftmax, ops
 from dory_core.ir.geometry import Tile
-from dory_core.kernel import FunctionCall, WeightBlock
 from dory_core.kernels import constants
+from dory_core.kernels.kernel import FunctionCall, WeightBlock
 from dory_core.kernels.portable_base import KINDS_HEADER, PortableKind, packed
 
 # Cycles of the reciprocal of a softmax.

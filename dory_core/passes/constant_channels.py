@@ -14,12 +14,12 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.binding import Candidates, first_accepting
+from dory_core.hardware.options import KEEP_CONSTANT_CHANNELS
 from dory_core.ir import Graph, Tensor
 from dory_core.ir.channels import stored_channels
 from dory_core.ir.intervals import Interval, channel_intervals
 from dory_core.ir.ranges import infer_layer
-from dory_core.options import KEEP_CONSTANT_CHANNELS
+from dory_core.kernels.binding import Candidates, first_accepting
 from dory_core.passes.channel_links import Kept
 from dory_core.passes.channel_selection import Selection, select
 

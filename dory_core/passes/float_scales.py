@@ -20,7 +20,7 @@ from dory_core.ir import (
     requant,
 )
 from dory_core.ir.ranges import accumulator_bounds, infer_layer
-from dory_core.requantisation import integer_form, staircase
+from dory_core.ir.requantisation import integer_form, staircase
 
 
 def integer_steps(graph: Graph) -> Graph:

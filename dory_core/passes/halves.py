@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dory_core.binding import Candidates, first_accepting
 from dory_core.ir import Graph, Layer, Tensor
 from dory_core.ir.graph import HALVES_TOGETHER
+from dory_core.kernels.binding import Candidates, first_accepting
 
 #: The largest value that two bytes add up to.
 MOST = 510

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from dory_core.binding import Candidates, first_accepting
 from dory_core.errors import NotSupported
 from dory_core.ir import (
     Array,
@@ -38,6 +37,7 @@ from dory_core.ir import (
     requant,
 )
 from dory_core.ir.ranges import infer_layer
+from dory_core.kernels.binding import Candidates, first_accepting
 
 #: What is added: signed bytes become unsigned ones.
 OFFSET = 128

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dory_core.blocks import fullest_step, requests
 from dory_core.ir import Graph
+from dory_core.plan.blocks import fullest_step, requests
 
 
 def order_branches(graph: Graph) -> Graph:

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
-from dory_core.binding import Candidates, first_accepting
 from dory_core.ir import Graph, Layer, Tensor
+from dory_core.kernels.binding import Candidates, first_accepting
 
 _BYTE = 8
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from dory_core.ir import Add, Graph, LayerRanges, Op
 from dory_core.ir.ranges import infer_layer
-from dory_core.requantisation.pairs import with_pair_line
+from dory_core.ir.requantisation.pairs import with_pair_line
 
 
 def simplify_sums(graph: Graph) -> Graph:
     """Return ``graph`` with cheaper arithmetic in sums that have two addends somewhere.
 
-    The results are the same for every pair of values (``dory_core.requantisation.pairs``). Where
+    The results are the same for every pair of values (``dory_core.ir.requantisation.pairs``). Where
     there is no such line, a layer stays as it is.
     """
     ops: list[Op] = []

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from dory_core.binding import CORES
-from dory_core.blocks import Block
-from dory_core.hardware import Link
+from dory_core.hardware.memories import Link
+from dory_core.hardware.target import OperatingPoint, OutputFile
 from dory_core.ir import Conv, Linear
+from dory_core.kernels.binding import CORES
+from dory_core.plan.blocks import Block
 from dory_core.plan.document import GENERATOR, PLAN_VERSION, plan_json, timeline_json
 from dory_core.plan.layers import (
     BLOCKS,
@@ -28,7 +29,6 @@ from dory_core.plan.layers import (
 from dory_core.plan.operations import Program
 from dory_core.plan.places import Conversion, Place, StatePlan, initial_table_bytes
 from dory_core.plan.timeline import NetworkTimeline
-from dory_core.target import OperatingPoint, OutputFile
 
 TIMELINE_FILE = "timeline.json"
 #: Of all public names in C, where the user gives no other.

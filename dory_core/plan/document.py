@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from dory_core.binding import CORES
 from dory_core.ir.channels import removed_text
+from dory_core.kernels.binding import CORES
 
 if TYPE_CHECKING:
+    from dory_core.hardware.target import OperatingPoint
     from dory_core.ir import Tensor
     from dory_core.plan import (
         Conversion,
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
         Plan,
         StatePlan,
     )
-    from dory_core.target import OperatingPoint
 
 #: Raised whenever a key comes, goes or changes: this dory reads its own documents alone.
 PLAN_VERSION = 7

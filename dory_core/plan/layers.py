@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from dory_core.binding import EngineRejection, KernelRejection
-from dory_core.copies import Carriage
-from dory_core.estimate.timeline import LayerEstimate, PartTimeline, Traffic
+from dory_core.hardware.copies import Carriage
 from dory_core.ir import Layer
 from dory_core.ir.layout import HWC, Layout
-from dory_core.kernel import FunctionCall
+from dory_core.kernels.binding import EngineRejection, KernelRejection
+from dory_core.kernels.kernel import FunctionCall
 from dory_core.plan.places import Conversion, Place
-from dory_core.tiles.schedule import PlacedBuffer, Schedule
-from dory_core.tiles.tiling import Tiling
+from dory_core.schedule.loops import PlacedBuffer, Schedule
+from dory_core.schedule.tiling import Tiling
+from dory_core.schedule.timeline import LayerEstimate, PartTimeline, Traffic
 
 IN_PLACE = "in place"
 BLOCKS = "blocks"

@@ -1,6 +1,6 @@
 """Operations of a program: what is copied, waited for and computed, in the order of execution.
 
-:mod:`dory_core.program` makes them from placed layers, once. The C printer prints them; the
+:mod:`dory_core.plan` makes them from placed layers, once. The C printer prints them; the
 timeline, the check of contents and the tests execute them. Addresses and sizes of a layer's
 operations are expressions of the loop's variables:
 
@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from dory_core.copies import AS_IT_IS, Carriage
 from dory_core.expr import Expr
-from dory_core.kernel import FunctionCall
+from dory_core.hardware.copies import AS_IT_IS, Carriage
+from dory_core.kernels.kernel import FunctionCall
 
 if TYPE_CHECKING:
-    from dory_core.blocks import Block
     from dory_core.plan import Conversion, ExtTransfer, Place, StatePlan
+    from dory_core.plan.blocks import Block
 
 Value = int | Expr
 

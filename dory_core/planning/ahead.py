@@ -14,14 +14,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from dory_core.blocks import align_up, level_alignment
-from dory_core.copies import CORES
-from dory_core.estimate.moves import LayerMoves, weight_unit
-from dory_core.estimate.timeline import AheadLoad, LayerCosts, first_weights, loaded_estimate
-from dory_core.hardware import MemoryHierarchy
+from dory_core.hardware.copies import CORES
+from dory_core.hardware.memories import MemoryHierarchy
+from dory_core.plan.blocks import align_up, level_alignment
 from dory_core.planning.heuristics import gap
 from dory_core.planning.residence import L1Residence, Residency
-from dory_core.tiles.schedule import L1_ALIGNMENT, l1_buffers
+from dory_core.schedule.loops import L1_ALIGNMENT, l1_buffers
+from dory_core.schedule.moves import LayerMoves, weight_unit
+from dory_core.schedule.timeline import AheadLoad, LayerCosts, first_weights, loaded_estimate
 from dory_core.tiling.tiled import TiledLayer
 
 #: Ways through the layers so far that are looked at further, the cheapest ones.

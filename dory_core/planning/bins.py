@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dory_core.blocks import (
+from dory_core.errors import DoesNotFit
+from dory_core.plan.blocks import (
     Bin,
     Packing,
     Request,
@@ -14,7 +15,6 @@ from dory_core.blocks import (
     packing,
     with_slices,
 )
-from dory_core.errors import DoesNotFit
 from dory_core.planning.exact import SOLVER_EFFORT, PlaceInBin, solve
 from dory_core.planning.heuristics import Arena, lowest_place, neighbours, orders
 from dory_core.planning.packing import check_names, plan_memory

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from dory_core.blocks import align_up, fullest_step, owners
-from dory_core.hardware import Link
+from dory_core.hardware.memories import Link
 from dory_core.ir.places import whole_axes
+from dory_core.plan.blocks import align_up, fullest_step, owners
 from dory_core.planning.coarsen import moved_groups, with_in_l2
 from dory_core.planning.heuristics import best_fit, peak_of
 from dory_core.planning.packing import plan_memory

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dory_core.blocks import align_up
-from dory_core.hardware import BUFFER_ALIGNMENT
+from dory_core.hardware.memories import BUFFER_ALIGNMENT
 from dory_core.ir import Layer
 from dory_core.plan import LayerWeights, WeightChunk, WeightTile
-from dory_core.tiles.schedule import Schedule
+from dory_core.plan.blocks import align_up
+from dory_core.schedule.loops import Schedule
 from dory_core.tiling.outer import Split, group_spans
 from dory_core.tiling.tiled import TiledLayer
 

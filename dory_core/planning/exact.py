@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dory_core.blocks import Bin, Request, align_up
+from dory_core.plan.blocks import Bin, Request, align_up
 
 # Solver effort in deterministic units, which do not depend on the machine: the same input always
 # gives the same packing. A quarter proves 50 dense random blocks and ends 300 within a second.

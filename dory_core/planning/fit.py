@@ -15,10 +15,10 @@ from functools import cache
 from itertools import accumulate
 from math import log2
 
-from dory_core.blocks import WEIGHTS, Request, align_up, fullest_step, owners
-from dory_core.budgets import for_simulation
 from dory_core.errors import DoesNotFit
-from dory_core.hardware import Link
+from dory_core.hardware.memories import Link
+from dory_core.plan.blocks import WEIGHTS, Request, align_up, fullest_step, owners
+from dory_core.plan.budgets import for_simulation
 from dory_core.planning.coarsen import coarsen
 from dory_core.planning.heuristics import best_fit, peak_of
 from dory_core.planning.packing import MemoryPlan, plan_memory

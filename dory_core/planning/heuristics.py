@@ -11,7 +11,7 @@ from math import inf
 from operator import add
 from types import MappingProxyType
 
-from dory_core.blocks import Request, align_up
+from dory_core.plan.blocks import Request, align_up
 
 Offsets = dict[str, int]
 

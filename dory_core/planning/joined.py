@@ -12,18 +12,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from dory_core.estimate.timeline import (
+from dory_core.hardware.memories import MemoryHierarchy
+from dory_core.plan import LayerStep, PartPlan
+from dory_core.planning.residence import Residency
+from dory_core.planning.sequence import PartSequence, Run
+from dory_core.schedule.loops import Schedule, l1_buffers
+from dory_core.schedule.timeline import (
     AheadLoad,
     LayerCosts,
     PartTimeline,
     first_weights,
     part_timeline,
 )
-from dory_core.hardware import MemoryHierarchy
-from dory_core.plan import LayerStep, PartPlan
-from dory_core.planning.residence import Residency
-from dory_core.planning.sequence import PartSequence, Run
-from dory_core.tiles.schedule import Schedule, l1_buffers
 
 #: By layer, the numbers of the parts whose first constants the part before can load.
 Joined = Mapping[int, frozenset[int]]

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from dory_core.ir import Graph, Layer, Tensor
 from dory_core.ir.layout import HWC, Layout
-from dory_core.kernel import Traits
+from dory_core.kernels.kernel import Traits
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from dory_core.blocks import Block
-from dory_core.budgets import Budgets, for_simulation
 from dory_core.errors import DoesNotFit
+from dory_core.hardware.target import TargetContext
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, LevelUse, Place, StatePlan
+from dory_core.plan.blocks import Block
+from dory_core.plan.budgets import Budgets, for_simulation
 from dory_core.plan.timeline import NetworkTimeline
-from dory_core.target import TargetContext
 
 
 @dataclass(frozen=True, slots=True)

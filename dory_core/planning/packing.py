@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from dory_core.blocks import (
+from dory_core.errors import DoryError
+from dory_core.plan.blocks import (
     Bin,
     Packing,
     Request,
@@ -20,7 +21,6 @@ from dory_core.blocks import (
     packing,
     with_slices,
 )
-from dory_core.errors import DoryError
 from dory_core.planning.exact import SOLVER_EFFORT, solve
 from dory_core.planning.heuristics import best_fit, lowest_place, peak_of
 from dory_core.planning.stack import bidirectional_stack

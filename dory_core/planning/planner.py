@@ -10,21 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dory_core.blocks import Block, Request, align_up, level_alignment, with_padding
-from dory_core.budgets import (
-    Budgets,
-    Code,
-    check_code,
-    for_simulation,
-    least_functions,
-    memory_budgets,
-)
+from dory_core.checks.contents import verify_contents
+from dory_core.checks.verify import verify_bins, verify_packing
 from dory_core.errors import DoesNotFit, DoryError
-from dory_core.estimate.moves import l1_dma, weight_unit
-from dory_core.estimate.timeline import link_name
-from dory_core.hardware import Level
+from dory_core.hardware.memories import Level
+from dory_core.hardware.target import DmaHal, OutputFile, TargetContext
 from dory_core.kernels.convert import conversion_files
-from dory_core.memory.contents import verify_contents
 from dory_core.plan import (
     DEFAULT_PREFIX,
     LayerStep,
@@ -35,18 +26,27 @@ from dory_core.plan import (
     Roofline,
     StatePlan,
 )
+from dory_core.plan.blocks import Block, Request, align_up, level_alignment, with_padding
+from dory_core.plan.budgets import (
+    Budgets,
+    Code,
+    check_code,
+    for_simulation,
+    least_functions,
+    memory_budgets,
+)
+from dory_core.plan.code import program_bytes
+from dory_core.plan.network import lower, lower_network
 from dory_core.plan.operations import Program
 from dory_core.planning.constants import L3_IMAGE, encode_chunks, table_bytes, table_size
 from dory_core.planning.layouts import LayoutPlan
 from dory_core.planning.memory_map import MemoryMap
 from dory_core.planning.packing import plan_memory
 from dory_core.planning.sequence import Fetch, Store
-from dory_core.planning.verify import verify_bins, verify_packing
 from dory_core.planning.ways import BELOW, HOME, Problem, Way
-from dory_core.program.code import program_bytes
-from dory_core.program.network import lower, lower_network
-from dory_core.target import DmaHal, OutputFile, TargetContext
-from dory_core.tiles.schedule import Schedule
+from dory_core.schedule.loops import Schedule
+from dory_core.schedule.moves import l1_dma, weight_unit
+from dory_core.schedule.timeline import link_name
 from dory_core.tiling.network import TiledGraph
 from dory_core.tiling.tiled import TiledLayer
 

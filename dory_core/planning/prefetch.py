@@ -6,7 +6,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from dory_core.blocks import Block, Request, align_up
+from dory_core.plan.blocks import Block, Request, align_up
 from dory_core.planning.heuristics import gap
 from dory_core.planning.sequence import Fetch, PartSequence
 

@@ -15,22 +15,22 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
 
-from dory_core.blocks import Request, align_up, fullest_step, level_alignment
-from dory_core.estimate.timeline import LayerCosts, estimate
-from dory_core.hardware import MemoryHierarchy
+from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Layer, Linear, Tensor
 from dory_core.ir.geometry import Tile
 from dory_core.ir.places import whole_axes
-from dory_core.kernel import OPERANDS
+from dory_core.kernels.kernel import OPERANDS
+from dory_core.plan.blocks import Request, align_up, fullest_step, level_alignment
 from dory_core.planning.heuristics import best_fit, fit_into, lowest_place, peak_of
 from dory_core.planning.layouts import LayoutPlan
-from dory_core.tiles.schedule import (
+from dory_core.schedule.loops import (
     L1_ALIGNMENT,
     Buffering,
     L1Buffer,
     Schedule,
     l1_buffers,
 )
+from dory_core.schedule.timeline import LayerCosts, estimate
 from dory_core.tiling.tiled import TiledLayer
 
 # So many layers that share L1 are packed as a whole; of more, those that lie so many layers about a

@@ -20,9 +20,9 @@ from functools import cache
 from itertools import groupby
 from typing import NamedTuple
 
-from dory_core.blocks import WEIGHTS, Request, align_up
 from dory_core.ir import Graph
 from dory_core.ir.geometry import Span
+from dory_core.plan.blocks import WEIGHTS, Request, align_up
 from dory_core.planning.layouts import LayoutPlan
 from dory_core.planning.splits import Counter, Positions, Splits
 from dory_core.planning.views import Views

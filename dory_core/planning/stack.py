@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from dory_core.blocks import ACTIVATIONS, Packing, Request, align_up, packing
+from dory_core.plan.blocks import ACTIVATIONS, Packing, Request, align_up, packing
 
 
 def bidirectional_stack(requests: Sequence[Request], alignment: int) -> Packing:

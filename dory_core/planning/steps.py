@@ -6,22 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from dory_core.copies import IMPOSSIBLE, Carriage
 from dory_core.errors import NotSupported
-from dory_core.estimate.moves import LayerMoves, weight_unit
-from dory_core.estimate.timeline import (
-    AheadLoad,
-    LayerCosts,
-    LayerEstimate,
-    PartTimeline,
-    Traffic,
-    link_name,
-)
-from dory_core.hardware import MemoryHierarchy
+from dory_core.hardware.copies import IMPOSSIBLE, Carriage
+from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Layer, Linear
 from dory_core.ir.layout import Layout
 from dory_core.ir.places import whole_axes
-from dory_core.kernel import OPERANDS, FunctionCall, Traits
+from dory_core.kernels.kernel import OPERANDS, FunctionCall, Traits
 from dory_core.plan import (
     BLOCKS,
     IN_PLACE,
@@ -38,7 +29,16 @@ from dory_core.planning.joined import Joined, joined_parts, joined_timelines, sa
 from dory_core.planning.layouts import LayoutPlan, StoredTensor
 from dory_core.planning.residence import L1Residence, Residency
 from dory_core.planning.sequence import PartSequence, Run, Sequencer
-from dory_core.tiles.schedule import PlacedBuffer, Schedule, l1_buffers, place_l1
+from dory_core.schedule.loops import PlacedBuffer, Schedule, l1_buffers, place_l1
+from dory_core.schedule.moves import LayerMoves, weight_unit
+from dory_core.schedule.timeline import (
+    AheadLoad,
+    LayerCosts,
+    LayerEstimate,
+    PartTimeline,
+    Traffic,
+    link_name,
+)
 from dory_core.tiling.in_place import MEMORY_BOUND, scratch_buffers, whole_timeline
 from dory_core.tiling.outer import Part, channel_offset, part_schedules
 from dory_core.tiling.tiled import TiledLayer

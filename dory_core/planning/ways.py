@@ -10,14 +10,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 
-from dory_core.blocks import Bin, Block, Packing, align_up, level_alignment, packing
-from dory_core.budgets import Budgets, memory_budgets
 from dory_core.errors import DoesNotFit
-from dory_core.estimate.moves import weight_unit
-from dory_core.hardware import Link
+from dory_core.hardware.memories import Link
+from dory_core.hardware.target import TargetContext
 from dory_core.ir.layout import HWC
 from dory_core.ir.packing import pack
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, initial_table_bytes
+from dory_core.plan.blocks import Bin, Block, Packing, align_up, level_alignment, packing
+from dory_core.plan.budgets import Budgets, memory_budgets
+from dory_core.plan.network import lower_network
+from dory_core.plan.network_timeline import network_timeline
 from dory_core.plan.timeline import NetworkTimeline
 from dory_core.planning.ahead import LONG_WAIT, LoadsAhead, plan_ahead
 from dory_core.planning.bins import pack_bins
@@ -45,10 +47,8 @@ from dory_core.planning.steps import (
     schedules_of,
 )
 from dory_core.planning.views import Views, plan_views
-from dory_core.program.network import lower_network
-from dory_core.program.timeline import network_timeline
-from dory_core.target import TargetContext
-from dory_core.tiles.schedule import Schedule
+from dory_core.schedule.loops import Schedule
+from dory_core.schedule.moves import weight_unit
 from dory_core.tiling.network import TiledGraph, split_is_whole
 from dory_core.tiling.outer import UNCUT, Cuts, Split
 from dory_core.tiling.tiled import TiledLayer

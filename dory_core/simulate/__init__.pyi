@@ -1,6 +1,7 @@
 """The names of ``dory_core.simulate`` for plugins; see ``dory_core.lazy``."""
 
 from dory_core.codegen.image_vectors import image_vectors as image_vectors
+from dory_core.golden.vectors import VECTORS_OPTION as VECTORS_OPTION
 from dory_core.simulate.build import Recipe as Recipe
 from dory_core.simulate.build import build_program as build_program
 from dory_core.simulate.cache import cache_dir as cache_dir
@@ -13,4 +14,3 @@ from dory_core.simulate.result import LayerOutput as LayerOutput
 from dory_core.simulate.result import LayerResult as LayerResult
 from dory_core.simulate.result import RunResult as RunResult
 from dory_core.simulate.runner import Runner as Runner
-from dory_core.vectors import VECTORS_OPTION as VECTORS_OPTION

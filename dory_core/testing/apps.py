@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dory_core import pipeline
-from dory_core.application import read_plan, run_application
-from dory_core.compiler import write_network
+from dory_core.driver import pipeline
+from dory_core.driver.application import read_plan, run_application
+from dory_core.driver.compiler import write_network
+from dory_core.driver.pipeline import IMPORTED, PASSES, setup_for
 from dory_core.ir import Graph
-from dory_core.pipeline import IMPORTED, PASSES, setup_for
+from dory_core.ir.reference import random_inputs, run_sequence
 from dory_core.plan import DEFAULT_PREFIX, Plan
-from dory_core.plugins import Plugins, load_plugins
-from dory_core.reference import random_inputs, run_sequence
+from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.simulate.result import Run
 
 DMA_MODES = ("early", "late", "random")

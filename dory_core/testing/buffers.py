@@ -13,7 +13,7 @@ from dory_core.ir.geometry import Span, Tile
 from dory_core.ir.layout import Layout
 from dory_core.ir.packing import pack_elements
 from dory_core.ir.places import whole_axes
-from dory_core.kernel import CALL_NAMES, OPERANDS
+from dory_core.kernels.kernel import CALL_NAMES, OPERANDS
 
 if TYPE_CHECKING:
     from dory_core.testing.kernel_cases import KernelCase

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dory_core.binding import BoundGraph, BoundLayer
+from dory_core.driver.pipeline import BOUND, IMPORTED, TILED, run, setup_for
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.ir import Graph
 from dory_core.ir.ranges import infer_types
-from dory_core.pipeline import BOUND, IMPORTED, TILED, run, setup_for
-from dory_core.plugins import Plugins
+from dory_core.kernels.binding import BoundGraph, BoundLayer
+from dory_core.plugins.manager import Plugins
 from dory_core.testing.cases import Case
 from dory_core.testing.draws import Draws, kernels_of_target, names_of
 from dory_core.tiling.network import TiledGraph

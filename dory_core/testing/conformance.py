@@ -18,11 +18,11 @@ from typing import ClassVar
 
 import pytest
 
-from dory_core.budgets import resolve_budgets
+from dory_core.driver.pipeline import IMPORTED, Setup, run
 from dory_core.errors import DoesNotFit, NotSupported
-from dory_core.pipeline import IMPORTED, Setup, run
 from dory_core.plan import Plan
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.plan.budgets import resolve_budgets
+from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
 from dory_core.testing.cases import Case, layer_cases, network_cases
 from dory_core.testing.choices import choices_of
@@ -97,7 +97,7 @@ class TargetConformance:
     # -- the hardware -------------------------------------------------------------------------
 
     def test_hierarchy_has_levels_links_and_cores(self, plugins: Plugins) -> None:
-        """The records of :mod:`dory_core.hardware` are sound, memory is left for networks."""
+        """The records of ``dory_core.hardware`` are sound, memory is left for networks."""
         memory = plugins.context(self.capabilities.target, self._settings).memory
         for level in memory.levels:
             assert level.usable_bytes > 0, f"nothing of {level.name} is left for networks"

@@ -13,8 +13,8 @@ import numpy as np
 
 from dory_core.errors import UsageError
 from dory_core.ir import Layer
-from dory_core.kernel import Kernel
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.kernels.kernel import Kernel
+from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.testing.cases import layer_cases, network_cases
 from dory_core.testing.kernel_cases import KernelCase, make_case, takes
 from dory_core.testing.random_kinds import MAKERS

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.binding import rejection_of
 from dory_core.ir import Layer, Op, Pairwise, Tensor, storage_for
 from dory_core.ir.geometry import (
     extent,
@@ -18,7 +17,8 @@ from dory_core.ir.geometry import (
     output_granule,
 )
 from dory_core.ir.ranges import infer_types
-from dory_core.kernel import Kernel
+from dory_core.kernels.binding import rejection_of
+from dory_core.kernels.kernel import Kernel
 
 Values = npt.NDArray[np.int64]
 _Kind = TypeVar("_Kind", bound=Op)

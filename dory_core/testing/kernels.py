@@ -26,8 +26,7 @@ from typing import NoReturn
 
 import numpy as np
 
-import dory_core
-from dory_core import reference
+from dory_core.ir import reference
 from dory_core.ir.geometry import (
     Span,
     axis_spans,
@@ -35,6 +34,7 @@ from dory_core.ir.geometry import (
     make_tile,
     spans,
 )
+from dory_core.simulate import runtime
 from dory_core.simulate.compiler import find_compiler
 from dory_core.testing.buffers import (
     NUMBERS,
@@ -80,7 +80,7 @@ __all__ = [
 SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 _SECONDS = 120  # that a call may take under sanitizers on a loaded machine
 _HERE = Path(__file__).parent
-_RUNTIME = Path(dory_core.__file__).parent / "runtime" / "include"
+_RUNTIME = Path(runtime.__file__).parent / "include"
 
 
 class Machine(ABC):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dory_core.expr import Number, minimum
-from dory_core.hardware import Link
+from dory_core.hardware.memories import Link
 from dory_core.ir import Layer, Linear, Tensor, pixel_bytes
 from dory_core.ir.geometry import Tile, extent, is_channelwise
 from dory_core.ir.places import whole_axes
-from dory_core.kernel import Term, Traits
+from dory_core.kernels.kernel import Term, Traits
 
 # As much as the largest wishes of kernels: cores that copy cost more than a smaller tile.
 WEIGHT = 1e6

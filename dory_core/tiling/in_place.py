@@ -10,17 +10,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from dory_core.binding import BoundKernel
 from dory_core.errors import DoesNotFit, NotSupported
-from dory_core.estimate.caches import pixel_by_pixel, waiting_cycles
-from dory_core.estimate.timeline import Event, LayerEstimate, PartTimeline, Traffic
-from dory_core.hardware import MemoryHierarchy
+from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Layer, Linear
 from dory_core.ir.geometry import Tile, extent, make_tile
-from dory_core.kernel import OPERANDS
-from dory_core.tiles.boxes import fetch_constraints
-from dory_core.tiles.schedule import Buffering, L1Buffer, Schedule, l1_buffers, make_schedule
-from dory_core.tiles.tiling import Tiling
+from dory_core.kernels.binding import BoundKernel
+from dory_core.kernels.kernel import OPERANDS
+from dory_core.schedule.boxes import fetch_constraints
+from dory_core.schedule.caches import pixel_by_pixel, waiting_cycles
+from dory_core.schedule.loops import Buffering, L1Buffer, Schedule, l1_buffers, make_schedule
+from dory_core.schedule.tiling import Tiling
+from dory_core.schedule.timeline import Event, LayerEstimate, PartTimeline, Traffic
 from dory_core.tiling.tiled import TiledLayer
 
 _SINGLE = Buffering()

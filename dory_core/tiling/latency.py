@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from dory_core.estimate.timeline import LayerCosts
 from dory_core.expr import Expr, Number, Var, ceil_div, evaluate
 from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile, axis_spans, extent, is_channelwise
-from dory_core.tiles.schedule import Buffering
+from dory_core.schedule.loops import Buffering
+from dory_core.schedule.timeline import LayerCosts
 from dory_core.tiling.enumeration import even_sizes
 from dory_core.tiling.problem import AXES, Formulation, TilingProblem
 from dory_core.tiling.variants import Variant, bufferings, cheapest

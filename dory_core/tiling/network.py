@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from dory_core.binding import BoundGraph
 from dory_core.errors import DoesNotFit, DoryError, NotSupported
-from dory_core.hardware import MemoryHierarchy
+from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Graph
 from dory_core.ir.geometry import Span
-from dory_core.kernel import Traits
+from dory_core.kernels.binding import BoundGraph
+from dory_core.kernels.kernel import Traits
 from dory_core.tiling.outer import WHOLE, Split, largest_part
 from dory_core.tiling.tiled import LayerTilings, TiledLayer
 from dory_core.tiling.tiler import TermsHook, Tiler

@@ -25,8 +25,8 @@ from dory_core.ir.geometry import (
 )
 from dory_core.ir.layout import HWC, Layout
 from dory_core.ir.places import is_local, whole_axes
-from dory_core.kernel import PLAIN, Traits
-from dory_core.tiles.schedule import Buffering, Schedule, make_schedule
+from dory_core.kernels.kernel import PLAIN, Traits
+from dory_core.schedule.loops import Buffering, Schedule, make_schedule
 
 # Channels of a group: kernels work on four at a time.
 GROUP_STEP = 4

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from math import lcm
 from typing import Any
 
-from dory_core.binding import BoundKernel
 from dory_core.expr import Expr, Number, Op, Var, evaluate, to_text
 from dory_core.ir import Layer
 from dory_core.ir.geometry import (
@@ -19,10 +18,11 @@ from dory_core.ir.geometry import (
     make_tile,
     with_border,
 )
-from dory_core.kernel import Constraint, Kernel, Term
-from dory_core.tiles.boxes import tile_granule
-from dory_core.tiles.schedule import Buffering, L1Buffer, l1_buffers
-from dory_core.tiles.tiling import ExplainedTerm, Tiling
+from dory_core.kernels.binding import BoundKernel
+from dory_core.kernels.kernel import Constraint, Kernel, Term
+from dory_core.schedule.boxes import tile_granule
+from dory_core.schedule.loops import Buffering, L1Buffer, l1_buffers
+from dory_core.schedule.tiling import ExplainedTerm, Tiling
 from dory_core.tiling.enumeration import Limit, Sum
 
 # Conditions on the tile beside the kernel's own.

@@ -7,7 +7,7 @@ from typing import Any
 
 from dory_core.errors import DoesNotFit
 from dory_core.expr import evaluate
-from dory_core.kernel import OPERANDS
+from dory_core.kernels.kernel import OPERANDS
 from dory_core.tiling.enumeration import Limit, Sum, best_values, is_small
 from dory_core.tiling.problem import (
     AXES,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from dory_core.binding import BoundKernel, BoundLayer, EngineRejection, KernelRejection
 from dory_core.errors import DoryError
-from dory_core.estimate.timeline import LayerEstimate
 from dory_core.ir import Layer
-from dory_core.kernel import Kernel, Traits
-from dory_core.tiles.schedule import Schedule
-from dory_core.tiles.tiling import Tiling
+from dory_core.kernels.binding import BoundKernel, BoundLayer, EngineRejection, KernelRejection
+from dory_core.kernels.kernel import Kernel, Traits
+from dory_core.schedule.loops import Schedule
+from dory_core.schedule.tiling import Tiling
+from dory_core.schedule.timeline import LayerEstimate
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,16 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from dory_core.binding import BoundKernel, BoundLayer, KernelRejection
 from dory_core.errors import DoesNotFit, NotSupported
-from dory_core.estimate.timeline import LayerCosts
 from dory_core.expr import evaluate
-from dory_core.hardware import MemoryHierarchy
+from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Array, Layer, Requant
 from dory_core.ir.geometry import Tile
-from dory_core.kernel import Kernel, Term
-from dory_core.tiles.boxes import fetch_constraints
-from dory_core.tiles.tiling import Tiling
+from dory_core.kernels.binding import BoundKernel, BoundLayer, KernelRejection
+from dory_core.kernels.kernel import Kernel, Term
+from dory_core.schedule.boxes import fetch_constraints
+from dory_core.schedule.tiling import Tiling
+from dory_core.schedule.timeline import LayerCosts
 from dory_core.tiling.aligned import copy_terms
 from dory_core.tiling.in_place import whole_layer
 from dory_core.tiling.latency import fastest

@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
-from dory_core.estimate.timeline import LayerCosts, LayerEstimate, estimate, lower_bound
 from dory_core.expr import evaluate
 from dory_core.ir.geometry import make_tile
-from dory_core.tiles.schedule import (
+from dory_core.schedule.loops import (
     ORDERS,
     SPATIAL_OUTER,
     Buffering,
     Schedule,
     make_schedule,
 )
+from dory_core.schedule.timeline import LayerCosts, LayerEstimate, estimate, lower_bound
 from dory_core.tiling.problem import AXES, Formulation, TilingProblem
 from dory_core.tiling.solve import solve
 

@@ -154,7 +154,7 @@ def test_an_exception_in_a_plugin_names_it_and_the_line(
 ) -> None:
     from dory_core.cli import blame
     from dory_core.cli.common import report_error
-    from dory_core.discovery import FoundPlugin, PluginState
+    from dory_core.plugins.discovery import FoundPlugin, PluginState
 
     state = PluginState("dory-acme", "1.2", "acme", "loaded")
     found = FoundPlugin(state, "acme_dory.plugin:it", False, lambda: None)

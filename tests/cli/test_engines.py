@@ -12,13 +12,13 @@ import pytest
 from rich.console import Console
 
 from dory_core.api import Kernel, Layer, OperatingPoint, OutputFile, hookimpl, portable_kernels
-from dory_core.check import check_network
 from dory_core.cli.tables.check import print_check
 from dory_core.cli.tables.plan import print_plan
-from dory_core.compiler import CompileOptions, compile_network
+from dory_core.driver.check import check_network
+from dory_core.driver.compiler import CompileOptions, compile_network
 from dory_core.ir import Graph, Window
 from dory_core.plan import Plan
-from dory_core.plugins import Plugins
+from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.toy.array import array_chip

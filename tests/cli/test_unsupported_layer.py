@@ -18,7 +18,7 @@ NO_GROUPS = (
 def dory_kernels(ctx, layer):
     if ctx.name != "lone":
         return []
-    from dory_core.kernel import Rejection
+    from dory_core.kernels.kernel import Rejection
     from dory_core.kernels import portable_kernels
     conv, *others = portable_kernels()
 

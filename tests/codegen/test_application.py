@@ -12,24 +12,24 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.application import read_graph, read_plan, run_application
-from dory_core.check import check_network
 from dory_core.codegen.replace import MARKER
-from dory_core.compiler import CompileOptions, compile_network
+from dory_core.driver.application import read_graph, read_plan, run_application
+from dory_core.driver.check import check_network
+from dory_core.driver.compiler import CompileOptions, compile_network
 from dory_core.errors import NotSupported, UsageError, VerificationFailed
+from dory_core.golden.vectors import read_vectors
 from dory_core.ir import Conv, Layer
-from dory_core.kernel import Kernel
+from dory_core.ir.reference import random_inputs, run
 from dory_core.kernels import portable_kernels
+from dory_core.kernels.kernel import Kernel
 from dory_core.passes.extract import extract_layer
 from dory_core.plan import Plan
-from dory_core.plugins import load_plugins
-from dory_core.reference import random_inputs, run
+from dory_core.plugins.manager import load_plugins
 from dory_core.simulate.compiler import ZIGLANG
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import network_cases
 from dory_core.testing.compilers import host_compiler_text
 from dory_core.testing.graphs import GraphBuilder
-from dory_core.vectors import read_vectors
 from tests.toy.chip import NAME, ToyChip
 from tests.toy.network import AROUND, save
 

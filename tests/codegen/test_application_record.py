@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dory_core.api import Application, OutputFile, hookimpl, ops
-from dory_core.plugins import Plugins
+from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.toy.chip import NAME, ToyChip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dory_core.codegen.arguments import ArgumentText, call_lines
-from dory_core.kernel import FunctionCall, StructValue
+from dory_core.kernels.kernel import FunctionCall, StructValue
 
 DEFINED = "arguments_t arguments;\nDORY_SIM_UNDEFINED(&arguments, sizeof arguments);"
 NAMES = {

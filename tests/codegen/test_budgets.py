@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dory_core.budgets import resolve_budgets
 from dory_core.errors import UsageError
-from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
+from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
+from dory_core.plan.budgets import resolve_budgets
 
 HIERARCHY = MemoryHierarchy(
     (Level(1, (Memory("tcdm", 1000, 200),)), Level(2, (Memory("a", 5000, 1000),))),

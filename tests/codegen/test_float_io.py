@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dory_core.application import run_application
 from dory_core.codegen.float_border import with_float_border
-from dory_core.compiler import CompileOptions, compile_network
+from dory_core.driver.application import run_application
+from dory_core.driver.compiler import CompileOptions, compile_network
+from dory_core.driver.pipeline import IMPORTED, run, setup_for
 from dory_core.errors import NotSupported
 from dory_core.ir import Graph, Window
 from dory_core.ir.parse import parse_graph
 from dory_core.ir.reals import quantise
 from dory_core.ir.text import graph_text
-from dory_core.pipeline import IMPORTED, run, setup_for
-from dory_core.plugins import Plugins
+from dory_core.plugins.manager import Plugins
 from dory_core.simulate.compiler import find_compiler
 from dory_core.testing.graphs import I8, GraphBuilder
 from tests.toy.chip import NAME, ToyChip

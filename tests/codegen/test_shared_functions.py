@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.application import read_plan
+from dory_core.driver.application import read_plan
+from dory_core.driver.pipeline import IMPORTED, run, setup_for
 from dory_core.errors import VerificationFailed
 from dory_core.ir import Graph, requant
-from dory_core.pipeline import IMPORTED, run, setup_for
 from dory_core.plan import Plan
-from dory_core.plugins import Plugins
+from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import win

@@ -17,7 +17,7 @@ from dory_core.codegen import replace as replacing
 from dory_core.codegen.replace import MARKER, exchange, locked
 from dory_core.codegen.writer import check_destination, check_files, write_application
 from dory_core.errors import UsageError
-from dory_core.target import OutputFile
+from dory_core.hardware.target import OutputFile
 
 OLD = (OutputFile("plan.json", "old"), OutputFile("src/a.c", "a"))
 NEW = (OutputFile("plan.json", "new"), OutputFile("weights/w.c", b"w"))
@@ -138,7 +138,7 @@ import os, signal, sys
 from pathlib import Path
 from dory_core.codegen import replace
 from dory_core.codegen.writer import write_application
-from dory_core.target import OutputFile
+from dory_core.hardware.target import OutputFile
 target, at, exchanges = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "True"
 done = 0
 def dying(function):
@@ -183,7 +183,7 @@ KILLED_LATE = """
 import os, signal, sys
 from pathlib import Path
 from dory_core.codegen.writer import write_application
-from dory_core.target import OutputFile
+from dory_core.hardware.target import OutputFile
 left, function = int(sys.argv[2]), os.unlink
 def dying(*arguments, **more):
     global left

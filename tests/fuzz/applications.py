@@ -13,17 +13,17 @@ from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
-from dory_core import application as runs
-from dory_core.application import run_application
 from dory_core.codegen.application import application_files
+from dory_core.driver import application as runs
+from dory_core.driver.application import run_application
 from dory_core.errors import DoryError, ToolMissing
-from dory_core.extremes import Extremes, find_extremes
+from dory_core.golden.extremes import Extremes, find_extremes
+from dory_core.golden.vectors import Vector
 from dory_core.ir import Graph
 from dory_core.plan import Plan
 from dory_core.simulate.build import FLAGS, INCLUDE_FOLDERS
 from dory_core.simulate.compiler import find_compiler
 from dory_core.simulate.request import DMA_MODES
-from dory_core.vectors import Vector
 from tests.fuzz.cases import Case, plugins
 from tests.fuzz.networks import FORMATS, compiled, drawn
 from tests.fuzz.quick import quick_build, quick_runs

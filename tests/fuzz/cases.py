@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from dory_core.errors import DoryError, ToolMissing
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.plugins.manager import Plugins, load_plugins
 
 #: Of a bug of dory: never the user's fault.
 BUG = 1

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from dory_core.compiler import CompileOptions
+from dory_core.driver.compiler import CompileOptions
+from dory_core.driver.pipeline import IMPORTED, run
 from dory_core.errors import DoryError
-from dory_core.pipeline import IMPORTED, run
 from tests.fuzz.cases import Case, Verdict, plugins, refusal
 from tests.fuzz.networks import Drawn, drawn
 

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from dory_core.errors import DoryError
 from dory_core.ir import Layer
-from dory_core.kernel import Kernel
+from dory_core.kernels.kernel import Kernel
 from dory_core.testing import kernels as testing
 from dory_core.testing.draws import Candidates, Draws, usual_layers
 from dory_core.testing.kernel_cases import takes

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from dory_core.estimate.timeline import LayerEstimate, PartTimeline
+from dory_core.checks.contents import verify_contents
 from dory_core.expr import Expr
 from dory_core.ir import Layer, Tensor
 from dory_core.ir.layout import Layout
-from dory_core.kernel import FunctionCall
-from dory_core.memory.contents import verify_contents
+from dory_core.kernels.kernel import FunctionCall
 from dory_core.plan import KernelCall, LayerStep, Plan
+from dory_core.plan.lower import lower_layer
 from dory_core.plan.operations import (
     Barrier,
     Call,
@@ -28,9 +28,9 @@ from dory_core.plan.operations import (
     Wait,
     When,
 )
-from dory_core.program.lower import lower_layer
-from dory_core.program.share import layer_functions
-from dory_core.tiles.tiling import Tiling
+from dory_core.plan.share import layer_functions
+from dory_core.schedule.tiling import Tiling
+from dory_core.schedule.timeline import LayerEstimate, PartTimeline
 
 #: What no mutant changes: constants of the network, text, and what the simulation alone reads.
 _LEFT_ALONE = (

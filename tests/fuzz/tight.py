@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from dory_core.compiler import CompileResult
+from dory_core.driver.compiler import CompileResult
 from tests.fuzz import networks
 from tests.fuzz.cases import Case, Verdict
 from tests.fuzz.networks import Drawn, compiled_for, inferred, nemo, quantlab, way

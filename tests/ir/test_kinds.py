@@ -8,7 +8,6 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from dory_core import reference
 from dory_core.errors import NotSupported
 from dory_core.ir import (
     Add,
@@ -32,6 +31,7 @@ from dory_core.ir import (
     Tensor,
     Transpose,
     Window,
+    reference,
     requant,
 )
 from dory_core.ir.fixed_point import logarithm

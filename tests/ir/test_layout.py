@@ -14,8 +14,8 @@ import pytest
 from dory_core.ir import Tensor
 from dory_core.ir.layout import HWC, Layout
 from dory_core.kernels.convert import conversion_files
-from dory_core.runtime import runtime_files
 from dory_core.simulate.compiler import find_compiler
+from dory_core.simulate.runtime import runtime_files
 from tests.toy.array import BLOCKS, PADDED, PLANES, VECTOR
 
 LAYOUTS = (HWC, PLANES, BLOCKS, PADDED, VECTOR)

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dory_core.frontend import Frontend
 from dory_core.ir import Graph, Reshape, Tensor
 from dory_core.ir.parse import parse_graph
 from dory_core.ir.ranges import infer_types
-from dory_core.plugins import load_plugins
-from dory_core.reference import random_inputs, run
+from dory_core.ir.reference import random_inputs, run
+from dory_core.plugins.frontend import Frontend
+from dory_core.plugins.manager import load_plugins
 from dory_core.testing.apps import assert_exact, build_app
 
 BESIDE = """\

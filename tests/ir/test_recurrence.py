@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dory_core import reference
 from dory_core.errors import NotSupported
-from dory_core.ir import Array, Graph, Layer, Lstm, requant
+from dory_core.ir import Array, Graph, Layer, Lstm, reference, requant
 from dory_core.ir.places import places_of, whole_axes
 from dory_core.ir.recurrence import sigmoid, tanh
 from dory_core.testing.kernels import alone, typed

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dory_core.application import read_graph
-from dory_core.compiler import GRAPH_FILE
+from dory_core.driver.application import read_graph
+from dory_core.driver.compiler import GRAPH_FILE
 from dory_core.errors import UsageError
 from dory_core.ir import Add, Array, Conv, Graph, Linear, Tensor, Window, requant
 from dory_core.ir.ranges import infer_types

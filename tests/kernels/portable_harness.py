@@ -27,9 +27,9 @@ from dory_core.ir.geometry import (
     spans,
 )
 from dory_core.ir.packing import pack_rows
-from dory_core.kernel import Kernel
+from dory_core.ir.reference import run_layer
 from dory_core.kernels import portable_kernels
-from dory_core.reference import run_layer
+from dory_core.kernels.kernel import Kernel
 from dory_core.testing.compilers import host_compiler
 
 HEADER = Path(__file__).parents[2] / "dory_core" / "runtime" / "include"

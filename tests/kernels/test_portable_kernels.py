@@ -10,8 +10,8 @@ from dory_core.expr import Expr, Var, evaluate
 from dory_core.ir import Array, AvgPool, Conv, Linear, MaxPool, Window, requant
 from dory_core.ir.geometry import extent, make_tile
 from dory_core.ir.packing import unpack_rows
+from dory_core.ir.reference import run_layer
 from dory_core.kernels import portable_kernels
-from dory_core.reference import run_layer
 from dory_core.testing.kernels import SANITIZE
 from dory_core.testing.random_kinds import MAKERS
 from dory_core.testing.random_layers import LayerSpace, RandomLayers

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dory_core.application import run_application
+from dory_core.driver.application import run_application
 from dory_core.errors import VerificationFailed
 from dory_core.plan import Plan
-from dory_core.plugins import Plugins
+from dory_core.plugins.manager import Plugins
 
 # A row of a table: the layer, the edit of its text, what the message has to say.
 Fault = tuple[int, Callable[[str], str], str]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.hardware import Memory
+from dory_core.hardware.memories import Memory
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import Case, network_cases
 from tests.toy.array import array_chip

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.application import run_application
-from dory_core.compiler import CompileOptions, compile_network
-from dory_core.plugins import Plugins
+from dory_core.driver.application import run_application
+from dory_core.driver.compiler import CompileOptions, compile_network
+from dory_core.plugins.manager import Plugins
 from dory_core.simulate.run import DMA_MODES
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.sanitizers import require_sanitizer

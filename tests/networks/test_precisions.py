@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dory_core.application import run_application
+from dory_core.driver.application import run_application
 from dory_core.errors import DoesNotFit, VerificationFailed
-from dory_core.hardware import STORAGE_BITS, Link, Memory
+from dory_core.hardware.memories import STORAGE_BITS, Link, Memory
 from dory_core.ir import Graph, Linear, Window
+from dory_core.ir.reference import random_inputs, run
 from dory_core.plan import Plan
-from dory_core.plugins import Plugins
-from dory_core.reference import random_inputs, run
+from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import Case
 from dory_core.testing.graphs import GraphBuilder

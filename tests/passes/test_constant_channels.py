@@ -10,19 +10,18 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from dory_core import reference
-from dory_core.application import read_graph, read_plan, run_application
-from dory_core.check import check_network
 from dory_core.cli.tables.check import print_check
-from dory_core.compiler import CompileOptions, compile_network, make_vectors
+from dory_core.driver.application import read_graph, read_plan, run_application
+from dory_core.driver.check import check_network
+from dory_core.driver.compiler import CompileOptions, compile_network, make_vectors
 from dory_core.errors import VerificationFailed
-from dory_core.ir import Graph, Layer
+from dory_core.ir import Graph, Layer, reference
 from dory_core.ir.channels import NOT_COMPUTED, full
 from dory_core.ir.intervals import channel_intervals
 from dory_core.ir.parse import parse_graph
 from dory_core.ir.text import graph_text
-from dory_core.kernel import Kernel, Rejection
 from dory_core.kernels import portable_kernels
+from dory_core.kernels.kernel import Kernel, Rejection
 from dory_core.passes.constant_channels import remove_constant_channels
 from dory_core.passes.order import numbered_order
 from tests.passes.constant_networks import ConstantNetwork

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from dory_core.binding import rejection_of
 from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.ir.features import FEATURES, Feature
 from dory_core.ir.geometry import input_granule, output_granule
 from dory_core.ir.parse import parse_graph
 from dory_core.ir.text import graph_text
-from dory_core.kernel import Kernel, Rejection
+from dory_core.kernels.binding import rejection_of
+from dory_core.kernels.kernel import Kernel, Rejection
 from dory_core.kernels.portable import portable_kernels
 from dory_core.passes.halves import choose_halves
 from dory_core.testing.graphs import GraphBuilder

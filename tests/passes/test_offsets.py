@@ -7,14 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dory_core import reference
-from dory_core.ir import Graph, Layer, Pad, Tensor
+from dory_core.ir import Graph, Layer, Pad, Tensor, reference
 from dory_core.ir.features import FEATURES
 from dory_core.ir.packing import pack, unpack
 from dory_core.ir.parse import parse_graph
 from dory_core.ir.ranges import infer_types
 from dory_core.ir.text import graph_text
-from dory_core.kernel import Kernel
+from dory_core.kernels.kernel import Kernel
 from dory_core.passes.offsets import choose_offsets, with_offsets
 from tests.passes.test_storage import Picky
 

@@ -10,8 +10,8 @@ from dory_core.errors import UsageError
 from dory_core.ir import Graph, Layer
 from dory_core.ir.parse import parse_graph
 from dory_core.ir.text import graph_text
-from dory_core.kernel import Kernel
 from dory_core.kernels import portable_kernels
+from dory_core.kernels.kernel import Kernel
 from dory_core.passes.extract import extract_layer
 from dory_core.passes.order import numbered_order, order_branches
 from dory_core.passes.storage import choose_storage

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from dory_core.binding import rejection_of
-from dory_core.hardware import STORAGE_BITS, MemoryHierarchy
+from dory_core.hardware.memories import STORAGE_BITS, MemoryHierarchy
 from dory_core.ir import Graph, Layer, Window, storage_for
-from dory_core.kernel import Kernel, Rejection, Traits
+from dory_core.kernels.binding import rejection_of
+from dory_core.kernels.kernel import Kernel, Rejection, Traits
 from dory_core.passes.storage import choose_storage
 from dory_core.testing.graphs import GraphBuilder
 

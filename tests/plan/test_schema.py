@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from dory_core.application import find_runner, read_plan, read_timeline
 from dory_core.cli.tables.plan import print_plan
+from dory_core.driver.application import find_runner, read_plan, read_timeline
 from dory_core.errors import DoryError, UsageError
 from dory_core.plan import PLAN_VERSION, schema
-from dory_core.plugins import Plugins
+from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import build_app
 from dory_core.testing.cases import network_cases
 from tests.toy.chip import NAME, ToyChip

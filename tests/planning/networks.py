@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dory_core.driver.pipeline import IMPORTED, run, setup_for
 from dory_core.ir import Add, AvgPool, Conv, Graph, Linear, MaxPool, Window, requant
-from dory_core.pipeline import IMPORTED, run, setup_for
 from dory_core.plan import LayerStep, Plan
-from dory_core.plugins import Plugins
-from dory_core.program.network import lower, lower_network
+from dory_core.plan.network import lower, lower_network
+from dory_core.plugins.manager import Plugins
 from dory_core.testing.graphs import U8, GraphBuilder
 from tests.toy.chip import NAME
 

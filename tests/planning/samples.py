@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from dory_core.blocks import Request
 from dory_core.ir import Add, Array, Conv, Graph, LayerRanges, Tensor, Window
+from dory_core.plan.blocks import Request
 
 
 def network(sizes: dict[str, int], *layers: tuple[str, ...], outputs: tuple[str, ...]) -> Graph:

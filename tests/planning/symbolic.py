@@ -28,7 +28,7 @@ from dory_core.ir import (
 from dory_core.ir.geometry import channel_granule, input_channels, is_channelwise, window_of
 from dory_core.ir.layout import HWC
 from dory_core.ir.views import offsets_of
-from dory_core.kernel import OPERANDS
+from dory_core.kernels.kernel import OPERANDS
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, PartPlan, Place, Plan
 from dory_core.plan.operations import (
     AHEAD,
@@ -56,7 +56,7 @@ from dory_core.plan.operations import (
     is_constants,
     l2_name,
 )
-from tests.program.walk import Values, value, walk
+from tests.plan.walk import Values, value, walk
 
 NOTHING = -1
 PADDING = 1 << 60

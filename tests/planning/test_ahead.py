@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from dory_core.checks.contents import verify_contents
 from dory_core.errors import DoryError, VerificationFailed
 from dory_core.ir import Graph, Layer
 from dory_core.ir.geometry import Tile
-from dory_core.kernel import Kernel, Term
-from dory_core.memory.contents import verify_contents
+from dory_core.kernels.kernel import Kernel, Term
 from dory_core.plan import RESIDENT, Ahead, LayerStep, Plan
+from dory_core.plan.network import lower, lower_network
 from dory_core.planning import ways
 from dory_core.planning.ways import Problem
-from dory_core.program.network import lower, lower_network
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiling.network import PartTilings

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dory_core.blocks import Bin, Packing, Request, fullest_step
+from dory_core.checks.verify import verify_bins
 from dory_core.errors import DoesNotFit
+from dory_core.plan.blocks import Bin, Packing, Request, fullest_step
 from dory_core.planning.bins import pack_bins
 from dory_core.planning.packing import plan_memory
-from dory_core.planning.verify import verify_bins
 from tests.planning.samples import lifetimes
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dory_core.hardware import Link
+from dory_core.hardware.memories import Link
 from dory_core.plan import Plan
 from dory_core.planning import ways
 from dory_core.planning.fit import ChunkBytes

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.budgets import least_functions, resolve_budgets
-from dory_core.check import check_tiled
 from dory_core.cli.tables.plan import memory_table
-from dory_core.code_sizes import CodeSizes
+from dory_core.driver.check import check_tiled
+from dory_core.driver.pipeline import BOUND, IMPORTED, TILED, Setup, run
 from dory_core.errors import DoesNotFit
+from dory_core.hardware.code_sizes import CodeSizes
 from dory_core.ir import Graph, Window
-from dory_core.pipeline import BOUND, IMPORTED, TILED, Setup, run
 from dory_core.plan import Plan
+from dory_core.plan.budgets import least_functions, resolve_budgets
+from dory_core.plan.code import event_count, program_bytes
 from dory_core.planning import ways
-from dory_core.program.code import event_count, program_bytes
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.toy.chip import NAME, three_levels

@@ -9,12 +9,12 @@ from itertools import pairwise
 
 import pytest
 
+from dory_core.checks.contents import verify_contents
+from dory_core.checks.held import L2, Held, Range
 from dory_core.errors import DoryError
 from dory_core.ir import Window
-from dory_core.memory.contents import verify_contents
-from dory_core.memory.held import L2, Held, Range
 from dory_core.plan import RESIDENT, ExtTransfer, LayerStep, Plan
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import CASES, changed_plan, plan_graph
 

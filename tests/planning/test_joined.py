@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from dory_core.checks.contents import verify_contents
 from dory_core.errors import DoryError, VerificationFailed
-from dory_core.hardware import Link
+from dory_core.hardware.memories import Link
 from dory_core.ir import Graph
-from dory_core.memory.contents import verify_contents
 from dory_core.plan import Plan
-from dory_core.program.network import lower, lower_network
+from dory_core.plan.network import lower, lower_network
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import plan_graph, win

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from dory_core.budgets import check_tensors, for_simulation, resolve_budgets
+from dory_core.driver.pipeline import IMPORTED, run, setup_for
 from dory_core.errors import DoesNotFit
-from dory_core.hardware import Memory
+from dory_core.hardware.memories import Memory
 from dory_core.ir import Graph, Window
-from dory_core.pipeline import IMPORTED, run, setup_for
-from dory_core.plugins import Plugins
+from dory_core.plan.budgets import check_tensors, for_simulation, resolve_budgets
+from dory_core.plugins.manager import Plugins
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.random_graphs import random_graph
 from tests.toy.chip import NAME, SCRATCHPAD, ToyChip

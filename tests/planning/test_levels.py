@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from dory_core.errors import DoesNotFit
-from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
+from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
 from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.ir.geometry import Tile
-from dory_core.kernel import Traits
 from dory_core.kernels import portable_kernels
+from dory_core.kernels.kernel import Traits
 from dory_core.kernels.portable import PortableConv
 from dory_core.plan import Plan
 from dory_core.testing.apps import assert_exact, build_app

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from dory_core.blocks import Request, fullest_step, live_at, requests
 from dory_core.errors import DoryError
+from dory_core.plan.blocks import Request, fullest_step, live_at, requests
 from tests.planning.samples import network
 
 SIZES = {"input": 10, "a": 20, "b": 30, "c": 40, "d": 50}

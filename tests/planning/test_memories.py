@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.binding import bind_layer
-from dory_core.blocks import Bin, Packing, Request
-from dory_core.budgets import memory_budgets
 from dory_core.errors import DoesNotFit, DoryError, NotSupported, VerificationFailed
-from dory_core.hardware import Link, Memory
+from dory_core.hardware.memories import Link, Memory
 from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.ir.geometry import Tile
-from dory_core.kernel import Traits
 from dory_core.kernels import portable_kernels
+from dory_core.kernels.binding import bind_layer
+from dory_core.kernels.kernel import Traits
 from dory_core.plan import Plan
+from dory_core.plan.blocks import Bin, Packing, Request
+from dory_core.plan.budgets import memory_budgets
 from dory_core.planning import ways
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder

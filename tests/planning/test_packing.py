@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dory_core.blocks import Request, fullest_step, requests
+from dory_core.checks.verify import verify_packing
 from dory_core.errors import DoryError
+from dory_core.plan.blocks import Request, fullest_step, requests
 from dory_core.planning.packing import optimal_packing, plan_memory
 from dory_core.planning.stack import bidirectional_stack
-from dory_core.planning.verify import verify_packing
 from tests.planning.samples import lifetimes, network
 
 
@@ -160,7 +160,7 @@ def test_effort_of_huge_instances_is_bounded_and_reported():
 def test_solver_is_not_imported_when_a_heuristic_reaches_the_bound():
     code = (
         "import sys\n"
-        "from dory_core.blocks import Request\n"
+        "from dory_core.plan.blocks import Request\n"
         "from dory_core.planning.packing import plan_memory\n"
         "plan = plan_memory([Request('a', 8, 0, 1), Request('b', 8, 1, 2)], 8)\n"
         "assert plan.proven and plan.packed_bytes == 16\n"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dory_core.ir import Graph, Layer, Window, requant
-from dory_core.kernel import Kernel
 from dory_core.kernels import portable_kernels
+from dory_core.kernels.kernel import Kernel
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import I8, U8, GraphBuilder
 from tests.toy.array import (

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from dory_core.checks.contents import verify_contents
 from dory_core.errors import DoryError, VerificationFailed
 from dory_core.ir import Graph, Layer, Window, requant
-from dory_core.kernel import Kernel
 from dory_core.kernels import portable_kernels
-from dory_core.memory.contents import verify_contents
+from dory_core.kernels.kernel import Kernel
 from dory_core.plan import RESIDENT, LayerStep, OperandPlan, Plan
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from dory_core.blocks import Bin, Block, Packing, Request, owners, with_padding
+from dory_core.checks.verify import verify_bins, verify_packing
 from dory_core.errors import DoesNotFit, DoryError
+from dory_core.plan.blocks import Bin, Block, Packing, Request, owners, with_padding
 from dory_core.planning.bins import pack_bins
 from dory_core.planning.packing import plan_memory
-from dory_core.planning.verify import verify_bins, verify_packing
 
 #: Two branches write the halves of what a third layer reads; an old tensor ends meanwhile.
 CONCAT = (

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dory_core import pipeline
-from dory_core.application import read_plan, run_application
+from dory_core.checks.contents import verify_contents
+from dory_core.driver import pipeline
+from dory_core.driver.application import read_plan, run_application
+from dory_core.driver.pipeline import IMPORTED, setup_for
 from dory_core.errors import DoryError, VerificationFailed
 from dory_core.ir import Array, Graph, Window, requant
-from dory_core.memory.contents import verify_contents
-from dory_core.pipeline import IMPORTED, setup_for
+from dory_core.ir.reference import random_inputs, run, run_sequence
 from dory_core.plan import Plan
-from dory_core.reference import random_inputs, run, run_sequence
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import network_cases
 from dory_core.testing.graphs import I8, U8, GraphBuilder

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.application import run_application
-from dory_core.compiler import write_network
+from dory_core.driver.application import run_application
+from dory_core.driver.compiler import write_network
 from dory_core.errors import VerificationFailed
+from dory_core.ir.reference import random_inputs, run
 from dory_core.plan import ExtTransfer, Plan
 from dory_core.plan.operations import ExtWait
-from dory_core.plugins import Plugins
-from dory_core.reference import random_inputs, run
+from dory_core.plugins.manager import Plugins
 from dory_core.simulate.run import DMA_MODES
 from dory_core.testing.apps import build_app
 from tests.planning.networks import CASES, changed_plan, plan_graph

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.hardware import Memory
+from dory_core.hardware.memories import Memory
 from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.ir.layout import Layout
-from dory_core.kernel import Kernel
 from dory_core.kernels import portable_kernels
+from dory_core.kernels.kernel import Kernel
 from dory_core.plan import Plan
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder

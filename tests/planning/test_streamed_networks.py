@@ -10,7 +10,7 @@ import pytest
 
 from dory_core.errors import DoesNotFit
 from dory_core.plan import Plan
-from dory_core.plugins import Plugins
+from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
 from dory_core.testing.sanitizers import require_sanitizer
 from tests.planning.networks import CASES, STAGES, Case, plan_graph, stages

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from dory_core.budgets import resolve_budgets
+from dory_core.driver.pipeline import IMPORTED, Setup, run
 from dory_core.errors import DoesNotFit
-from dory_core.pipeline import IMPORTED, Setup, run
 from dory_core.plan import Plan
-from dory_core.plugins import Plugins
+from dory_core.plan.budgets import resolve_budgets
+from dory_core.plugins.manager import Plugins
 from tests.planning.networks import CASES, Case, changed_plan, mobile, plan_graph
 from tests.planning.properties import (
     PROPERTIES,

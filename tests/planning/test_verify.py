@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from dory_core.blocks import Bin, Block, Packing, Request
+from dory_core.checks.verify import verify_bins, verify_packing
 from dory_core.errors import DoryError
-from dory_core.planning.verify import verify_bins, verify_packing
+from dory_core.plan.blocks import Bin, Block, Packing, Request
 
 REQUESTS = (
     Request("a", 16, -1, 1),

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dory_core.checks.contents import verify_contents
 from dory_core.errors import DoryError
 from dory_core.ir import Graph, Window
 from dory_core.ir.views import offsets_of
-from dory_core.memory.contents import verify_contents
 from dory_core.plan import Plan
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import I8, U8, GraphBuilder

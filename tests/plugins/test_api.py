@@ -193,7 +193,7 @@ def test_tests_of_a_plugin_import_what_a_vendor_can(package: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["target", "frontend"])
 def test_a_new_plugin_imports_the_public_names_alone(kind: str) -> None:
-    from dory_core.scaffold import names, plugin_files
+    from dory_core.cli.scaffold import names, plugin_files
 
     found = {}
     for file in plugin_files(kind, names("my-chip")):

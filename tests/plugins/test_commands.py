@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dory_core.api import OutputFile, hookimpl
-from dory_core.compiler import CompileOptions, compile_network
-from dory_core.plugins import Plugins
+from dory_core.driver.compiler import CompileOptions, compile_network
+from dory_core.plugins.manager import Plugins
 from dory_core.testing.graphs import GraphBuilder
 from tests.plugins.distributions import Site
 from tests.toy.chip import NAME, ToyChip

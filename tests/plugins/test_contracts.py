@@ -25,9 +25,9 @@ from dory_core.api import (
 )
 from dory_core.errors import PluginError
 from dory_core.ir import Graph
-from dory_core.kernel import WeightBlock
+from dory_core.kernels.kernel import WeightBlock
 from dory_core.passes import run_passes
-from dory_core.plugins import Plugins
+from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.toy.chip import NAME, ToyChip

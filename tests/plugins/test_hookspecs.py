@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dory_core import hookspecs
-from dory_core.hooks import specifications
-from dory_core.plugins import Plugins
+from dory_core.plugins import hookspecs
+from dory_core.plugins.hooks import specifications
+from dory_core.plugins.manager import Plugins
 
 HOOKS = list(specifications())
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "plugins.md"

@@ -56,7 +56,7 @@ def test_help_reads_no_records(site: Site) -> None:
     )
     site.install("dory-flash", "flash", source, commands=True)
     code = (
-        "import atexit, sys, dory_core.cli.main as m; slow = {'dory_core.hardware', "
+        "import atexit, sys, dory_core.cli.main as m; slow = {'dory_core.hardware.memories', "
         "'dory_core.ir', 'numpy'}\n"
         "atexit.register(lambda: print(sorted(slow & sys.modules.keys())))\n"
         "m.main(['--help'])"
@@ -81,7 +81,8 @@ def test_plugins_are_loaded_once(site: Site) -> None:
     source = "open('imports', 'a').write('x')\n"
     site.install("dory-marker", "marker", source)
     code = (
-        "from dory_core.plugins import load_plugins; assert load_plugins() is load_plugins(); "
+        "from dory_core.plugins.manager import load_plugins\n"
+        "assert load_plugins() is load_plugins()\n"
         "load_plugins().targets(); load_plugins().frontends()"
     )
     outcome = site.python("-c", code)

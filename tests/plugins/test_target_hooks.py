@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from dory_core.errors import NotSupported, UsageError
-from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
-from dory_core.hooks import hookimpl
-from dory_core.kernel import FunctionCall, Kernel, Rejection, Term
+from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
+from dory_core.hardware.target import DmaHal, OperatingPoint, Option, OutputFile, Target
+from dory_core.kernels.kernel import FunctionCall, Kernel, Rejection, Term
 from dory_core.passes import Pass
-from dory_core.plugins import PluginError, Plugins
-from dory_core.target import DmaHal, OperatingPoint, Option, OutputFile, Target
+from dory_core.plugins.hooks import hookimpl
+from dory_core.plugins.manager import PluginError, Plugins
 
 OPTIONS = (
     Option("cores", int, 4, "cores that run kernels"),

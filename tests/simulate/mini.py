@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.ir import Tensor
-from dory_core.runtime import runtime_files
 from dory_core.simulate.compiler import Compiler
 from dory_core.simulate.request import RunRequest
 from dory_core.simulate.result import LayerOutput, RunResult
 from dory_core.simulate.run import run_host
+from dory_core.simulate.runtime import runtime_files
 
 TILE, TILES = 50, 12
 BYTES = TILE * TILES

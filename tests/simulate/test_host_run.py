@@ -11,12 +11,12 @@ import pytest
 
 from dory_core.errors import DoryError, UsageError
 from dory_core.ir import Tensor
-from dory_core.runtime import runtime_files
 from dory_core.simulate.compiler import ZIGLANG, Compiler, find_compiler
 from dory_core.simulate.request import RunRequest
 from dory_core.simulate.result import LayerOutput
 from dory_core.simulate.run import DMA_MODES
 from dory_core.simulate.runner import HOST_RUNNER
+from dory_core.simulate.runtime import runtime_files
 from dory_core.testing.compilers import host_compiler_text
 from dory_core.testing.sanitizers import require_sanitizer
 

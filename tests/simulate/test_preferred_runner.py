@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dory_core.api import hookimpl
-from dory_core.application import Choice, find_runner
+from dory_core.driver.application import Choice, find_runner
 from dory_core.errors import UsageError
-from dory_core.plugins import Plugins
+from dory_core.hardware.target import Target, TargetContext
+from dory_core.plugins.manager import Plugins
 from dory_core.simulate.runner import HOST_RUNNER, Runner
-from dory_core.target import Target, TargetContext
 from tests.toy.chip import ToyChip
 
 PLAN = {"target": "toy", "options": {}}

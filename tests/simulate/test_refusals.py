@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.application import run_application
+from dory_core.driver.application import run_application
 from dory_core.errors import VerificationFailed
 from dory_core.ir import Window
-from dory_core.plugins import Plugins
+from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.sanitizers import require_sanitizer

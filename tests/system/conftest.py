@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.plugins import load_plugins
+from dory_core.plugins.manager import load_plugins
 
 NEEDED = ("gap8", "nemo", "quantlab")
 

@@ -14,9 +14,9 @@ from dory_onnx.testing import write_golden
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
-from dory_core.compiler import CompileOptions, CompileResult, compile_network
+from dory_core.driver.compiler import CompileOptions, CompileResult, compile_network
 from dory_core.errors import DoesNotFit
-from dory_core.plugins import Plugins
+from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import DMA_MODES, assert_exact
 from tests.system.random_networks import Family, Network, networks
 

@@ -16,9 +16,9 @@ from dory_diana.hardware import STACK_BYTES as DIANA_STACK_BYTES
 from dory_gap8.hardware import STACK_CORE_BYTES
 from dory_stm32h7.hardware import STACK_BYTES as STM32_STACK_BYTES
 
-from dory_core.compiler import CompileOptions, compile_network
+from dory_core.driver.compiler import CompileOptions, compile_network
 from dory_core.errors import DoesNotFit, NotSupported
-from dory_core.plugins import load_plugins
+from dory_core.plugins.manager import load_plugins
 from dory_core.simulate.build import INCLUDE_FOLDERS
 from dory_core.testing.compilers import require_gcc
 from tests.codegen.test_strict_warnings import STRICT

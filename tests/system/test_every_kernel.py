@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dory_core.plugins import load_plugins
+from dory_core.plugins.manager import load_plugins
 from dory_core.testing.draws import Draws, kernels_of_target, names_of
 from dory_core.testing.kernels import HostLibrary
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dory_core.ir import Window
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.simulate.run import DMA_MODES
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import U16, GraphBuilder

@@ -11,11 +11,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from dory_core.check import check_network
-from dory_core.compiler import CompileOptions
+from dory_core.driver.check import check_network
+from dory_core.driver.compiler import CompileOptions
+from dory_core.driver.pipeline import Source, parse
 from dory_core.errors import NotSupported, UsageError
-from dory_core.pipeline import Source, parse
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.plugins.manager import Plugins, load_plugins
 from tests.cli.command_line import ROOT
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from dory_nemo.testing import NemoBuilder
 
-from dory_core.check import check_network
-from dory_core.compiler import CompileOptions
-from dory_core.plugins import load_plugins
+from dory_core.driver.check import check_network
+from dory_core.driver.compiler import CompileOptions
+from dory_core.plugins.manager import load_plugins
 
 
 @pytest.mark.slow

@@ -8,8 +8,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import bench_hyperram as benchmark
 
-from dory_core.compiler import CompileOptions, compile_network
-from dory_core.plugins import load_plugins
+from dory_core.driver.compiler import CompileOptions, compile_network
+from dory_core.plugins.manager import load_plugins
 from dory_core.testing.apps import assert_exact
 from tests.planning.symbolic import check_plan
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from dory_core.kernels import portable_kernels
-from dory_core.plugins import load_plugins
+from dory_core.plugins.manager import load_plugins
 from dory_core.testing.cases import layer_cases
 
 ROOT = Path(__file__).resolve().parents[2]

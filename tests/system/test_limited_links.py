@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dory_core.plugins import Plugins
+from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import assert_exact
 from tests.compiled import compiled
 from tests.toy.chip import NAME, ToyChip

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from dory_core.errors import UsageError
+from dory_core.hardware.target import OutputFile
 from dory_core.ir import Array, Conv, Layer, Linear
-from dory_core.kernel import FunctionCall, Kernel, Rejection, StructValue, WeightBlock
-from dory_core.target import OutputFile
+from dory_core.kernels.kernel import FunctionCall, Kernel, Rejection, StructValue, WeightBlock
 from dory_core.testing import Plugins
 from dory_core.testing.coverage import Ran, ran_in
 from dory_core.testing.draws import Candidates, Draws, kernels_of_target, names_of

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.application import run_application
+from dory_core.driver.application import run_application
 from dory_core.ir import Graph, Window
-from dory_core.plugins import load_plugins
+from dory_core.plugins.manager import load_plugins
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.evil_names import EVIL_NAMES

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.application import run_application
-from dory_core.compiler import CompileOptions, CompileResult, compile_network
+from dory_core.driver.application import run_application
+from dory_core.driver.compiler import CompileOptions, CompileResult, compile_network
 from dory_core.errors import DoesNotFit
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.testing.apps import assert_exact
 from dory_core.testing.sanitizers import require_sanitizer
 from tests.compiled import compiled

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.compiler import compile_network
+from dory_core.driver.compiler import compile_network
 from dory_core.errors import DoesNotFit, NotSupported
-from dory_core.plugins import load_plugins
+from dory_core.plugins.manager import load_plugins
 from tests.codegen.narrow import narrow_numbers
 from tests.system.test_c_of_networks import NETWORKS, STACK_BYTES, options
 

@@ -13,8 +13,8 @@ from dory_onnx.testing import write_golden
 from dory_quantlab.testing import QuantlabBuilder
 
 from dory_core.api import FrontendOptions, NotSupported, load_plugins, ops
-from dory_core.application import run_application
-from dory_core.compiler import CompileOptions, compile_network
+from dory_core.driver.application import run_application
+from dory_core.driver.compiler import CompileOptions, compile_network
 
 SIZE = (4, 6, 5)
 Make = Callable[[NemoBuilder], None]

@@ -16,9 +16,9 @@ from dory_onnx.testing import OnnxBuilder, evaluate
 from dory_quantlab.testing import QuantlabBuilder
 
 from dory_core.api import FrontendOptions, Graph, NotSupported, load_plugins
-from dory_core.application import run_application
-from dory_core.compiler import CompileOptions, compile_network
-from dory_core.reference import run
+from dory_core.driver.application import run_application
+from dory_core.driver.compiler import CompileOptions, compile_network
+from dory_core.ir.reference import run
 
 SIZE = (4, 5, 6)
 DIALECTS = {"nemo": NemoBuilder, "quantlab": QuantlabBuilder, "deeploy": DeeployBuilder}

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dory_core.application import run_application
-from dory_core.compiler import CompileOptions, compile_network
-from dory_core.plugins import load_plugins
+from dory_core.driver.application import run_application
+from dory_core.driver.compiler import CompileOptions, compile_network
+from dory_core.plugins.manager import load_plugins
 from dory_core.testing.apps import assert_exact
 from tests.nets import onnx_names, onnx_net
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from dory_onnx.testing import OnnxBuilder
 
-from dory_core.application import run_application
-from dory_core.frontend import FrontendOptions
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.driver.application import run_application
+from dory_core.plugins.frontend import FrontendOptions
+from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.sanitizers import require_sanitizer
 from tests.compiled import compiled

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from dory_onnx.testing import IntegerOnnxBuilder
 
-from dory_core.compiler import CompileOptions, compile_network
+from dory_core.driver.compiler import CompileOptions, compile_network
 from dory_core.errors import DoesNotFit
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.testing.apps import assert_exact
 from dory_core.testing.sanitizers import require_sanitizer
 

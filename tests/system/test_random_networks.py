@@ -5,7 +5,7 @@ from __future__ import annotations
 import dory_nemo as nemo
 import pytest
 
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.plugins.manager import Plugins, load_plugins
 from tests.system.random_checks import Way, check_family
 from tests.system.random_networks import FAMILIES, Family
 from tests.toy.chip import NAME, three_levels

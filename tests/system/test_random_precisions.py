@@ -20,9 +20,9 @@ from dory_quantlab.testing import QuantlabBuilder
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from dory_core.compiler import CompileOptions, CompileResult, compile_network
+from dory_core.driver.compiler import CompileOptions, CompileResult, compile_network
 from dory_core.errors import DoesNotFit
-from dory_core.plugins import Plugins, load_plugins
+from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.testing.apps import DMA_MODES, assert_exact
 from dory_core.testing.precisions import TYPES, type_name
 from frontends.quantlab.tests.standard_onnx import Signs, standard

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from dory_gap8.backend.requant import LIMBS, NARROW, epilogue
 
-from dory_core.frontend import FrontendOptions
 from dory_core.ir import Add
-from dory_core.plugins import load_plugins
+from dory_core.plugins.frontend import FrontendOptions
+from dory_core.plugins.manager import load_plugins
 from tests.nets import net, net_params
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dory_core.driver.pipeline import IMPORTED, run, setup_for
 from dory_core.expr import Var
 from dory_core.ir import Window, requant
-from dory_core.pipeline import IMPORTED, run, setup_for
 from dory_core.plan.operations import ROW, Call, all_operations
-from dory_core.plugins import load_plugins
+from dory_core.plugins.manager import load_plugins
 from dory_core.testing.graphs import GraphBuilder
 
 FACTORS = (requant(1000, 0, 1, None, None), requant(777, 0, 1, None, None))

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from dory_core.plugins import load_plugins
+from dory_core.plugins.manager import load_plugins
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.compiler import CompileOptions, compile_network
-from dory_core.plugins import load_plugins
+from dory_core.driver.compiler import CompileOptions, compile_network
+from dory_core.plugins.manager import load_plugins
 from dory_core.simulate.build import INCLUDE_FOLDERS
 from dory_core.testing.apps import build_app
 from dory_core.testing.compilers import require_gcc

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from dory_core.compiler import CompileOptions, compile_network
+from dory_core.driver.compiler import CompileOptions, compile_network
 from dory_core.plan import Plan
-from dory_core.plugins import load_plugins
+from dory_core.plugins.manager import load_plugins
 from tests.nets import net
 from tests.planning.properties import (
     PROPERTIES,

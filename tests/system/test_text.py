@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from dory_core.driver.pipeline import Source, parse
 from dory_core.ir.parse import parse_graph
 from dory_core.ir.text import graph_text
-from dory_core.pipeline import Source, parse
-from dory_core.plugins import load_plugins
+from dory_core.plugins.manager import load_plugins
 from tests.nets import net, net_params
 
 

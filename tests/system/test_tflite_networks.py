@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.compiler import CompileOptions, compile_network
+from dory_core.driver.compiler import CompileOptions, compile_network
 from dory_core.errors import DoesNotFit, DoryError
-from dory_core.plugins import load_plugins
+from dory_core.plugins.manager import load_plugins
 from dory_core.testing.apps import assert_exact
 from dory_core.testing.sanitizers import require_sanitizer
 from tests.nets import tflite_names, tflite_net

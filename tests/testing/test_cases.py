@@ -7,7 +7,7 @@ import pytest
 
 from dory_core import ir
 from dory_core.ir import Op
-from dory_core.reference import random_inputs, run
+from dory_core.ir.reference import random_inputs, run
 from dory_core.testing.cases import Case, layer_cases, network_cases
 
 CASES = (*layer_cases(), *network_cases())

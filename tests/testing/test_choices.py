@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dory_core.hardware.target import OutputFile
 from dory_core.ir import Layer, ops
-from dory_core.kernel import Kernel, Rejection
 from dory_core.kernels import portable_kernels
-from dory_core.target import OutputFile
+from dory_core.kernels.kernel import Kernel, Rejection
 from dory_core.testing import Capabilities, TargetConformance
 from dory_core.testing.cases import Case
 from dory_core.testing.graphs import GraphBuilder

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dory_core.ir import Layer, Tensor
-from dory_core.kernel import Kernel, WeightBlock
 from dory_core.kernels import portable_kernels
+from dory_core.kernels.kernel import Kernel, WeightBlock
 from dory_core.testing.kernels import (
     SANITIZE,
     HostLibrary,

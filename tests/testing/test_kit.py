@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from dory_core.errors import DoryError
-from dory_core.hardware import Memory
-from dory_core.kernel import FunctionCall, Kernel, Rejection, WeightBlock
+from dory_core.hardware.memories import Memory
+from dory_core.hardware.target import OutputFile
 from dory_core.kernels import portable_kernels
-from dory_core.target import OutputFile
+from dory_core.kernels.kernel import FunctionCall, Kernel, Rejection, WeightBlock
 from dory_core.testing import Capabilities, TargetConformance
 from dory_core.testing.cases import Case, layer_cases, network_cases
 from dory_core.testing.sanitizers import require_sanitizer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dory_core.plugins import Plugins
+from dory_core.plugins.manager import Plugins
 from dory_core.testing import Capabilities, TargetConformance
 from tests.toy.chip import L1_BYTES, NAME, ToyChip
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dory_core.expr import evaluate
-from dory_core.tiles.tiling import Tiling
+from dory_core.schedule.tiling import Tiling
 from dory_core.tiling import solve as solver
 from dory_core.tiling.latency import tile_space
 from dory_core.tiling.problem import TilingProblem, doubled_weight, make_tiling

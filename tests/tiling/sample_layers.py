@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dory_core.binding import bind_kernel
 from dory_core.expr import Expr, ceil_div, maximum
 from dory_core.ir import (
     Add,
@@ -28,7 +27,8 @@ from dory_core.ir.geometry import (
     output_bytes,
     window_of,
 )
-from dory_core.kernel import Constraint, FunctionCall, Kernel, Rejection, Term, Traits
+from dory_core.kernels.binding import bind_kernel
+from dory_core.kernels.kernel import Constraint, FunctionCall, Kernel, Rejection, Term, Traits
 from dory_core.testing.kernels import alone
 from dory_core.tiling.problem import formulate
 

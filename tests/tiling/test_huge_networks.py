@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.check import check_network
-from dory_core.compiler import CompileOptions, compile_network
+from dory_core.driver.check import check_network
+from dory_core.driver.compiler import CompileOptions, compile_network
 from dory_core.errors import DoesNotFit
 from dory_core.ir import Graph, Window
 from dory_core.testing.graphs import GraphBuilder

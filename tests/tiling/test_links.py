@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from dory_core.driver.pipeline import IMPORTED, run, setup_for
 from dory_core.errors import NotSupported
-from dory_core.hardware import Memory
-from dory_core.pipeline import IMPORTED, run, setup_for
+from dory_core.hardware.memories import Memory
 from dory_core.plan import Plan
 from dory_core.testing.cases import layer_cases, network_cases
 from tests.toy.chip import DMA, NAME, SRAM, ToyChip

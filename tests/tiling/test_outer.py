@@ -8,8 +8,8 @@ import pytest
 
 from dory_core.ir import Graph, Layer, pixel_bytes
 from dory_core.ir.geometry import Tile
+from dory_core.schedule.loops import Buffering
 from dory_core.testing.graphs import GraphBuilder
-from dory_core.tiles.schedule import Buffering
 from dory_core.tiling.outer import (
     Split,
     group_spans,

@@ -6,10 +6,10 @@ import ast
 from pathlib import Path
 
 import dory_core
-from dory_core.binding import BoundGraph, bind_layer
-from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
+from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
 from dory_core.ir import Layer, Window
-from dory_core.kernel import Kernel
+from dory_core.kernels.binding import BoundGraph, bind_layer
+from dory_core.kernels.kernel import Kernel
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiling.network import PartTilings
 from dory_core.tiling.outer import Split

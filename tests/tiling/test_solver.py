@@ -7,12 +7,12 @@ import random
 import numpy as np
 import pytest
 
-from dory_core.binding import bind_kernel
 from dory_core.errors import DoesNotFit, PluginError
 from dory_core.expr import Var
 from dory_core.ir.geometry import make_tile, with_border
-from dory_core.kernel import Constraint, Term
-from dory_core.tiles.schedule import Buffering, l1_buffers
+from dory_core.kernels.binding import bind_kernel
+from dory_core.kernels.kernel import Constraint, Term
+from dory_core.schedule.loops import Buffering, l1_buffers
 from dory_core.tiling import enumeration
 from dory_core.tiling.enumeration import Sum, best_values
 from dory_core.tiling.problem import TilingProblem

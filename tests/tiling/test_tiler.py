@@ -8,13 +8,13 @@ from itertools import product
 import pytest
 
 import dory_core.tiling.tiler as tiler_module
-from dory_core.binding import bind_kernel, bind_layer
 from dory_core.errors import DoesNotFit, NotSupported
-from dory_core.estimate.timeline import LayerCosts, estimate
-from dory_core.hardware import Level, Link, Memory, MemoryHierarchy
+from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
 from dory_core.ir import Array, requant
-from dory_core.kernel import Term
-from dory_core.tiles.schedule import ORDERS, Buffering, make_schedule
+from dory_core.kernels.binding import bind_kernel, bind_layer
+from dory_core.kernels.kernel import Term
+from dory_core.schedule.loops import ORDERS, Buffering, make_schedule
+from dory_core.schedule.timeline import LayerCosts, estimate
 from dory_core.tiling.latency import tile_space
 from dory_core.tiling.problem import TilingProblem
 from dory_core.tiling.tiler import Tiler, signature

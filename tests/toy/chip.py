@@ -26,7 +26,7 @@ from dory_core.api import (
     hookimpl,
     portable_kernels,
 )
-from dory_core.plugins import Plugins
+from dory_core.plugins.manager import Plugins
 from tests.toy import frontend
 
 NAME = "toy"

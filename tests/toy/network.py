@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dory_core import reference
-from dory_core.ir import Graph, Window, requant
+from dory_core.ir import Graph, Window, reference, requant
 from dory_core.ir.text import graph_text
 from dory_core.testing.graphs import GraphBuilder
 

@@ -12,7 +12,7 @@ from dory_core.cli.tables.plan import new_table
 from dory_core.cli.tables.units import bytes_text
 
 if TYPE_CHECKING:
-    from dory_core.discovery import PluginState
+    from dory_core.plugins.discovery import PluginState
     from dory_core.simulate.cache import CacheUse
 
 _TAKEN = "what it must be like"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dory_core.binding import CORES
 from dory_core.cli.tables.units import bytes_text, count_text, share_text
+from dory_core.kernels.binding import CORES
 
 
 def cycles_text(plan: Mapping[str, Any]) -> str:

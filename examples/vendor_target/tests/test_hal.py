@@ -10,10 +10,10 @@ from pathlib import Path
 import dory_kite
 import pytest
 
-import dory_core
+from dory_core.testing import runtime
 
 HAL = Path(dory_kite.__file__).parent / "hal"
-INCLUDE = Path(dory_core.__file__).parent / "runtime" / "include"
+INCLUDE = Path(runtime.__file__).parent / "include"
 
 
 def test_driver_compiles_for_the_chip(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""From a file to an application, and what is done with one: compile, check, run."""

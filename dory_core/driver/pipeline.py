@@ -1,0 +1,293 @@
+"""The way of the data as one list: source -> Graph -> passes -> BoundGraph -> TiledGraph -> Plan.
+
+Every stage is a pure function of the value before it and of a :class:`Setup` that all stages share.
+Compiling, checking, comparing, testing and ``--dump-stages`` run this list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dory_core.documents import json_text
+from dory_core.errors import DoryError, NotSupported, UsageError
+from dory_core.hardware.options import KEEP_CONSTANT_CHANNELS
+from dory_core.hardware.target import DmaHal, TargetContext
+from dory_core.ir import Graph, Layer
+from dory_core.ir.geometry import Tile
+from dory_core.ir.text import graph_text
+from dory_core.kernels.binding import BoundGraph, bind, bound_text
+from dory_core.kernels.kernel import Kernel, Term
+from dory_core.passes import Pass, run_passes
+from dory_core.passes.constant_channels import remove_constant_channels
+from dory_core.passes.float_scales import integer_steps
+from dory_core.passes.halves import choose_halves
+from dory_core.passes.offsets import choose_offsets
+from dory_core.passes.order import order_branches
+from dory_core.passes.storage import choose_storage
+from dory_core.passes.sums import simplify_sums
+from dory_core.plan import DEFAULT_PREFIX, Plan
+from dory_core.plan.budgets import Budgets, check_tensors, resolve_budgets
+from dory_core.planning.planner import make_plan
+from dory_core.plugins.frontend import Frontend, FrontendOptions
+from dory_core.plugins.manager import Plugins
+from dory_core.tiling.network import Progress, TiledGraph, tile_graph, tiled_text
+
+#: Receives the result of every stage and of every pass by its name, in order.
+Watch = Callable[[str, Any], None]
+_PREFIX = re.compile(r"[a-z][a-z0-9_]{0,30}")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A network file and how a frontend reads it."""
+
+    path: Path
+    frontend: str
+    input_bits: int = 8
+    input_signed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What all stages share.
+
+    frontend: name for the plan. objective: of tiling. progress, watch: told what is being done and
+    what came out; they change no result. prefix: of the names in C.
+    """
+
+    ctx: TargetContext
+    budgets: Budgets
+    plugins: Plugins
+    frontend: str = ""
+    objective: str = "heuristic"
+    progress: Progress | None = None
+    watch: Watch | None = None
+    prefix: str = DEFAULT_PREFIX
+
+    def kernels(self, layer: Layer) -> Sequence[Kernel]:
+        """Return the candidate kernels of a layer, best first."""
+        return self.plugins.kernels(self.ctx, layer)
+
+    def terms(self, layer: Layer, kernel: Kernel, tile: Tile) -> Sequence[Term]:
+        """Return the objective terms of the target for tiles in L1."""
+        return self.plugins.objective_terms(self.ctx, layer, kernel, tile)
+
+    def show(self, name: str, value: Any) -> None:
+        """Hand a result to ``watch``."""
+        if self.watch is not None:
+            self.watch(name, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step of the way. name: of its result. gives: type of the result. run: a pure function."""
+
+    name: str
+    gives: str
+    summary: str
+    run: Callable[[Any, Setup], Any]
+
+
+def parse(source: Source, plugins: Plugins) -> Graph:
+    """Return the network as the frontend reads it; raises NotSupported or UsageError.
+
+    A refusal names the frontend that recognises the file where another one was chosen, and what
+    that one has to say against the file.
+    """
+    frontend = plugins.frontend(source.frontend)
+    options = FrontendOptions(source.input_bits, source.input_signed)
+    try:
+        return frontend.parse(source.path, options)
+    except NotSupported as error:
+        others = plugins.recognising(source.path)
+        if not others or frontend in others:
+            raise
+        names = " or ".join(other.name for other in others)
+        hint = f"it is a file for --frontend {names}, not for {frontend.name}"
+        refusal = _refusal(others[0], source.path, options) if len(others) == 1 else None
+        if refusal is not None:
+            reason = f"--frontend {names} recognises the file and refuses it: {refusal.message}"
+            hint = f"{reason}; {refusal.hint}" if refusal.hint else reason
+        raise NotSupported(error.message, hint) from error
+
+
+def _refusal(frontend: Frontend, path: Path, options: FrontendOptions) -> DoryError | None:
+    """Return why a frontend does not read a file; None when it does."""
+    try:
+        frontend.parse(path, options)
+    except DoryError as error:
+        return error
+    return None
+
+
+def passes_of(setup: Setup) -> tuple[Pass, ...]:
+    """Return all passes in order: scales, channels, the target's, sums, storage, halves and order.
+
+    Scales in binary32 become integers first, so that every pass sees plain steps. Channels that
+    cannot change go next, so that everything behind sees the network that is computed. Storage
+    comes late because it depends on the kernels of the layers as the target's passes leave them.
+    Raises DoryError when two passes have one name.
+    """
+    ctx = setup.ctx
+    widths = ctx.memory.storage_bits
+    multiple = ctx.memory.channel_multiple
+    channels = Pass(
+        "channels",
+        "removes channels that have one value for every input",
+        lambda graph: remove_constant_channels(graph, multiple, setup.kernels),
+    )
+    scales = Pass("scales", "turns scales in binary32 into integers", integer_steps)
+    passes = (
+        *(() if ctx.memory.keeps_binary32 else (scales,)),
+        *(() if ctx.options.get(KEEP_CONSTANT_CHANNELS.name) else (channels,)),
+        *setup.plugins.passes(ctx),
+        Pass("sums", "rounds residual sums once instead of three times", simplify_sums),
+        Pass(
+            "storage",
+            f"stores activations in {', '.join(map(str, widths))} bits",
+            lambda graph: choose_storage(
+                choose_offsets(graph, setup.kernels), widths, setup.kernels
+            ),
+        ),
+        Pass(
+            "halves",
+            "stores sums of bytes as two bytes where kernels take them",
+            lambda graph: choose_halves(graph, setup.kernels),
+        ),
+        Pass("order", "orders branches for the least memory", order_branches),
+    )
+    names = [step.name for step in passes]
+    for name in names:
+        if names.count(name) > 1:
+            raise DoryError(f"target {ctx.name} has two passes named {name!r}")
+    return passes
+
+
+def _import(source: Source, setup: Setup) -> Graph:
+    return parse(source, setup.plugins)
+
+
+def _passes(graph: Graph, setup: Setup) -> Graph:
+    return run_passes(passes_of(setup), graph, setup.show)
+
+
+def _bind(graph: Graph, setup: Setup) -> BoundGraph:
+    check_tensors(graph, setup.ctx.memory, setup.budgets)
+    return bind(graph, setup.kernels)
+
+
+def _tile(bound: BoundGraph, setup: Setup) -> TiledGraph:
+    l1_bytes = setup.budgets.bytes[1]
+    return tile_graph(
+        bound, setup.ctx.memory, l1_bytes, setup.terms, setup.objective, setup.progress
+    )
+
+
+def _plan(tiled: TiledGraph, setup: Setup) -> Plan:
+    hal = setup.plugins.dma_hal(setup.ctx)
+    missing = _missing(setup, hal)
+    return make_plan(tiled, setup.ctx, setup.budgets, setup.frontend, hal, setup.prefix, missing)
+
+
+def _missing(setup: Setup, hal: DmaHal | None) -> str:
+    """Return what the target lacks that an application needs on the chip, empty for nothing."""
+    lacks = []
+    if hal is None or not hal.files:
+        lacks.append("no HAL (dory_dma_hal returns no files)")
+    if not setup.plugins.has_application(setup.ctx):
+        lacks.append("no main program (dory_application)")
+    target = setup.ctx.name
+    return f"target {target} has {' and '.join(lacks)}: simulation alone" if lacks else ""
+
+
+IMPORTED, PASSES, BOUND, TILED, PLAN = "imported", "passes", "bound", "tiled", "plan"
+
+STAGES = (
+    Stage(IMPORTED, "Graph", "the frontend reads the file", _import),
+    Stage(PASSES, "Graph", "passes of target and core, each by its name", _passes),
+    Stage(BOUND, "BoundGraph", "kernels that accept each layer, and layouts of tensors", _bind),
+    Stage(TILED, "TiledGraph", "tilings of each layer in L1", _tile),
+    Stage(PLAN, "Plan", "everything placed, operations in order", _plan),
+)
+
+
+def run(value: Any, setup: Setup, *, after: str = "", until: str = PLAN) -> Any:
+    """Return what comes out of stage ``until`` for what came out of stage ``after``.
+
+    value: a :class:`Source` when ``after`` is empty. Raises the errors of the stages.
+    """
+    names = [stage.name for stage in STAGES]
+    start = names.index(after) + 1 if after else 0
+    for stage in STAGES[start : names.index(until) + 1]:
+        value = stage.run(value, setup)
+        if stage.name != PASSES:
+            setup.show(stage.name, value)
+    return value
+
+
+def setup_for(
+    plugins: Plugins,
+    target: str,
+    settings: Mapping[str, str] | None = None,
+    budgets: Mapping[int, int] | None = None,
+    *,
+    frontend: str = "",
+    objective: str = "heuristic",
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+    prefix: str = DEFAULT_PREFIX,
+    l2_reserve: int = 0,
+) -> Setup:
+    """Return the setup for a target by name; raises UsageError for unknown names and sizes.
+
+    settings: options of the target as text. budgets: bytes by level number; l2_reserve: those of
+    L2 that the program keeps. The other arguments are fields of :class:`Setup`.
+    """
+    if not _PREFIX.fullmatch(prefix):
+        raise UsageError(
+            f"--prefix {prefix!r} is no beginning of names in C",
+            "take a small letter, then at most 30 small letters, digits and underscores",
+        )
+    ctx = plugins.context(target, settings or {})
+    resolved = resolve_budgets(ctx.memory, budgets or {}, l2_reserve)
+    return Setup(ctx, resolved, plugins, frontend, objective, progress, watch, prefix)
+
+
+# -- results as text ----------------------------------------------------------------------------
+
+
+def text_of(value: object) -> tuple[str, str]:
+    """Return (ending of a file, text) of the result of a stage."""
+    if isinstance(value, Plan):
+        return "json", json_text(value.to_json())
+    if isinstance(value, BoundGraph):
+        return "txt", bound_text(value)
+    if isinstance(value, TiledGraph):
+        return "txt", tiled_text(value)
+    assert isinstance(value, Graph)
+    return "txt", graph_text(value)
+
+
+class Dump:
+    """A ``Watch`` that writes one file for each result: ``NN_NAME.txt``, numbered in order."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._count = 0
+
+    def __call__(self, name: str, value: Any) -> None:
+        """Write a result. Raises: UsageError when that is not possible."""
+        ending, text = text_of(value)
+        path = self._directory / f"{self._count:02d}_{name}.{ending}"
+        self._count += 1
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(
+                f"cannot write {path}: {error.strerror}", "choose another --dump-stages DIR"
+            ) from error

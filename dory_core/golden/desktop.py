@@ -1,0 +1,176 @@
+"""Where interpreters of desktop computers compute other values than the network's reference.
+
+Each layer is looked at twice: what it adds itself (the reference on the interpreter's own operands,
+beside the interpreter's result), and what is different after all layers before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.documents import row
+from dory_core.ir import Graph
+from dory_core.ir.reference import random_inputs, run, run_layer
+from dory_core.plugins.frontend import Desktop, DesktopRun
+
+__all__ = ["Desktop", "DesktopRun", "run_layer"]
+
+Values = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Elements that differ, of how many, and the largest difference in steps."""
+
+    elements: int = 0
+    differ: int = 0
+    largest: int = 0
+
+    def __add__(self, other: Difference) -> Difference:
+        return Difference(
+            self.elements + other.elements,
+            self.differ + other.differ,
+            max(self.largest, other.largest),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorDifference:
+    """A layer whose values differ.
+
+    own: with the interpreter's own operands. whole: after all layers before it. reason: why it
+    differs by itself, empty where it does not.
+    """
+
+    index: int
+    name: str
+    tensor: str
+    own: Difference
+    whole: Difference
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InterpreterDifference:
+    """An interpreter beside the reference: layers that differ, and the outputs of the network."""
+
+    name: str
+    layers: tuple[OperatorDifference, ...]
+    outputs: Difference
+    refused: str = ""
+
+    @property
+    def first(self) -> OperatorDifference | None:
+        """The first layer that differs by itself."""
+        return next((layer for layer in self.layers if layer.own.differ), None)
+
+
+@dataclass(frozen=True, slots=True)
+class DesktopReport:
+    """Interpreters of a package beside the reference, over some inferences on random inputs."""
+
+    package: str
+    reference: str
+    inferences: int
+    interpreters: tuple[InterpreterDifference, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry ``desktop`` of ``dory check --json``."""
+        return {
+            **row(self, "package", "reference", "inferences"),
+            "interpreters": [_document(found) for found in self.interpreters],
+        }
+
+
+def _document(found: InterpreterDifference) -> dict[str, Any]:
+    parts = ("elements", "differ", "largest")
+    return {
+        **row(found, "name", "refused"),
+        "first": None if found.first is None else found.first.index,
+        "outputs": row(found.outputs, *parts),
+        "layers": [
+            {
+                **row(layer, "index", "name", "tensor", "reason"),
+                "own": row(layer.own, *parts),
+                "whole": row(layer.whole, *parts),
+            }
+            for layer in found.layers
+        ],
+    }
+
+
+def compare_desktop(desktop: Desktop, inferences: int = 2) -> DesktopReport:
+    """Run every interpreter on random inputs and compare each layer with the reference."""
+    found: dict[str, list[InterpreterDifference]] = {}
+    for seed in range(inferences):
+        for one in desktop.run(random_inputs(desktop.graph, seed)):
+            found.setdefault(one.interpreter, []).append(_compared(desktop, one, seed))
+    return DesktopReport(
+        desktop.name,
+        desktop.graph.reference,
+        inferences,
+        tuple(_together(several) for several in found.values()),
+    )
+
+
+def _compared(desktop: Desktop, one: DesktopRun, seed: int) -> InterpreterDifference:
+    graph = desktop.graph
+    if one.refused:
+        return InterpreterDifference(one.interpreter, (), Difference(), one.refused)
+    inputs = random_inputs(graph, seed)
+    inputs |= {name: one.tensors[name] for name in graph.inputs if name in one.tensors}
+    expected = run(graph, inputs)
+    outputs = [
+        _difference(expected[name], one.tensors[name])
+        for name in graph.outputs
+        if name in one.tensors
+    ]
+
+    def explain(position: int, operands: Sequence[Values], got: Values) -> str:
+        return desktop.explain(one.interpreter, graph.layer(position), operands, got)
+
+    layers = tuple(_layers(graph, one, expected, explain))
+    return InterpreterDifference(one.interpreter, layers, sum(outputs, Difference()))
+
+
+def _layers(
+    graph: Graph,
+    one: DesktopRun,
+    expected: dict[str, Values],
+    explain: Callable[[int, Sequence[Values], Values], str],
+) -> Iterator[OperatorDifference]:
+    """Yield every layer; where the interpreter shows no result, that of the reference goes on."""
+    values = {name: expected[name] for name in graph.sources}
+    for position, layer in enumerate(graph.layers):
+        op = layer.op
+        operands = tuple(values[name] for name in op.inputs)
+        computed = run_layer(layer, operands)
+        got = one.tensors.get(op.output)
+        values[op.output] = computed if got is None else got
+        if got is not None:
+            own, whole = _difference(computed, got), _difference(expected[op.output], got)
+            reason = explain(position, operands, got) if own.differ else ""
+            yield OperatorDifference(op.index, op.name, op.tensor, own, whole, reason)
+
+
+def _difference(expected: Values, got: Values) -> Difference:
+    apart = np.abs(expected.astype(np.int64) - got.astype(np.int64))
+    return Difference(apart.size, int(np.count_nonzero(apart)), int(apart.max(initial=0)))
+
+
+def _together(several: Sequence[InterpreterDifference]) -> InterpreterDifference:
+    """Return the sum over inferences, of layers that differ in one of them."""
+    outputs = sum((one.outputs for one in several), Difference())
+    layers = []
+    for alike in zip(*(one.layers for one in several), strict=True):
+        own = sum((layer.own for layer in alike), Difference())
+        whole = sum((layer.whole for layer in alike), Difference())
+        reason = next((layer.reason for layer in alike if layer.reason), "")
+        if own.differ or whole.differ:
+            layers.append(replace(alike[0], own=own, whole=whole, reason=reason))
+    return InterpreterDifference(several[0].name, tuple(layers), outputs, several[0].refused)

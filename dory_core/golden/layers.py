@@ -1,0 +1,372 @@
+"""Goldens: the values of every layer that a quantiser computed, and the comparison with them.
+
+Two forms are read: ``golden.npz`` with the arrays ``input``, ``layer_00``, ``layer_01``, ..., and a
+folder of text files ``input.txt``, ``out_layer0.txt``, ... with one value per line. Both are
+flattened in HWC order. Formats whose tensors have names have goldens of another form, too:
+:mod:`dory_core.golden.tensors`.
+"""
+
+from __future__ import annotations
+
+import re
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import prod
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.documents import row
+from dory_core.errors import UsageError
+from dory_core.golden.tensors import Compared, TensorGolden, tensor_goldens
+from dory_core.ir import Graph, Tensor
+from dory_core.ir.channels import file_channels
+from dory_core.ir.passed import is_copy_of_input
+from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
+
+Values = npt.NDArray[np.int64]
+
+_MOST = 2.0**32
+# Of goldens of both forms; other arrays of an archive are not looked at.
+_NAMES = r"input|layer_\d+|(?:in|run)\d+__.+"
+_ARCHIVE_ERRORS = (
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    # Python of the damaged head of an array:
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+_FILE_HINT = "write it with numpy.savez, integers in HWC order; Python objects are not read"
+_ARRAYS_HINT = "write it with numpy.savez and the arrays input, layer_00, layer_01, ..."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Golden:
+    """Values of the network input and of layer 0, 1, ..., each flattened in HWC order.
+
+    source: where they come from. names: file or array of the input and of each layer.
+    """
+
+    source: Path
+    input: Values
+    layers: tuple[Values, ...]
+    names: tuple[str, ...]
+
+    def title(self, position: int) -> str:
+        """Return where the input (0) or a layer (from 1) comes from, for messages."""
+        return f"{self.source}: '{self.names[position]}'"
+
+    def values_of_inputs(self, graph: Graph) -> dict[str, Values]:
+        """Return the network input by name, shape (C, H, W); raises UsageError."""
+        return {graph.inputs[0]: input_of(graph, self)}
+
+    def begins(self, graph: Graph) -> bool | None:
+        """Return True: a golden of this form is one inference."""
+        return True
+
+    def compare(
+        self, graph: Graph, outputs: Mapping[str, npt.NDArray[Any]]
+    ) -> tuple[Compared, ...]:
+        """Compare every layer: see :func:`compare`."""
+        results = compare(graph, self, outputs)
+        return tuple(Compared(one, self.layers[one.index].size) for one in results)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerGolden:
+    """A layer that goldens confirmed.
+
+    elements: how many were compared, over all inferences. apart: how many of them are a step from
+    the golden, because the reference computes the layer in real numbers.
+    """
+
+    index: int
+    name: str
+    tensor: str
+    elements: int
+    apart: int
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenReport:
+    """What goldens said of a network: the layers that they have, in the order of the file.
+
+    reference: whose arithmetic they hold. inferences: how many there were.
+    """
+
+    reference: str
+    inferences: int
+    layers: tuple[LayerGolden, ...]
+
+    @property
+    def apart(self) -> tuple[LayerGolden, ...]:
+        """The layers with elements that are a step from the golden."""
+        return tuple(layer for layer in self.layers if layer.apart)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object ``golden`` of ``dory check --json``."""
+        return {**row(self, "reference", "inferences"), "layers": [asdict(n) for n in self.layers]}
+
+
+def report(reference: str, inferences: Sequence[Sequence[Compared]]) -> GoldenReport:
+    """Return the sum of all inferences."""
+    found: dict[int, LayerGolden] = {}
+    for one in (one for inference in inferences for one in inference):
+        result = one.result
+        before = found.get(result.index)
+        elements, apart = (before.elements, before.apart) if before else (0, 0)
+        found[result.index] = LayerGolden(
+            result.index, result.name, result.tensor, elements + one.elements, apart + one.apart
+        )
+    return GoldenReport(reference, len(inferences), tuple(found[n] for n in sorted(found)))
+
+
+def read_golden(path: Path) -> Golden:
+    """Read ``golden.npz``, or a folder with the text files or with a ``golden.npz``.
+
+    Raises: UsageError for a missing or unreadable file, gaps in the layers, or values that are no
+    integers; the message names the file.
+    """
+    path = Path(path)
+    if path.is_dir():
+        if (path / "input.txt").is_file():
+            return _read_texts(path)
+        if (path / "golden.npz").is_file():
+            return _read_npz(path / "golden.npz")
+        raise UsageError(
+            f"{path}: the folder holds neither input.txt nor golden.npz",
+            "a text golden is input.txt with out_layer0.txt, out_layer1.txt, ...",
+        )
+    if not path.is_file():
+        raise UsageError(f"{path}: golden does not exist", "give a folder or a .npz file")
+    return _read_npz(path)
+
+
+def read_goldens(path: Path) -> tuple[Golden, ...] | tuple[TensorGolden, ...]:
+    """Read a golden of any form: one per inference. Raises: UsageError like :func:`read_golden`."""
+    path = Path(path)
+    file = path / "golden.npz" if (path / "golden.npz").is_file() else path
+    if file.is_file() and not (path / "input.txt").is_file():
+        found = tensor_goldens(file, load_arrays(file, "", _NAMES))
+        if found:
+            return found
+    return (read_golden(path),)
+
+
+def input_of(graph: Graph, golden: Golden) -> Values:
+    """Return the golden's input as (C, H, W). Raises: UsageError when its size is wrong."""
+    return _shaped(golden.title(0), golden.input, graph.tensors[graph.inputs[0]])
+
+
+def compare(
+    graph: Graph, golden: Golden, outputs: Mapping[str, npt.NDArray[Any]]
+) -> tuple[LayerResult, ...]:
+    """Compare every layer with the golden, every element.
+
+    outputs: tensors by name, shape (C, H, W), computed from the golden's input. Channels that are
+    not stored are compared with their values, too. Copies of inputs stand behind the layers of the
+    file, whose golden need not have them.
+
+    Raises: UsageError when the golden has another number of layers or of elements.
+    """
+    compared = graph.ops
+    if len(golden.layers) < len(graph.ops):
+        compared = tuple(op for op in graph.ops if not is_copy_of_input(graph, op))
+    if len(golden.layers) != len(compared):
+        raise UsageError(
+            f"{golden.source}: golden of {len(golden.layers)} layers, the network has"
+            f" {len(compared)}",
+            "use the golden that was exported together with the network",
+        )
+    expected = {
+        layer.index: _shaped(
+            golden.title(layer.index + 1), golden.layers[layer.index], graph.tensors[layer.output]
+        ).transpose(1, 2, 0)
+        for layer in compared
+    }
+    found = [LayerOutput(op.index, op.name, graph.tensors[op.output]) for op in compared]
+    return tuple(
+        compare_layer(layer, layer.full(outputs[op.output].transpose(1, 2, 0)), expected)
+        for layer, op in zip(found, compared, strict=True)
+    )
+
+
+def _shaped(what: str, values: Values, tensor: Tensor) -> Values:
+    channels = file_channels(tensor)
+    if values.size != channels * tensor.height * tensor.width:
+        raise UsageError(
+            f"{what} holds {values.size} values, tensor"
+            f" '{tensor.name}' of the network has {channels * tensor.height * tensor.width}"
+            f" ({channels} x {tensor.height} x {tensor.width})",
+            "give values of this network, flattened in HWC order",
+        )
+    return values.reshape(tensor.height, tensor.width, channels).transpose(2, 0, 1)
+
+
+def _read_npz(path: Path) -> Golden:
+    arrays = load_arrays(path, "", _NAMES)
+    if "" in arrays:
+        raise UsageError(
+            f"{path}: holds one array, not input and layers", "an input alone is given with --input"
+        )
+    if "input" not in arrays:
+        raise UsageError(f"{path}: array 'input' is missing", _ARRAYS_HINT)
+    names = _in_order(path, arrays, r"layer_(\d{1,9})", "layer_{:02d}")
+    values = [integers(f"{path}: array '{n}'", arrays[n]) for n in ("input", *names)]
+    return Golden(path, values[0], tuple(values[1:]), ("input", *names))
+
+
+def load_arrays(
+    path: Path, lone: str, names: str = ".*", hint: str = _FILE_HINT
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of an .npz file; that of an .npy file is called ``lone``.
+
+    names: pattern of those that are read. hint: how such a file is written. Raises: UsageError.
+    """
+    try:
+        if not zipfile.is_zipfile(path):
+            with path.open("rb") as file:
+                check_size(str(path), file, path.stat().st_size)
+            return {lone: np.asarray(np.load(path, allow_pickle=False))}
+        with zipfile.ZipFile(path) as members:
+            for info in members.infolist():
+                if _is_read(info.filename, names):
+                    with members.open(info) as member:
+                        check_size(f"{path}: {info.filename}", member, info.file_size)
+        with np.load(path, allow_pickle=False) as archive:
+            read = (name for name in archive.files if _is_read(name, names))
+            return {name: np.asarray(archive[name]) for name in read}
+    except (OSError, *_ARCHIVE_ERRORS) as error:
+        # Seeking to where a damaged archive points is an error of no file.
+        if isinstance(error, OSError) and error.filename is not None:
+            raise UsageError(
+                f"{path}: cannot be read: {error.strerror or error}", "check path and permissions"
+            ) from error
+        raise UsageError(f"{path}: not a readable array file, or damaged", hint) from error
+
+
+def array_names(path: Path) -> list[str]:
+    """Return the names of the arrays of an .npz file; none where it is no archive."""
+    try:
+        with zipfile.ZipFile(path) as members:
+            return [name.removesuffix(".npy") for name in members.namelist()]
+    except (OSError, *_ARCHIVE_ERRORS):
+        return []
+
+
+def _is_read(name: str, names: str) -> bool:
+    return re.fullmatch(names, name.removesuffix(".npy"), re.DOTALL) is not None
+
+
+def check_size(what: str, file: IO[bytes], size: int) -> None:
+    """Compare what the head of an array file claims with the bytes that there are.
+
+    Raises: UsageError for another size, before memory is taken for it; ValueError for no array.
+    """
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else None
+    shape, _, dtype = (read or np.lib.format.read_array_header_2_0)(file)
+    claimed = prod(shape) * dtype.itemsize
+    if not dtype.hasobject and claimed != size - file.tell():
+        raise UsageError(
+            f"{what} claims {claimed} bytes of values and has {size - file.tell()}",
+            "the file is damaged or was cut off: write it again",
+        )
+
+
+def _read_texts(folder: Path) -> Golden:
+    files = {file.name: file for file in sorted(folder.glob("*.txt"))}
+    names = _in_order(folder, files, r"out_layer(\d+)\.txt", "out_layer{}.txt")
+    values = [integers(f"{files[n]}", read_numbers(files[n])) for n in ("input.txt", *names)]
+    return Golden(folder, values[0], tuple(values[1:]), ("input.txt", *names))
+
+
+def _in_order(
+    source: Path, entries: Mapping[str, object], pattern: str, form: str
+) -> tuple[str, ...]:
+    """Return the names that match ``pattern`` by their number, which must count from 0."""
+    numbered: dict[int, str] = {}
+    for name in entries:
+        match = re.fullmatch(pattern, name)
+        if match and numbered.setdefault(int(match[1]), name) != name:
+            raise UsageError(
+                f"{source}: '{name}' and '{numbered[int(match[1])]}' are the same layer",
+                "leave the one that is right",
+            )
+    if not numbered:
+        raise UsageError(
+            f"{source}: holds no layers ('{form.format(0)}', ...)",
+            "give the output of every layer; an input alone is given with --input",
+        )
+    last = max(numbered)
+    for number in range(last + 1):
+        if number not in numbered:
+            raise UsageError(
+                f"{source}: '{form.format(number)}' is missing, but '{numbered[last]}' is there",
+                "give the output of every layer, numbered in the order of the file from 0",
+            )
+    return tuple(numbered[number] for number in sorted(numbered))
+
+
+def read_numbers(file: Path) -> npt.NDArray[np.float64]:
+    """Read one value per line; a trailing comma or backslash and '#' lines are allowed.
+
+    Raises: UsageError for what is no text or no number.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{file}: not a readable text file ({error})",
+            "give integers as text, one a line, or a .npy or .npz file",
+        ) from error
+    values = []
+    for number, line in enumerate(lines, start=1):
+        items = [] if line.lstrip().startswith("#") else line.replace("\\", " ").split(",")
+        for item in filter(None, map(str.strip, items)):
+            try:
+                values.append(float(item))
+            except ValueError:
+                raise UsageError(
+                    f"{file}: line {number}: '{item}' is not a number", "give integers, one a line"
+                ) from None
+    return np.array(values, dtype=np.float64)
+
+
+def integers(what: str, values: npt.NDArray[Any]) -> Values:
+    """Return integers, flattened; raises UsageError for what is none of at most 32 bits."""
+    flat = values.reshape(-1)
+    if flat.dtype.kind in "iu":
+        large = (flat >= _MOST) | (flat <= -_MOST)
+        if large.any():
+            at = int(large.argmax())
+            raise UsageError(
+                f"{what}: value {at} is {flat[at]}, not an integer of at most 32 bits",
+                "dory reads the values of the integer network",
+            )
+        return flat.astype(np.int64)
+    if flat.dtype.kind != "f":
+        raise UsageError(
+            f"{what} holds {flat.dtype}, not integers", "write it as an array of integers"
+        )
+    good = np.isfinite(flat)
+    good &= np.rint(flat) == flat
+    good &= np.abs(flat) < _MOST
+    if not good.all():
+        at = int((~good).argmax())
+        raise UsageError(
+            f"{what}: value {at} is {flat[at]}, not an integer of at most 32 bits",
+            "dory reads the values of the integer network; an application compiled with --float-io"
+            " takes real numbers",
+        )
+    return flat.astype(np.int64)

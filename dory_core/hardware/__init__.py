@@ -1,0 +1,1 @@
+"""A chip as data: memories, links, options, operating points."""

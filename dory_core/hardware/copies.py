@@ -1,0 +1,195 @@
+"""How a link makes the copies of a layer: by its DMA, in one command or in pieces, or by cores.
+
+All copies of one operand of a layer are made in the same way, which is decided here from their
+possible starts, the lengths and pitches of their rows, and the :class:`Link`. Tiling costs,
+generated code and report read the decision; nothing is left to the run time.
+
+Why rounding up a length is harmless: memories give out blocks in multiples of the alignment of the
+links that reach them, so the unit in which a block ends is its own. A copy that starts on a
+multiple and is rounded up ends in the same unit as before. Towards L1 that unit belongs to the
+tile's buffer, and below to the tensor that is read. Towards the lower level the unit must hold
+nothing of the tensor behind the copy: it is only rounded up at the end of the tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from dory_core.hardware.memories import Link
+
+DMA = "dma"
+PIECES = "pieces"
+CORES = "cores"
+IMPOSSIBLE = "impossible"
+
+
+@dataclass(frozen=True, slots=True)
+class Carriage:
+    """How the copies of one operand are made.
+
+    by: ``dma``: each is one command of the DMA; ``pieces``: the DMA makes it in commands of at most
+    ``dimensions`` dimensions and ``max_bytes`` bytes (0: any number), which share a ticket;
+    ``cores``: all cores copy, each its share of the rows, and there is nothing to wait for;
+    ``impossible``: the DMA cannot, and the cores do not reach both sides.
+    multiple: lengths are rounded up to a multiple of it; such copies have one row.
+    reason: why the DMA does not make it as it is, a sentence; empty when it does.
+    """
+
+    by: str = DMA
+    multiple: int = 1
+    dimensions: int = 3
+    max_bytes: int = 0
+    reason: str = ""
+
+    @property
+    def by_cores(self) -> bool:
+        """Whether the cores copy."""
+        return self.by == CORES
+
+
+#: One command of the DMA, as it is.
+AS_IT_IS = Carriage()
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What a copy costs.
+
+    cycles: from its start until the data is there. issue_cycles: of them those that the core that
+    starts it spends; all where cores copy. commands, bytes: of the DMA.
+    """
+
+    cycles: float
+    issue_cycles: float
+    commands: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DmaCost:
+    """A movement between two levels: planes of rows of equal length.
+
+    bytes, rows: in all. copies: descriptors that it takes; one, or one for each channel of a layout
+    change, whose rows are single elements. planes: of each descriptor.
+    """
+
+    bytes: int
+    rows: int
+    single_elements: bool = False
+    copies: int = 1
+    planes: int = 1
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return self.bytes // self.rows
+
+    @property
+    def dimensions(self) -> int:
+        """Dimensions of one descriptor: 1 for a row, 2 for rows, 3 for planes of rows."""
+        if self.planes > 1:
+            return 3
+        return 2 if self.rows > self.copies else 1
+
+    def cycles(self, link: Link) -> float:
+        """Return its cycles as one transfer."""
+        return link.cycles(self.bytes, self.rows, self.single_elements)
+
+    def commands(self, carriage: Carriage) -> int:
+        """Return how many transfers of the DMA it takes."""
+        if carriage.by_cores:
+            return 0
+        if carriage.by != PIECES:
+            return self.copies
+        most, row = carriage.max_bytes, self.row_bytes
+        planes = self.planes * self.copies
+        rows = self.rows // planes
+        if self.dimensions <= carriage.dimensions and _within(self.bytes // self.copies, most):
+            return self.copies
+        if carriage.dimensions == 1 or not _within(row, most):
+            return planes * rows * (-(-row // most) if most else 1)
+        return planes * (-(-rows // (most // row)) if most else 1)
+
+    def charge(self, link: Link, carriage: Carriage, cores: int) -> Charge:
+        """Return what it costs; cores: those that share a copy by cores."""
+        if carriage.by_cores:
+            cycles = self.bytes * link.core_cycles_per_byte / cores
+            return Charge(cycles, cycles, 0, 0)
+        if carriage.by == IMPOSSIBLE:
+            return Charge(_NEVER, _NEVER, 0, 0)
+        moved = self
+        if carriage.multiple > 1:
+            moved = DmaCost(_round_up(self.bytes, carriage.multiple), self.rows)
+        commands = moved.commands(carriage)
+        if carriage.by == DMA:
+            return Charge(moved.cycles(link), link.issue_cycles, commands, moved.bytes)
+        data = link.data_cycles(moved.bytes, max(moved.rows - commands, 0), moved.single_elements)
+        cycles = max(commands * link.setup_cycles + data, commands * link.minimum_cycles)
+        return Charge(cycles, commands * link.issue_cycles, commands, moved.bytes)
+
+
+_NEVER = 1e12
+
+
+def _within(size: int, most: int) -> bool:
+    return most == 0 or size <= most
+
+
+def _round_up(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple
+
+
+@dataclass(frozen=True, slots=True)
+class CopySet:
+    """What is known of all copies of one operand.
+
+    shapes: the different ones. starts: of rows and planes, on both sides, in bytes from a multiple
+    of the alignment. pitches: between rows and between planes, on both sides, where there are
+    several. may_round: a copy of one row may be rounded up to a multiple of the alignment.
+    """
+
+    shapes: Sequence[DmaCost]
+    starts: Iterable[int]
+    pitches: Iterable[int] = ()
+    may_round: bool = False
+
+
+def carry(link: Link, copies: CopySet, cores: int) -> Carriage:
+    """Return how a link makes the copies of one operand; the cheaper way where there are two."""
+    if link.is_plain or not copies.shapes:
+        return AS_IT_IS
+    by_cores = CORES if link.core_cycles_per_byte else IMPOSSIBLE
+    if not link.dma:
+        return Carriage(by_cores, reason="no DMA moves data over the link")
+    unit = link.alignment_bytes
+    start, pitch = gcd(unit, *copies.starts), gcd(unit, *copies.pitches)
+    row = gcd(unit, *(shape.row_bytes for shape in copies.shapes))
+    if start < unit or pitch < unit:
+        what = f"rows start on multiples of {min(start, pitch)} B"
+        return Carriage(by_cores, reason=f"{what}, the DMA needs {unit}")
+    one_row = all(shape.rows == shape.copies == 1 for shape in copies.shapes)
+    multiple = 1
+    if row < unit:
+        if not (one_row and copies.may_round):
+            what = f"rows are multiples of {row} B long"
+            return Carriage(by_cores, reason=f"{what}, the DMA needs {unit}")
+        multiple = unit
+    largest = max(copies.shapes, key=lambda shape: shape.bytes)
+    size = _round_up(largest.bytes // largest.copies, multiple)
+    dimensions = max(shape.dimensions for shape in copies.shapes)
+    why = []
+    if dimensions > link.dimensions:
+        why.append(f"{dimensions} dimensions, the DMA has {link.dimensions}")
+    if not _within(size, link.max_bytes):
+        why.append(f"up to {size} B, a transfer has at most {link.max_bytes}")
+    if not why:
+        return Carriage(multiple=multiple)
+    pieces = Carriage(PIECES, multiple, link.dimensions, link.piece_bytes, " and ".join(why))
+    other = Carriage(CORES, reason=pieces.reason)
+    if link.core_cycles_per_byte and (
+        largest.charge(link, other, cores).cycles < largest.charge(link, pieces, cores).cycles
+    ):
+        return other
+    return pieces

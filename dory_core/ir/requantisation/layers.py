@@ -1,0 +1,94 @@
+"""Requantisations of a layer as steps over its sums of products, and what is found once of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.ir import Layer, Op, Requant, requant
+from dory_core.ir.ranges import accumulator_bounds
+from dory_core.ir.requantisation.narrow import Stairs
+from dory_core.ir.requantisation.staircase import signed_staircase, staircase
+
+_More = ParamSpec("_More")
+_Found = TypeVar("_Found")
+_Integers = npt.NDArray[np.int64]
+
+# What is kept keeps its layer alive: of so many always, of more while they are small.
+_ALWAYS_KEPT = 512
+_MOST_BYTES = 1 << 28
+_ENTRY_BYTES = 1 << 12  # about what is found takes with its key
+
+
+def steps_of_sums(layer: Layer) -> tuple[tuple[Requant, ...], _Integers, _Integers]:
+    """Return (steps, lo, hi): all that happens to the sums of products, and which can be reached.
+
+    A bias is the first of the steps. lo, hi: int64, shape (C,) for C output channels, or (1,).
+    """
+    lo, hi = accumulator_bounds(layer.op, layer.inputs)
+    steps = layer.op.requants
+    if layer.bias is None:
+        return steps, lo, hi
+    bias = layer.bias.values.astype(np.int64)
+    return (requant([1] * len(bias), bias.tolist()), *steps), lo - bias, hi - bias
+
+
+def search_steps(
+    search: Callable[[Stairs], _Found | None],
+    steps: Sequence[Requant],
+    acc_lo: _Integers,
+    acc_hi: _Integers,
+) -> _Found | None:
+    """Return what a search finds for the staircase of steps, arguments as of :func:`staircase`.
+
+    Where it finds nothing and the first step has two addends, the staircases on each side of zero
+    are searched: what is found has two addends, too.
+    """
+    stairs = staircase(steps, acc_lo, acc_hi)
+    found = None if stairs is None else search(stairs)
+    if found is not None or all(step.add_negative is None for step in steps):
+        return found
+    sides = signed_staircase(steps, acc_lo, acc_hi)
+    return None if sides is None else search(sides)
+
+
+def _bytes_of(op: Op) -> int:
+    weights = getattr(op, "weights", None)
+    return 0 if weights is None else int(weights.values.nbytes)
+
+
+def cached_per_layer(
+    find: Callable[Concatenate[Layer, _More], _Found],
+) -> Callable[Concatenate[Layer, _More], _Found]:
+    """Keep what a function finds for a layer and hashable arguments behind it.
+
+    Tiling asks for it thousands of times, layer after layer. Operators are too large to be hashed
+    for it: they are kept with what was found, and so is their identity.
+    """
+    kept: dict[tuple[object, ...], tuple[Op, _Found]] = {}
+    sized: set[int] = set()  # identities of the layers that are kept
+    kept_bytes = 0
+
+    @wraps(find)
+    def found(layer: Layer, /, *args: _More.args, **kwargs: _More.kwargs) -> _Found:
+        tensors = (*layer.inputs, layer.output)
+        key = (id(layer.op), tensors, layer.ranges, *args, *kwargs.items())
+        known = kept.get(key)
+        if known is None:
+            nonlocal kept_bytes
+            if len(kept) >= _ALWAYS_KEPT and kept_bytes > _MOST_BYTES:
+                kept.clear()
+                sized.clear()
+                kept_bytes = 0
+            known = kept[key] = (layer.op, find(layer, *args, **kwargs))
+            if id(layer.op) not in sized:
+                sized.add(id(layer.op))
+                kept_bytes += _bytes_of(layer.op)
+            kept_bytes += _ENTRY_BYTES
+        return known[1]
+
+    return found

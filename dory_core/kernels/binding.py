@@ -1,0 +1,327 @@
+"""Which kernels compute each layer, and how they have its tensors: Graph -> BoundGraph.
+
+Kernels are asked here and nowhere else, always about a whole layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dory_core.errors import NotSupported, PluginError
+from dory_core.expr import Number
+from dory_core.hardware.target import OutputFile
+from dory_core.ir import Graph, Layer, Tensor
+from dory_core.ir.features import Feature, features_of
+from dory_core.ir.geometry import Tile
+from dory_core.kernels.kernel import (
+    Access,
+    Constraint,
+    FunctionCall,
+    Kernel,
+    MemoryAccesses,
+    Rejection,
+    Traits,
+    WeightBlock,
+    kernel_error,
+)
+
+#: The candidate kernels of a layer, best first.
+Candidates = Callable[[Layer], Sequence[Kernel]]
+
+#: What stands for the empty name of an engine.
+CORES = "cores"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRejection:
+    """Why a candidate kernel was not taken.
+
+    engine: of the kernel. other_kind: it computes other kinds of layers.
+    """
+
+    kernel: str
+    reason: str
+    engine: str = ""
+    other_kind: bool = False
+
+    @classmethod
+    def of(cls, kernel: Kernel, rejection: Rejection | str) -> KernelRejection:
+        """Return the record of a kernel that was not taken."""
+        if isinstance(rejection, str):
+            return cls(kernel.name, rejection, kernel.engine)
+        return cls(kernel.name, rejection.reason, kernel.engine, rejection.other_kind)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRejection:
+    """An engine that was preferred and does not compute a layer, and why, in a sentence."""
+
+    engine: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BoundKernel:
+    """A kernel that computes a layer, and how it handles it; all inputs have their layouts.
+
+    layer: the whole of it. A part of a layer is computed by the same function, on the same
+    constants, so a kernel is asked about whole layers alone: what it answers for a tile follows
+    from the layer and the sizes of the tile, whichever part the tile belongs to.
+    """
+
+    kernel: Kernel
+    traits: Traits
+    layer: Layer
+
+    @property
+    def symbol(self) -> str:
+        """The C function."""
+        return self.kernel.symbol(self.layer)
+
+    @property
+    def headers(self) -> tuple[str, ...]:
+        """The headers of the function. Raises PluginError."""
+        headers: object = self.kernel.headers(self.layer)
+        if not isinstance(headers, tuple):  # the letters of a text are no headers
+            raise self.error(f"answers {headers!r} to headers(), not a tuple")
+        return headers
+
+    @property
+    def call(self) -> FunctionCall:
+        """The call on one tile. Raises PluginError."""
+        call: object = self.kernel.call(self.layer)
+        if not isinstance(call, FunctionCall):
+            raise self.error(f"answers {call!r} to call(), not a FunctionCall")
+        return call
+
+    @property
+    def sources(self) -> tuple[OutputFile, ...]:
+        """The files that the call needs."""
+        return self.kernel.sources(self.layer)
+
+    @property
+    def code_bytes(self) -> int | None:
+        """The bytes of the function; None: the kernel does not say. Raises PluginError."""
+        size = self.kernel.code_bytes(self.layer)
+        return None if size is None else self._integer("code_bytes", size)
+
+    def constraints(self, tile: Tile) -> tuple[Constraint, ...]:
+        """Return the kernel's conditions on a tile. Raises PluginError."""
+        declared: object = self.kernel.constraints(self.layer, tile)
+        if not isinstance(declared, (tuple, list)):
+            raise self.error(f"answers {declared!r} to constraints(), not a tuple")
+        return tuple(declared)
+
+    def scratch_bytes(self, tile: Tile) -> Number:
+        """Return the bytes of scratch memory of a call. Raises PluginError."""
+        return self._size("scratch_bytes", self.kernel.scratch_bytes(self.layer, tile))
+
+    def weight_bytes(self, tile: Tile) -> Number:
+        """Return the size of the constants of a tile. Raises PluginError."""
+        return self._size("weight_bytes", self.kernel.weight_bytes(self.layer, tile))
+
+    def weight_block(self, c_out: tuple[int, int], c_in: tuple[int, int]) -> WeightBlock:
+        """Return the constants of ranges of channels. Raises PluginError where there are none."""
+        block = self.kernel.weight_block(self.layer, c_out, c_in)
+        if block is None:
+            raise self.error("has weight_bytes but no weight_block")
+        return block
+
+    def cycles(self, tile: Tile) -> Number:
+        """Return the estimated cycles of one call."""
+        return self.kernel.cycles(self.layer, tile)
+
+    def accesses(self, tile: Tile, line_bytes: int) -> tuple[Access, ...] | None:
+        """Return how a call goes through its operands in place; None: the kernel does not say."""
+        if isinstance(self.kernel, MemoryAccesses):
+            return self.kernel.accesses(self.layer, tile, line_bytes)
+        return None
+
+    def declared_cycles(self, tile: Tile) -> int:
+        """Return the estimated cycles of one call on a tile of integers. Raises PluginError."""
+        return self._integer("cycles", self.cycles(tile))
+
+    def declared_weight_bytes(self, tile: Tile) -> int:
+        """Return the size of the constants of a tile of integers. Raises PluginError."""
+        return self._integer("weight_bytes", self.kernel.weight_bytes(self.layer, tile))
+
+    def error(self, what: str) -> PluginError:
+        """Return the error of a kernel that does not keep to its contract."""
+        return kernel_error(self.kernel, self.layer, what)
+
+    def _size(self, what: str, size: Number | None) -> Number:
+        if size is None or (isinstance(size, int) and size < 0):
+            raise self.error(f"says that its {what} are {size}")
+        return size
+
+    def _integer(self, what: str, value: Any) -> int:
+        number = -1
+        with suppress(TypeError, ValueError, OverflowError):
+            number = int(value)
+        if number < 0:
+            raise self.error(f"says that its {what} are {value!r}")
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class BoundLayer:
+    """A layer with the kernels that accept it, best first.
+
+    rejections: of all other candidates, in order of preference. order: (kernel, engine) of every
+    candidate, in order of preference.
+    """
+
+    layer: Layer
+    kernels: tuple[BoundKernel, ...]
+    rejections: tuple[KernelRejection, ...]
+    order: tuple[tuple[str, str], ...]
+
+    def sorted(self, rejections: Iterable[KernelRejection]) -> tuple[KernelRejection, ...]:
+        """Return rejections in the order of preference of their kernels."""
+        position = {name: n for n, (name, _) in enumerate(self.order)}
+        return tuple(sorted(rejections, key=lambda r: position[r.kernel]))
+
+    def part(self, layer: Layer, kernels: Iterable[BoundKernel]) -> BoundLayer:
+        """Return a part of this layer on those of its kernels that accept the part, too."""
+        taken: list[BoundKernel] = []
+        rejections = list(self.rejections)
+        for bound in kernels:
+            rejection = rejection_of(bound.kernel, layer)
+            if rejection is None:
+                taken.append(bound)
+            else:
+                rejections.append(KernelRejection.of(bound.kernel, rejection))
+        return replace(self, layer=layer, kernels=tuple(taken), rejections=tuple(rejections))
+
+    def passed_over(
+        self, chosen: Kernel | None, rejections: Iterable[KernelRejection]
+    ) -> tuple[EngineRejection, ...]:
+        """Return each engine that was asked before the chosen kernel and is not that kernel's.
+
+        chosen: None when none computes the layer, and all were asked. The reason is that of the
+        first kernel of the engine which computes layers of this kind.
+        """
+        asked = self.order
+        if chosen is not None:
+            asked = asked[: [name for name, _ in asked].index(chosen.name)]
+        known = tuple(rejections)
+        found = []
+        for engine in dict.fromkeys(engine for _, engine in asked):
+            mine = [r for r in known if r.engine == engine]
+            if mine and (chosen is None or engine != chosen.engine):
+                best = next((r for r in mine if not r.other_kind), mine[0])
+                found.append(EngineRejection(engine or CORES, best.reason))
+        return tuple(found)
+
+    def not_supported(self) -> NotSupported:
+        """Return the error of a layer that no kernel accepts."""
+        reasons = "; ".join(f"{r.kernel}: {r.reason}" for r in self.rejections)
+        return NotSupported(
+            f"{self.layer.op.kind} '{self.layer.op.name}': no kernel computes it"
+            + (f" ({reasons})" if reasons else ""),
+            "change the layer so that one of the kernels accepts it, or add a kernel as a plugin",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BoundGraph:
+    """A network with the kernels of its layers, in the order of execution."""
+
+    graph: Graph
+    layers: tuple[BoundLayer, ...]
+
+
+def bind(graph: Graph, candidates: Candidates) -> BoundGraph:
+    """Return the network with the kernels that accept each layer, and why others do not.
+
+    A layer may have no kernel: tiling it raises ``BoundLayer.not_supported``.
+    """
+    return BoundGraph(graph, tuple(bind_layer(one, candidates(one)) for one in graph.layers))
+
+
+def bind_layer(layer: Layer, candidates: Sequence[Kernel]) -> BoundLayer:
+    """Return one layer with those of ``candidates`` that accept it."""
+    kernels: list[BoundKernel] = []
+    rejections: list[KernelRejection] = []
+    for kernel in candidates:
+        answer = _ask(kernel, layer)
+        if isinstance(answer, Rejection):
+            rejections.append(KernelRejection.of(kernel, answer))
+        else:
+            kernels.append(answer)
+    order = tuple((kernel.name, kernel.engine) for kernel in candidates)
+    return BoundLayer(layer, tuple(kernels), tuple(rejections), order)
+
+
+def first_accepting(kernels: Sequence[Kernel], layer: Layer) -> int:
+    """Return the position of the first kernel that accepts a layer; behind all when none does."""
+    accepting = (n for n, kernel in enumerate(kernels) if rejection_of(kernel, layer) is None)
+    return next(accepting, len(kernels))
+
+
+def rejection_of(kernel: Kernel, layer: Layer) -> Rejection | None:
+    """Return None when ``kernel`` computes ``layer`` and generated code can feed it, else why not.
+
+    ``Kernel.accepts`` is the kernel's own half of the answer.
+    """
+    answer = _ask(kernel, layer)
+    return answer if isinstance(answer, Rejection) else None
+
+
+def bind_kernel(kernel: Kernel, layer: Layer) -> BoundKernel:
+    """Return a kernel with how it handles a layer that it accepts."""
+    traits: object = kernel.traits(layer)
+    if not isinstance(traits, Traits):
+        raise kernel_error(kernel, layer, f"answers {traits!r} to traits(), not Traits")
+    return BoundKernel(kernel, replace(traits, inputs=traits.input_layouts(layer)), layer)
+
+
+def _ask(kernel: Kernel, layer: Layer) -> BoundKernel | Rejection:
+    missing = sorted(features_of(layer) - kernel.features)
+    if Feature.OTHER_OPERAND in missing:  # a kernel may take two tensors of one shape for granted
+        return Rejection(f"it does not know {Feature.OTHER_OPERAND}", other_kind=True)
+    rejection: object = kernel.accepts(layer)
+    if isinstance(rejection, Rejection):
+        return rejection
+    if rejection is not None:
+        raise kernel_error(
+            kernel, layer, f"answers {rejection!r} to accepts(), not None or a Rejection"
+        )
+    if missing:
+        return Rejection(f"it does not know {missing[0]}")
+    bound = bind_kernel(kernel, layer)
+    traits = bound.traits
+    tensors: tuple[Tensor, ...] = (*layer.inputs, layer.output)
+    for tensor, layout in zip(tensors, (*traits.inputs, traits.output), strict=True):
+        if not layout.is_hwc and tensor.bits != 8:
+            return Rejection(
+                f"layout {layout.name} takes elements of 8 bits, {tensor.name} has {tensor.bits}"
+            )
+    narrow = next((t for t in layer.inputs if t.bits < 8), None)
+    if not traits.planar or narrow is None:
+        return bound
+    return Rejection(
+        f"it reads its input as CHW, but transfers move whole bytes and the channels of "
+        f"{narrow.name} share them ({narrow.bits} bits each)"
+    )
+
+
+def bound_text(bound: BoundGraph) -> str:
+    """Return the network as text: per layer its kernels, then why the others do not compute it."""
+    lines = [f"network {bound.graph.name}"]
+    for one in bound.layers:
+        lines.append(f"{one.layer.output.name} = {one.layer.op.kind}  # {one.layer.op.name}")
+        for number, found in enumerate(one.kernels, 1):
+            lines.append(f"    {number}. {found.kernel.name}: {_layouts_text(one, found.traits)}")
+        lines += [f"    not {r.kernel}: {r.reason}" for r in one.rejections]
+    return "\n".join(lines) + "\n"
+
+
+def _layouts_text(bound: BoundLayer, traits: Traits) -> str:
+    tensors = zip(bound.layer.inputs, traits.inputs, strict=True)
+    inputs = ", ".join(f"{tensor.name} as {layout.name}" for tensor, layout in tensors)
+    tile = " (tiles as CHW)" if traits.planar else ""
+    return f"{inputs}{tile} -> {bound.layer.output.name} as {traits.output.name}"

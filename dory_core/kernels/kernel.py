@@ -1,0 +1,354 @@
+"""What a kernel backend declares about its kernels.
+
+The methods that take a ``tile`` work on integers, numpy arrays and ``dory_core.expr.Expr`` alike:
+write them with + - * // % and the functions of ``dory_core.expr`` (ceil_div, minimum, maximum), and
+the same line is constraint, exhaustive check, estimate and explanation.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from types import MappingProxyType
+
+from dory_core.errors import PluginError, declared_in
+from dory_core.expr import Number
+from dory_core.hardware.target import OutputFile
+from dory_core.ir import Layer, MaxPool, Tensor
+from dory_core.ir.features import Feature
+from dory_core.ir.geometry import Tile
+from dory_core.ir.layout import HWC, Layout
+
+#: What the operands of a layer are called: placeholders in kernels' calls, and buffers in L1. A
+#: layer has as many inputs at most.
+OPERANDS = ("x", *(f"x{n}" for n in range(2, 17)))
+
+#: The C values that the call of a kernel names as ``$name``, and what they are. ``x``, ``l2_x`` and
+#: ``x_pitch`` exist for every operand of the layer: ``x2``, ``l2_x2``, ``x2_pitch`` and so on.
+CALL_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "x": "first byte of the tile of the first input, in L1 or in place",
+        "y": "first byte of the tile of the output",
+        "weights": "first byte of part `weights` of the tile's constants (`WeightBlock.parts`)",
+        "mul": "the same of the part `mul`",
+        "add": "the same of the part `add`",
+        "bias": "the same of the part `bias`",
+        "psum": "partial sums of the output tile, `int32_t *`; `NULL` where nothing accumulates",
+        "scratch": "`scratch_bytes` bytes in L1 that hold anything; `NULL` without",
+        "l2_x": "first byte of the input's tile in L2; 0 when it stayed in L1",
+        "x_pitch": "bytes from a row of the tile to the next, of one block of channels where the "
+        "layout has blocks; more than `x_w` pixels where the kernel has whole rows",
+        "y_pitch": "the same of the output tile",
+        "x_h": "rows of the input that the tile needs, without padding",
+        "x_w": "columns of the input that the tile needs: no pitch, a layout tile has whole rows",
+        "x_c": "input channels of the tile, without the padding of layouts; all inputs of a Linear",
+        "y_h": "rows of the output tile",
+        "y_w": "columns of the output tile",
+        "y_c": "output channels of the tile, without the padding of layouts",
+        "x_row": "first row of the first input's tile in its tensor",
+        "x_column": "first column of it",
+        "x_channel": "first channel of it",
+        "y_row": "first row of the output tile in its tensor",
+        "y_column": "first column of it",
+        "y_channel": "first channel of it",
+        "pad_top": "rows of padding above the tile",
+        "pad_left": "columns of padding left of the tile",
+        "pad_bottom": "rows of padding below the tile, as far as its windows reach",
+        "pad_right": "columns of padding right of the tile, likewise",
+        "first": "1 for the first tile of input channels: partial sums start; else 0",
+        "last": "1 for the last tile of input channels: the output is written; else 0",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a kernel does not take a layer: a sentence for the person at the keyboard.
+
+    other_kind: it computes other kinds of layers; a better reason of its engine goes before.
+    """
+
+    reason: str
+    other_kind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A condition on the tile that must hold (non-zero), with the sentence that explains it."""
+
+    condition: Number
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A term of the objective, maximised as weight * value.
+
+    weight: an exact multiple of 1/2. value: expression over the tile variables. alternative: the
+    number of the objective that it belongs to where there are several, None if it belongs to all:
+    each is solved, and the tile with the fewest estimated cycles is kept.
+    """
+
+    name: str
+    weight: float
+    value: Number
+    alternative: int | None = None
+
+    def __post_init__(self) -> None:
+        weight: object = self.weight
+        number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
+        if not number or not isfinite(2 * self.weight) or 2 * self.weight % 1:
+            raise PluginError(
+                f"term {self.name!r} of the objective has the weight {weight!r}, which is no "
+                "multiple of 1/2",
+                "report this to the authors of the plugin that declares the term",
+            )
+        value: object = self.value
+        if value is None or isinstance(value, (str, bytes, float, list, tuple)):
+            raise PluginError(
+                f"term {self.name!r} of the objective has the value {value!r}, which is no integer "
+                "expression over the tile",
+                "report this to the authors of the plugin that declares the term",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class WeightBlock:
+    """The constants that one tile of a kernel needs, as they lie in memory.
+
+    data: bytes of one contiguous block (weights, then requantisation parameters, bias...).
+    parts: byte offset of each part that the kernel's call names (``weights``, ``mul``, ``add``,
+    ``bias``).
+    """
+
+    data: bytes
+    parts: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
+
+
+@dataclass(frozen=True, slots=True)
+class StructValue:
+    """A struct that a kernel is called with, or a member of one.
+
+    fields: members (``name`` or ``name[3]``) with their values, texts as of :class:`FunctionCall`
+    or structs; others are not set, and the kernel does not read them. pointed: C type when the
+    kernel gets a pointer to it, or the member is one; empty when the member is the struct.
+    """
+
+    fields: tuple[tuple[str, str | StructValue], ...]
+    pointed: str = ""
+
+    @property
+    def literal(self) -> str:
+        """A C literal of it, a member of the struct that a kernel gets on each line."""
+        lines = ",\n".join(f"  .{name} = {value}" for name, value in self.fields)
+        return f"&(const {self.pointed}){{\n{lines}}}"
+
+    def __str__(self) -> str:
+        body = ", ".join(f".{name} = {value}" for name, value in self.fields)
+        return f"&(const {self.pointed}){{{body}}}" if self.pointed else f"{{{body}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """The call of a kernel on one tile.
+
+    function: its C name. arguments: by the names of its parameters, in their order: C texts, which
+    name values of the tile loop as ``$name``, or structs with the C type that they are pointed to
+    as. Generated code sets the members of such a struct that are equal for all tiles once, before
+    its tile loop. before, after: C lines around the call, in a block with it.
+    """
+
+    function: str
+    arguments: Mapping[str, str | StructValue]
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arguments", MappingProxyType(dict(self.arguments)))
+
+    def statement(self, values: Iterable[str]) -> str:
+        """Return the statement for one tile. values: of the arguments, C texts."""
+        call = f"{self.function}({', '.join(values)});"
+        if not (self.before or self.after):
+            return call
+        lines = (*self.before, *call.split("\n"), *self.after)
+        return "\n".join(("{", *(f"  {line}" for line in lines), "}"))
+
+    def __str__(self) -> str:
+        values = self.arguments.values()
+        return self.statement(v.literal if isinstance(v, StructValue) else v for v in values)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How one call of a kernel reads or writes an operand where it lies.
+
+    operand: ``x``, ``x2``, ``w``, ``y`` or ``scratch``. count: loads and stores. bytes: different
+    ones. again: (bytes, distance in bytes): of bytes that are touched again, in whole lines of the
+    cache, how many others of all operands have been touched since.
+    """
+
+    operand: str
+    count: int
+    bytes: int
+    again: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """How a kernel handles a layer otherwise than in tiles of HWC that lie in L1 with constants.
+
+    inputs, output: layouts in L2 and of tiles in L1; no inputs: all are HWC. Where one is not HWC,
+    a tile has whole rows, and all channels or a multiple of ``channel_multiple`` of them; it lies
+    in L1 as a tensor of its rows and channels would. The planner converts where it has to. A
+    kernel that leaves anything in the padding of its output says so with ``clean=False``.
+    planar: the tile of an HWC input lies in L1 as CHW; transfers reorder it.
+    accumulates: input channels may be tiled, partial sums stay in L1 as int32. Where an input or
+    the output has another layout than HWC they are never tiled.
+    in_place: it works on tensors in L2 and on linked constants where they lie, in one piece; L1
+    holds its scratch memory alone.
+    fetches: role of a memory of level 1 that its call fills itself with the constants of the tile:
+    they are not loaded into L1, ``$weights`` and the other parts are addresses where they are
+    linked, and the block of a tile fits that memory. Its cycles include the fetch.
+    """
+
+    inputs: tuple[Layout, ...] = ()
+    output: Layout = HWC
+    planar: bool = False
+    accumulates: bool = False
+    in_place: bool = False
+    fetches: str = ""
+
+    def input_layouts(self, layer: Layer) -> tuple[Layout, ...]:
+        """Return the layout of every input of a layer."""
+        return self.inputs or (HWC,) * len(layer.inputs)
+
+    @property
+    def is_hwc(self) -> bool:
+        """Inputs and output are HWC in L2."""
+        return self.output.is_hwc and all(layout.is_hwc for layout in self.inputs)
+
+
+PLAIN = Traits()
+
+
+class Kernel(ABC):
+    """A C kernel that computes one tile of one layer; every core calls it.
+
+    name: unique within the target; our own are prefixed ``dory_<target>_``.
+    symbol is given per layer by :meth:`symbol`, since one family has many precisions.
+    engine: name of the unit that computes, for reports; empty for the target's cores.
+    features: what it computes beyond the plain arithmetic, of :class:`Feature`.
+    What only some kernels do is said by their :meth:`traits`, and by :class:`MemoryAccesses`.
+    """
+
+    name: str
+    summary: str = ""
+    engine: str = ""
+    features: frozenset[Feature] = frozenset()
+
+    @abstractmethod
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Return None when the kernel computes the layer exactly, else why not."""
+
+    def traits(self, layer: Layer) -> Traits:
+        """Return what sets the kernel apart on a layer that it accepts."""
+        return PLAIN
+
+    def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
+        """Return the kernel's own conditions on tiles; memory is not its business."""
+        return ()
+
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of scratch memory in L1 that a call on ``tile`` needs."""
+        return 0
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the size of the WeightBlock of a tile, a multiple of 8; 0 without constants."""
+        return 0
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """Encode the constants of output channels c_out[0]:c_out[1], input channels likewise.
+
+        The ranges are of the layer's own channels; c_in is the whole range unless the kernel
+        accumulates. len(data) equals ``weight_bytes``.
+        """
+        return None
+
+    def code_bytes(self, layer: Layer) -> int | None:
+        """Return the bytes of the function with its constants; None: as ``CodeSizes`` says.
+
+        They count once for each symbol that a network uses, beside its data.
+        """
+        return None
+
+    @abstractmethod
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Return the estimated cycles of one call on ``tile``, all cores, fork-free."""
+
+    @abstractmethod
+    def symbol(self, layer: Layer) -> str:
+        """Return the C function that the generated code calls."""
+
+    @abstractmethod
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call of the kernel on one tile.
+
+        Its texts name C values of the generated tile loop as ``$name``: those of
+        :data:`CALL_NAMES`, which docs/plugins.md lists. Constants of the layer are immediates.
+        """
+
+    @abstractmethod
+    def headers(self, layer: Layer) -> tuple[str, ...]:
+        """Return the headers that the generated layer includes for this kernel."""
+
+    @abstractmethod
+    def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
+        """Return every file that the call needs, at paths below ``kernels/``."""
+
+
+def kernel_error(kernel: Kernel, layer: Layer, what: str) -> PluginError:
+    """Return the error of a kernel that does not keep to its contract."""
+    return PluginError(
+        f"{layer.op.kind} '{layer.op.name}': kernel {kernel.name} of {declared_in(kernel)} {what}",
+        "report this to the authors of the kernel",
+    )
+
+
+class MemoryAccesses(ABC):
+    """A kernel that says how it goes through memory when it works in place.
+
+    Of others the estimate takes that they compute one output after the other.
+    """
+
+    @abstractmethod
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
+        """Return how a call on ``tile``, of integers, goes through its operands in place.
+
+        line_bytes: of the cache's lines. For layers that are not tiled.
+        """
+
+
+def reject_type(tensor: Tensor, role: str, allowed: tuple[str, ...]) -> Rejection | None:
+    """Return why the storage of ``tensor`` is not possible; ``role`` is ``input`` or ``output``."""
+    if tensor.type_name in allowed:
+        return None
+    return Rejection(f"its {role} is {tensor.type_name}, possible are {', '.join(allowed)}")
+
+
+def reject_maximum(layer: Layer) -> Rejection | None:
+    """Return why a layer is no maximum over a window that is stored as it is."""
+    if not isinstance(layer.op, MaxPool):
+        return Rejection("it computes maximum pooling only")
+    if layer.op.requants:
+        return Rejection("it has no requantisation after the maximum")
+    if layer.output.type_name != layer.inputs[0].type_name:
+        return Rejection("input and output of a maximum must be stored alike")
+    return None

@@ -1,0 +1,54 @@
+"""Where the constants of tiles come from, and what their blocks hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dory_core.plan import LayerStep, PartPlan
+from dory_core.plan.operations import CONSTANTS, Address, Value, l2_name
+from dory_core.plan.spans import Tiles, table
+
+#: Parts of a block of constants that a kernel's call can name.
+CONSTANT_PARTS = ("weights", "mul", "add", "bias")
+
+
+def block_field(step: LayerStep, tiles: Tiles, field: str) -> Value:
+    """Return a field of the block of constants of the tile."""
+    weights = step.weights
+    assert weights is not None
+    o, i = tiles.axes["o"], tiles.axes["i"]
+    inner = len(i.spans)
+    count = len(o.spans) if o.is_tiled else len(step.parts)
+    values: list[int | None] = [None] * (count * inner)
+    for number, part in enumerate(step.parts):
+        start = o.starts[number] if o.is_tiled else number
+        for row, blocks in enumerate(weights.chunks[part.chunk].tiles):
+            for column, tile in enumerate(blocks):
+                value = tile.parts.get(field, 0)
+                if field not in CONSTANT_PARTS:
+                    value = int(getattr(tile, field))
+                at = (start + row) * inner + column
+                if values[at] is None:
+                    values[at] = value
+                assert values[at] == value, f"blocks of layer {step.index} differ"
+    place = o.variable if o.is_tiled else tiles.part
+    found = [value for value in values if value is not None]
+    name = f"{field}_at" if field in CONSTANT_PARTS else f"w_{field}"
+    return table(name, found, place * inner + i.variable)
+
+
+def constants_of_parts(step: LayerStep, parts: Sequence[PartPlan]) -> tuple[str, list[int]]:
+    """Return the memory that the constants of parts come from, and where those of each begin."""
+    weights = step.weights
+    assert weights is not None
+    if weights.linked:
+        return CONSTANTS, [weights.chunks[part.chunk].offset for part in parts]
+    return l2_name(0), [part.weights or 0 for part in parts]
+
+
+def constants_of_tile(step: LayerStep, tiles: Tiles, part: Value = 0) -> Address:
+    """Return where the constants of the tile come from, or ``part`` bytes into them."""
+    offset = block_field(step, tiles, "offset") + part
+    memory, starts = constants_of_parts(step, step.parts)
+    name = "chunk" if memory == CONSTANTS else "w"
+    return Address(memory, table(name, starts, tiles.part) + offset, "w")

@@ -1,0 +1,117 @@
+"""The program of the network: parts of layers, transfers of L3 and changes of layout in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, StatePlan
+from dory_core.plan.blocks import Block
+from dory_core.plan.lower import lower_layer
+from dory_core.plan.operations import (
+    BeginStates,
+    Convert,
+    Dead,
+    EndStates,
+    ExtStart,
+    ExtWait,
+    Inputs,
+    NetworkOperation,
+    Outputs,
+    Program,
+    Report,
+    RunPart,
+    View,
+)
+from dory_core.plan.share import layer_functions
+
+
+def lower(
+    steps: Sequence[LayerStep], operations: Iterable[NetworkOperation], any_core: bool
+) -> Program:
+    """Return all operations of one inference.
+
+    operations: those of the network. any_core: each core may start transfers.
+    """
+    later = (None if one.ahead is None else steps[one.ahead.step] for one in steps)
+    pairs = zip(steps, later, strict=True)
+    layers = tuple(lower_layer(step, any_core, one) for step, one in pairs)
+    return Program(tuple(operations), layers, layer_functions(steps, layers))
+
+
+def lower_network(
+    steps: Sequence[LayerStep],
+    transfers: Iterable[ExtTransfer] = (),
+    inputs: tuple[Place, ...] = (),
+    outputs: tuple[Place, ...] = (),
+    final: Iterable[Conversion] = (),
+    blocks: Iterable[Block] = (),
+    states: tuple[StatePlan, ...] = (),
+) -> Iterator[NetworkOperation]:
+    """Yield the operations of one inference, without those of the layers.
+
+    steps: in the order of execution. transfers: between L3 and L2, in the order of their start.
+    inputs, outputs: of the network. final: conversions behind the last layer. blocks: of L2,
+    with their padding.
+    states: in the order in which they are copied at the end.
+    """
+    events = _Events(transfers, blocks, sum(len(step.parts) for step in steps))
+    yield from events.at(-1)
+    yield Inputs(inputs)
+    if states:
+        yield BeginStates(states)
+    position = -1
+    for number, index in _parts(steps):
+        step, position = steps[number], steps[number].parts[index].position
+        yield from events.at(position)
+        if index == 0:
+            yield from map(Convert, step.conversions)
+        yield View(number) if step.is_view else RunPart(number, index)
+        report = step.parts[index].report
+        if report is not None:
+            place = step.output.place
+            level = 1 if place.level == 1 else 2
+            yield Report(step.index, level, place.memory, *report)
+    yield from events.at(position + 1)
+    yield from map(Convert, final)
+    yield Outputs(outputs)
+    if states:
+        yield EndStates(states)
+
+
+def _parts(steps: Sequence[LayerStep]) -> Iterator[tuple[int, int]]:
+    """Yield the step and the number of each part: all of a step, or of steps that take turns."""
+    number = 0
+    while number < len(steps):
+        together = range(number, number + steps[number].stride)
+        for index in range(len(steps[number].parts)):
+            yield from ((one, index) for one in together)
+        number = together.stop
+
+
+class _Events:
+    """What core 0 does before each position."""
+
+    def __init__(self, transfers: Iterable[ExtTransfer], blocks: Iterable[Block], end: int) -> None:
+        self.waits: dict[int, list[ExtTransfer]] = {}
+        self.starts: dict[int, list[ExtTransfer]] = {}
+        self.dead: dict[int, list[Block]] = {}
+        for transfer in transfers:
+            self.starts.setdefault(transfer.start, []).append(transfer)
+            if transfer.start < transfer.wait:
+                self.waits.setdefault(transfer.wait, []).append(transfer)
+        for block in blocks:
+            if block.last < end - 1:  # -1: of an input that no layer reads
+                self.dead.setdefault(block.last + 1, []).append(block)
+
+    def at(self, position: int) -> Iterator[NetworkOperation]:
+        """Yield the waits for earlier transfers, then stores, then loads.
+
+        What is stored leaves its place in L2 before anything is loaded there.
+        """
+        yield from map(ExtWait, self.waits.get(position, ()))
+        for incoming in (False, True):
+            started = [t for t in self.starts.get(position, ()) if t.incoming == incoming]
+            yield from map(ExtStart, started)
+            yield from (ExtWait(t) for t in started if t.wait == position)
+            if not incoming:
+                yield from map(Dead, self.dead.get(position, ()))

@@ -1,0 +1,199 @@
+"""What hooks answer: of the declared type, or an error that names the plugin and the hook."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from dory_core.errors import DoryError, PluginError
+from dory_core.plugins import hookspecs
+from dory_core.plugins.discovery import PluginState
+from dory_core.plugins.hooks import MARKER, Hook, Refused, describe, specifications
+
+if TYPE_CHECKING:
+    from dory_core.hardware.target import Target
+    from dory_core.plugins.frontend import Frontend
+
+_LEAVE_OUT = "report this to its authors; DORY_PLUGINS=NAME,... leaves it out"
+#: Records that hooks return, alone or in a list; a module is imported when its hook is asked.
+_RECORDS = {
+    "dory_frontends": ("dory_core.plugins.frontend", "Frontend"),
+    "dory_targets": ("dory_core.hardware.target", "Target"),
+    "dory_memory_hierarchy": ("dory_core.hardware.memories", "MemoryHierarchy"),
+    "dory_kernels": ("dory_core.kernels.kernel", "Kernel"),
+    "dory_objective_terms": ("dory_core.kernels.kernel", "Term"),
+    "dory_dma_hal": ("dory_core.hardware.target", "DmaHal"),
+    "dory_passes": ("dory_core.passes", "Pass"),
+    "dory_application": ("dory_core.hardware.target", "OutputFile"),
+    "dory_runners": ("dory_core.simulate.runner", "Runner"),
+    "dory_reports": ("dory_core.hardware.target", "OutputFile"),
+}
+#: Hooks without which an application can be made: a plugin that fails there is left out.
+_DISPENSABLE = frozenset({"dory_reports", "dory_commands"})
+
+
+class Answer(list[Any]):
+    """The records that a plugin returned from a hook, and which plugin it is."""
+
+    def __init__(self, plugin: PluginState, records: Iterable[Any]) -> None:
+        super().__init__(records)
+        self.plugin = plugin
+
+
+def guarded(
+    plugin: PluginState, hook: Hook, warn: Callable[[PluginState, str], None]
+) -> Callable[..., Any]:
+    """Return a hook as the plugin manager calls it, with all parameters of its specification.
+
+    It answers with one checked record where the first result wins, with an :class:`Answer` of
+    checked records elsewhere, and with None where the plugin has nothing to say. Its errors name
+    the plugin; those of a hook that an application does not need become warnings.
+    """
+    specification = getattr(hookspecs, hook.name)
+    names = specifications()[hook.name]
+
+    def taken(values: tuple[Any, ...]) -> dict[str, Any]:
+        return {n: v for n, v in zip(names, values, strict=True) if n in hook.parameters}
+
+    @functools.wraps(specification)  # pluggy reads the parameters there
+    def guard(*values: Any) -> Any:
+        try:
+            with _blamed(plugin, hook):
+                answer = _ask(hook, taken(values))
+            return _checked_answer(plugin, hook, answer)
+        except DoryError as error:
+            if hook.name not in _DISPENSABLE:
+                raise
+            warn(plugin, error.message)
+            return None
+
+    @functools.wraps(specification)
+    def wrapper(*values: Any) -> Generator[None, Any, Any]:
+        with _blamed(plugin, hook):
+            answer = yield from hook.function(**taken(values))
+        return _checked_answer(plugin, hook, answer)
+
+    function = wrapper if hook.options["wrapper"] else guard
+    return cast("Callable[..., Any]", MARKER(function, **hook.options))
+
+
+@contextmanager
+def _blamed(plugin: PluginState, hook: Hook) -> Iterator[None]:
+    """Turn what a hook raises, but for dory's own errors, into a PluginError of the plugin."""
+    try:
+        yield
+    except PluginError as error:  # of a record that cannot be: it does not know whose it is
+        if hook.options["wrapper"]:  # of the plugin that it wraps
+            raise
+        reason = f"plugin {plugin.label} failed in {hook.name}: {error.message}"
+        raise PluginError(reason, error.hint) from error
+    except DoryError:
+        raise
+    except Exception as error:
+        reason = f"plugin {plugin.label} failed in {hook.name}: {describe(error)}"
+        raise PluginError(reason, _LEAVE_OUT) from error
+
+
+def _ask(hook: Hook, values: Mapping[str, Any]) -> Any:
+    if hook.name == "dory_commands":
+        return [*_commands(hook).items()]
+    return hook.function(**values)
+
+
+def _checked_answer(plugin: PluginState, hook: Hook, answer: Any) -> Any:
+    """Return an answer that the specification allows; raises PluginError.
+
+    None is a forgotten list where the function is marked with the target.
+    """
+    if first_result(hook.name):
+        return (
+            answer if answer is None else checked(hook.name, plugin, answer, record_type(hook.name))
+        )
+    if answer is None and not hook.targets:
+        return None
+    records = checked(hook.name, plugin, answer, list, tuple)
+    if hook.options["wrapper"]:  # a list of the answers of the other plugins
+        return [a if isinstance(a, Answer) else _answer(plugin, hook, a) for a in records]
+    return _answer(plugin, hook, records)
+
+
+def _answer(plugin: PluginState, hook: Hook, records: Any) -> Answer:
+    type_ = tuple if hook.name == "dory_commands" else record_type(hook.name)
+    return Answer(plugin, (checked(hook.name, plugin, one, type_) for one in records))
+
+
+def first_result(hook: str) -> bool:
+    """Return whether a hook is answered by one record, that of the first plugin that has one."""
+    return bool(getattr(hookspecs, hook).dory_spec["firstresult"])
+
+
+def record_type(hook: str) -> type[Any]:
+    """Return the class of the records that a hook returns."""
+    module, name = _RECORDS[hook]
+    return cast("type[Any]", getattr(importlib.import_module(module), name))
+
+
+def _commands(hook: Hook) -> Mapping[str, Any]:
+    """Return the commands that a plugin adds by name, as objects of click."""
+    import typer
+
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)  # as dory itself
+    app.callback()(_no_operation)
+    hook.function(**dict.fromkeys(hook.parameters, app))
+    return cast("Mapping[str, Any]", cast(Any, typer.main.get_command(app)).commands)
+
+
+def _no_operation() -> None:
+    """Keep a Typer of a single command a group."""
+
+
+def checked(name: str, plugin: PluginState, answer: Any, *types: type[Any]) -> Any:
+    """Return an answer that is of one of these types; raises PluginError."""
+    if isinstance(answer, types):
+        return answer
+    wanted = "a list" if len(types) > 1 else types[0].__name__
+    got = "None" if answer is None else type(answer).__name__
+    raise PluginError(f"plugin {plugin.label} returned {got} from {name}, not {wanted}", _LEAVE_OUT)
+
+
+def offers(hooks: Mapping[str, Hook], name: str) -> list[Any]:
+    """Return the records of a hook without parameters; raises Refused."""
+    if name not in hooks:
+        return []
+    try:
+        records = hooks[name].function()
+    except (Exception, SystemExit) as error:
+        raise Refused(f"{name} raised {describe(error)}") from error
+    if not isinstance(records, (list, tuple)):
+        got = "None" if records is None else type(records).__name__
+        raise Refused(f"{name} returned {got}, not a list")
+    type_ = record_type(name)
+    for record in records:
+        if not isinstance(record, type_):
+            raise Refused(f"{name} returned a {type(record).__name__}, not a {type_.__name__}")
+    return list(records)
+
+
+def check_clash(
+    kind: str,
+    records: Iterable[Frontend] | Iterable[Target],
+    known: Mapping[str, tuple[Any, PluginState]],
+    state: PluginState,
+) -> None:
+    """Refuse records without a name or of one that a plugin provides already. Raises: Refused."""
+    seen: set[str] = set()
+    for record in records:
+        if not record.name:
+            raise Refused(f"it provides a {kind} without a name")
+        if record.name in seen:
+            raise Refused(f"it provides {kind} {record.name!r} twice")
+        seen.add(record.name)
+        if record.name in known:
+            other = known[record.name][1].label
+            raise Refused(
+                f"{kind} {record.name!r} is provided by both {other} and {state.label}; "
+                f"the first one is used (DORY_PLUGINS=NAME,... chooses)"
+            )

@@ -1,0 +1,275 @@
+"""The extension points of dory: one typed function per hook.
+
+A plugin is a module named by an entry point of group ``dory``. It implements any of these functions
+under the same name, marked with ``dory_core.api.hookimpl``; it may leave out parameters that it
+does not need. Hooks return frozen records, they have no side effects, and each one may be called
+any number of times. Where a hook receives a ``ctx``, ``@hookimpl(target="NAME")`` says which target
+it answers for, of its own or of another plugin: several plugins can contribute to one target, and
+one plugin to several. With ``[]`` (or ``None``) it leaves the question to others; that is what a
+plugin without the hook answers, and what the functions here return.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import typer
+
+    from dory_core.codegen.application_record import Application
+    from dory_core.hardware.memories import MemoryHierarchy
+    from dory_core.hardware.target import DmaHal, OutputFile, Target, TargetContext
+    from dory_core.ir import Layer
+    from dory_core.ir.geometry import Tile
+    from dory_core.kernels.kernel import Kernel, Term
+    from dory_core.passes import Pass
+    from dory_core.plugins.frontend import Frontend
+    from dory_core.simulate.runner import Runner
+
+#: Name of dory among the programs that have plugins by pluggy.
+PROJECT = "dory"
+hookspec = pluggy.HookspecMarker(PROJECT)
+
+
+@hookspec
+def dory_frontends() -> list[Frontend]:
+    """Return the file formats that this plugin can read.
+
+    ``Frontend.name`` is what ``--frontend`` takes; ``reader`` turns a file into a Graph or raises
+    NotSupported with the node and the reason. It is called only when the format is asked for, so
+    import what it needs inside. Frontends of ONNX dialects share the package ``dory_onnx``.
+
+    >>> from dory_core.api import Frontend, hookimpl
+    >>> def read(path, options):
+    ...     from dory_core.api import NotSupported
+    ...     raise NotSupported(f"{path.name}: this example reads nothing")
+    >>> @hookimpl
+    ... def dory_frontends():
+    ...     return [Frontend("example", "a format that nobody writes", read)]
+    >>> [frontend.name for frontend in dory_frontends()]
+    ['example']
+    """
+    return []
+
+
+@hookspec
+def dory_targets() -> list[Target]:
+    """Return the chips that this plugin can generate applications for.
+
+    Other hooks, of this plugin or another one, describe the target's memories and kernels.
+
+    >>> from dory_core.api import Option, Target, hookimpl
+    >>> @hookimpl
+    ... def dory_targets():
+    ...     cores = Option("cores", int, default=4, help="cores that run kernels")
+    ...     return [Target("blinky", "a chip with four cores and an LED", options=(cores,))]
+    >>> [target.name for target in dory_targets()]
+    ['blinky']
+    """
+    return []
+
+
+@hookspec(firstresult=True)
+def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
+    """Return the memories of target ``ctx.name`` and the links between them; first result wins.
+
+    ``ctx`` has the options but no hierarchy yet. Sizes, timings and core count are data that
+    solver, estimator and simulator read alike, so an option that changes the chip acts here.
+    ``storage_bits`` says which widths of activations the kernels profit from, by default 2, 4, 8,
+    16 and 32; each tensor is stored in the narrowest of them that its layers' kernels accept.
+
+    >>> from dory_core.api import Level, Link, Memory, MemoryHierarchy, TargetContext, hookimpl
+    >>> @hookimpl(target="blinky")
+    ... def dory_memory_hierarchy(ctx):
+    ...     levels = (
+    ...         Level(1, (Memory("TCDM", size_bytes=32 * 1024, reserved_bytes=4 * 1024),)),
+    ...         Level(2, (Memory("SRAM", size_bytes=256 * 1024),)),
+    ...     )
+    ...     links = (Link(upper=1, lower=2, setup_cycles=30, bytes_per_cycle=4.0),)
+    ...     return MemoryHierarchy(levels, links, cores=ctx.options["cores"])
+    >>> hierarchy = dory_memory_hierarchy(TargetContext("blinky", {"cores": 2}))
+    >>> hierarchy.cores, hierarchy.level(1).usable_bytes
+    (2, 28672)
+    """
+    return None
+
+
+@hookspec
+def dory_objective_terms(
+    ctx: TargetContext, layer: Layer, kernel: Kernel, tile: Tile
+) -> list[Term]:
+    """Return what makes a tile of ``kernel`` good or bad beyond filling the memory.
+
+    tile: its sizes are expressions of the solver; write terms with + - * // % and ``ceil_div``,
+    ``minimum``, ``maximum``. The solver maximises the sum of weight * value over all plugins'
+    terms.
+
+    >>> from types import SimpleNamespace
+    >>> from dory_core.api import Term, hookimpl
+    >>> @hookimpl(target="blinky")
+    ... def dory_objective_terms(tile):
+    ...     return [Term("rows divide among 4 cores", 100.0, (tile.h - 1) % 4)]
+    >>> [term] = dory_objective_terms(SimpleNamespace(h=8))
+    >>> term.value
+    3
+    """
+    return []
+
+
+@hookspec(firstresult=True)
+def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
+    """Return the C files that implement ``dory_hal.h`` on the chip; first result wins.
+
+    The host simulation has a HAL of its own and does not ask for this one.
+
+    >>> from dory_core.api import DmaHal, OutputFile, hookimpl
+    >>> @hookimpl(target="blinky")
+    ... def dory_dma_hal():
+    ...     source = OutputFile("hal/dory_hal_blinky.c", "/* dory_dma_start() and others */")
+    ...     return DmaHal(files=(source,), any_core=False)
+    >>> dory_dma_hal().files[0].path
+    'hal/dory_hal_blinky.c'
+    """
+    return None
+
+
+@hookspec
+def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
+    """Return the kernels of the target that may compute ``layer``, best first.
+
+    All plugins' kernels are candidates. Each one judges the layer itself (``Kernel.accepts``) and
+    says why not in a sentence, so return those too that will reject it: the user sees the reason.
+    Names are unique within a target. A kernel reads a layer that it has accepted as ``layer.conv``,
+    ``linear``, ``add``, ``weighted`` (Conv or Linear) or ``window``.
+
+    >>> from dory_core.api import FunctionCall, Kernel, Rejection, hookimpl
+    >>> class AddKernel(Kernel):
+    ...     name = "dory_blinky_add"
+    ...     def accepts(self, layer):
+    ...         return None if layer.op.kind == "Add" else Rejection("it only adds")
+    ...     def cycles(self, layer, tile):
+    ...         return tile.h * tile.w * tile.c_out
+    ...     def symbol(self, layer):
+    ...         return "dory_blinky_add_u8"
+    ...     def call(self, layer):
+    ...         arguments = {"x": "$x", "x2": "$x2", "y": "$y", "n": "$y_h * $y_w * $y_c"}
+    ...         return FunctionCall("dory_blinky_add_u8", arguments)
+    ...     def headers(self, layer):
+    ...         return ("dory_blinky_add.h",)
+    ...     def sources(self, layer):
+    ...         return ()
+    >>> @hookimpl(target="blinky")
+    ... def dory_kernels():
+    ...     return [AddKernel()]
+    >>> [kernel.name for kernel in dory_kernels()]
+    ['dory_blinky_add']
+    """
+    return []
+
+
+@hookspec
+def dory_passes(ctx: TargetContext) -> list[Pass]:
+    """Return graph passes of the target, run in the order given, before those of the core.
+
+    The core's choose storage by the kernels of the layers, so they need the final layers.
+
+    A pass keeps every value of the network, but for one that an option of the target asks for and
+    that says so (``exact=False``): then dory computes the test vectors with and without it, and
+    notes how many values differ and by how much.
+
+    >>> from dory_core.api import Pass, hookimpl
+    >>> def pad_channels(graph):
+    ...     return graph
+    >>> @hookimpl(target="blinky")
+    ... def dory_passes():
+    ...     return [Pass("blinky-pad", "pad channels to multiples of four", pad_channels)]
+    >>> dory_passes()[0].name
+    'blinky-pad'
+    """
+    return []
+
+
+@hookspec
+def dory_application(ctx: TargetContext, application: Application) -> list[OutputFile]:
+    """Return every file of the application outside network, layers and weights.
+
+    That is main, the SDK's Makefile, start-up code, linker script and weight containers. Paths are
+    relative to the application directory. ``application`` has what they need to know: layers, where
+    tensors lie, bytes of the arenas, the README to complete.
+
+    >>> from dory_core.api import OutputFile, hookimpl
+    >>> @hookimpl(target="blinky")
+    ... def dory_application(application):
+    ...     arena = f"static char l2[{application.l2_bytes}];"
+    ...     return [OutputFile("board/arena.c", arena)]
+    >>> from types import SimpleNamespace
+    >>> [file.content for file in dory_application(SimpleNamespace(l2_bytes=4096))]
+    ['static char l2[4096];']
+    """
+    return []
+
+
+@hookspec
+def dory_runners(ctx: TargetContext) -> list[Runner]:
+    """Return ways to run an application of the target other than the host simulation.
+
+    ``Runner.run`` executes an application and compares every layer with the expected values of
+    a ``RunRequest``.
+
+    >>> from dory_core.api import ToolMissing, hookimpl, simulate
+    >>> def run_on_board(app_dir, request):
+    ...     raise ToolMissing("no blinky board is connected", "connect one with USB")
+    >>> @hookimpl(target="blinky")
+    ... def dory_runners():
+    ...     return [simulate.Runner("board", "a blinky board on USB", run_on_board)]
+    >>> [runner.name for runner in dory_runners()]
+    ['board']
+    """
+    return []
+
+
+@hookspec
+def dory_reports(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> list[OutputFile]:
+    """Return files that explain an application to a person; they are written beside it.
+
+    plan, timeline: the documents of ``plan.json`` and ``timeline.json``. Every plugin is asked,
+    whatever the target. The application builds and runs without these files: when a plugin fails
+    here, dory warns and writes the application without them.
+
+    >>> from dory_core.api import OutputFile, hookimpl
+    >>> @hookimpl
+    ... def dory_reports(plan):
+    ...     return [OutputFile("cycles.txt", f"{plan['totals']['cycles']} cycles")]
+    >>> [file] = dory_reports({"totals": {"cycles": 1200}})
+    >>> file.path, file.content
+    ('cycles.txt', '1200 cycles')
+    """
+    return []
+
+
+@hookspec
+def dory_commands(app: typer.Typer) -> None:
+    """Add commands to the command line.
+
+    dory's own commands cannot be replaced, and of two plugins the first one keeps a name: `dory
+    plugins` shows what is left out. A plugin whose entry point is also in the group
+    ``dory.commands`` has its commands in ``dory --help``, which imports no other plugin: keep that
+    module light. ``cli`` holds what commands share: options, console, messages.
+
+    >>> import typer
+    >>> from dory_core.api import cli, hookimpl
+    >>> @hookimpl
+    ... def dory_commands(app):
+    ...     @app.command()
+    ...     def flash(directory: str, debug: cli.Debug = False):
+    ...         \"\"\"Write an application to the board.\"\"\"
+    ...         print("flashing", directory)
+    >>> app = typer.Typer()
+    >>> dory_commands(app)
+    >>> [command.callback.__name__ for command in app.registered_commands]
+    ['flash']
+    """

@@ -1,1 +1,0 @@
-"""What generated code does, as data: operations, made from the Plan, printed and walked."""

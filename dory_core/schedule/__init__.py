@@ -1,0 +1,1 @@
+"""The tile loop of one layer as data, and what it costs."""

@@ -1,0 +1,286 @@
+"""The tile loop of a layer as data: which tiles, in which order, with which buffers.
+
+:func:`tile_phases` is the order of what happens to a tile; the program of a layer
+(``dory_core.plan``) and the estimator of the tiling search both follow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from itertools import product
+from types import MappingProxyType
+
+from dory_core.expr import Expr, Number
+from dory_core.hardware.memories import BUFFER_ALIGNMENT
+from dory_core.ir import Layer
+from dory_core.ir.geometry import (
+    Span,
+    Tile,
+    axis_spans,
+    channel_spans,
+    extent,
+    input_spans,
+    is_channelwise,
+    partial_sum_bytes,
+)
+from dory_core.kernels.binding import BoundKernel
+from dory_core.kernels.kernel import OPERANDS
+from dory_core.schedule.boxes import tile_bytes
+
+WEIGHTS_OUTER = "c_out,h,w,c_in"
+SPATIAL_OUTER = "h,w,c_out,c_in"
+ORDERS = (WEIGHTS_OUTER, SPATIAL_OUTER)
+
+L1_ALIGNMENT = BUFFER_ALIGNMENT
+
+
+class Phase(Enum):
+    """What happens to a tile, on every core of the cluster; core 0 alone drives the DMA."""
+
+    ARRIVE = "wait for its loads and for the store that still uses its output buffer"
+    LOAD_EARLY = "start the next tile's loads into double buffers: they overlap with computation"
+    MEET = "barrier: every core may use what has arrived"
+    COMPUTE = "the kernel computes the tile; barrier"
+    STORE = "start the store of its output"
+    LOAD_LATE = "start the next tile's loads into single buffers"
+
+
+_COMPUTED = (Phase.COMPUTE, Phase.STORE, Phase.LOAD_LATE)
+
+
+def tile_phases(shared: bool) -> tuple[Phase, ...]:
+    """Return what happens to a tile, in this order.
+
+    The loads of the first tile are started before the loop; the last stores are waited for behind
+    it. The copy of a double buffer that the next tile's loads fill is free since the barrier behind
+    the kernel of the tile before, so these loads follow this tile's on the link without a gap.
+
+    shared: every core starts or makes its share of a load into double buffers. Nobody does that
+    before the cores have met: in between core 0 alone touches L1.
+    """
+    meeting = (Phase.MEET, Phase.LOAD_EARLY) if shared else (Phase.LOAD_EARLY, Phase.MEET)
+    return (Phase.ARRIVE, *meeting, *_COMPUTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Buffering:
+    """Copies of each buffer in L1: 1, or 2 for a ping-pong buffer."""
+
+    x: int = 1
+    w: int = 1
+    y: int = 1
+
+    def of(self, name: str) -> int:
+        """Return the copies of the buffer ``name``; partial sums and scratch have one."""
+        return self.x if name in OPERANDS else {"w": self.w, "y": self.y}.get(name, 1)
+
+    @property
+    def text(self) -> str:
+        """``x2 w1 y2``."""
+        return f"x{self.x} w{self.w} y{self.y}"
+
+
+@dataclass(frozen=True, slots=True)
+class TileStep:
+    """One call of the kernel.
+
+    o, h, w, i: positions in the spans of the Schedule. load_x, load_w: this step needs other data
+    than the one before. store_y: y is complete after this step and is stored. x_slot, w_slot,
+    y_slot: copy that the step uses. first, last: first, last input-channel tile of its output tile.
+    """
+
+    index: int
+    o: int
+    h: int
+    w: int
+    i: int
+    load_x: bool
+    load_w: bool
+    store_y: bool
+    x_slot: int
+    w_slot: int
+    y_slot: int
+    first: bool
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The tiles of every axis, the nesting of the loops and the buffering.
+
+    order: axes from the outermost loop to the innermost, WEIGHTS_OUTER or SPATIAL_OUTER.
+    c_in: input-channel tiles; a single one for layers that keep channels apart, whose input
+    channels follow from c_out (``Span.x_start``, ``Span.x_size``).
+    has_weights: the kernel has constants to load.
+    """
+
+    order: str
+    c_out: tuple[Span, ...]
+    h: tuple[Span, ...]
+    w: tuple[Span, ...]
+    c_in: tuple[Span, ...]
+    buffering: Buffering
+    is_channelwise: bool = False
+    has_weights: bool = True
+
+    def __post_init__(self) -> None:
+        if self.order not in ORDERS:
+            raise ValueError(f"loop order {self.order!r} is none of {ORDERS}")
+        if self.is_channelwise and len(self.c_in) != 1:
+            raise ValueError("a layer that keeps channels apart has no input-channel tiles")
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """Number of tiles along c_out, h, w, c_in."""
+        return len(self.c_out), len(self.h), len(self.w), len(self.c_in)
+
+    @property
+    def count(self) -> int:
+        """Number of steps."""
+        o, h, w, i = self.counts
+        return o * h * w * i
+
+    def input_channels(self, step: TileStep) -> tuple[int, int]:
+        """Return (start, size) of the input channels that ``step`` reads."""
+        if self.is_channelwise:
+            span = self.c_out[step.o]
+            return span.x_start, span.x_size
+        return self.c_in[step.i].start, self.c_in[step.i].size
+
+    def positions(self) -> Iterator[tuple[int, int, int, int]]:
+        """Return (o, h, w, i) of every step, in order."""
+        o, h, w, i = (range(n) for n in self.counts)
+        if self.order == WEIGHTS_OUTER:
+            return product(o, h, w, i)
+        return ((c, a, b, d) for a, b, c, d in product(h, w, o, i))
+
+    def steps(self) -> Iterator[TileStep]:
+        """Return the steps in order of execution."""
+        x_loads = w_loads = stores = 0
+        x_before: tuple[int, ...] = ()
+        w_before: tuple[int, ...] = ()
+        last_i = len(self.c_in) - 1
+        buffering = self.buffering
+        for index, (o, h, w, i) in enumerate(self.positions()):
+            x_now = (o, h, w) if self.is_channelwise else (h, w, i)
+            w_now = (o, i)
+            load_x = x_now != x_before
+            load_w = self.has_weights and w_now != w_before
+            x_loads += load_x
+            w_loads += load_w
+            yield TileStep(
+                index=index,
+                o=o,
+                h=h,
+                w=w,
+                i=i,
+                load_x=load_x,
+                load_w=load_w,
+                store_y=i == last_i,
+                x_slot=(x_loads - 1) % buffering.x,
+                w_slot=(w_loads - 1) % buffering.w if self.has_weights else 0,
+                y_slot=stores % buffering.y,
+                first=i == 0,
+                last=i == last_i,
+            )
+            stores += i == last_i
+            x_before, w_before = x_now, w_now
+
+
+def make_schedule(
+    layer: Layer,
+    tile: Tile,
+    buffering: Buffering,
+    order: str = WEIGHTS_OUTER,
+    has_weights: bool = True,
+) -> Schedule:
+    """Return the Schedule of ``layer`` with integer tile sizes ``tile``."""
+    apart = is_channelwise(layer)
+    full = extent(layer)
+    return Schedule(
+        order,
+        channel_spans(layer, tile.c_out),
+        axis_spans(layer, 0, tile.h),
+        axis_spans(layer, 1, tile.w),
+        input_spans(layer, full.c_in if apart else tile.c_in),
+        buffering,
+        apart,
+        has_weights,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class L1Buffer:
+    """A buffer in L1: ``copies`` times ``bytes``, each copy a multiple of L1_ALIGNMENT.
+
+    name: x, x2 (second operand), w (weight block), y, psum (int32 partial sums) or scratch.
+    """
+
+    name: str
+    bytes: Number
+    copies: int
+
+    @property
+    def total(self) -> Number:
+        """Bytes of all copies."""
+        return self.bytes * self.copies
+
+
+def _aligned(size: Number) -> Number:
+    return (size + (L1_ALIGNMENT - 1)) // L1_ALIGNMENT * L1_ALIGNMENT
+
+
+def _is_zero(size: Number) -> bool:
+    return size.bounds == (0, 0) if isinstance(size, Expr) else size == 0
+
+
+def l1_buffers(
+    layer: Layer, bound: BoundKernel, tile: Tile, buffering: Buffering
+) -> tuple[L1Buffer, ...]:
+    """Return the buffers that a tile needs in L1; sizes are numbers or expressions, as the tile's.
+
+    Buffers that are known to be empty are left out; constants that the kernel fetches have none.
+    """
+    split = tile.c_in < extent(layer).c_in if not is_channelwise(layer) else 0
+    traits = bound.traits
+    weights = 0 if traits.fetches else bound.weight_bytes(tile)
+    scratch = bound.scratch_bytes(tile)
+    candidates = [
+        L1Buffer(name, _aligned(tile_bytes(layer, name, layout, tile)), buffering.x)
+        for name, _, layout in zip(OPERANDS, layer.inputs, traits.inputs, strict=False)
+    ]
+    candidates += [
+        L1Buffer("w", _aligned(weights), buffering.w),
+        L1Buffer("y", _aligned(tile_bytes(layer, "y", traits.output, tile)), buffering.y),
+        L1Buffer("psum", _aligned(partial_sum_bytes(tile)) * split, 1),
+        L1Buffer("scratch", _aligned(scratch), 1),
+    ]
+    return tuple(b for b in candidates if not _is_zero(b.bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedBuffer:
+    """A buffer of L1 with the byte offsets of its copies in the layer's arena."""
+
+    name: str
+    bytes: int
+    offsets: tuple[int, ...]
+
+
+def place_l1(
+    buffers: tuple[L1Buffer, ...], offsets: Mapping[str, int] = MappingProxyType({})
+) -> tuple[PlacedBuffer, ...]:
+    """Place ``buffers`` at their offsets, or without any one after the other from 0.
+
+    The copies of a buffer follow one another; each of them is 8-byte aligned.
+    """
+    placed = []
+    end = 0
+    for buffer in buffers:
+        start = offsets[buffer.name] if offsets else end
+        copies = tuple(start + k * buffer.bytes for k in range(buffer.copies))
+        placed.append(PlacedBuffer(buffer.name, buffer.bytes, copies))
+        end = start + buffer.total
+    return tuple(placed)

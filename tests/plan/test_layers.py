@@ -1,0 +1,263 @@
+"""Programs of layers: their operations as text, and walked step by step beside the schedule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from dory_core.driver.pipeline import IMPORTED, run, setup_for
+from dory_core.hardware.copies import CORES, Carriage
+from dory_core.ir.geometry import Span
+from dory_core.plan import LayerStep, Plan
+from dory_core.plan.lower import lower_layer
+from dory_core.plan.operations import (
+    AHEAD,
+    Barrier,
+    Call,
+    Copy,
+    LayerProgram,
+    Of,
+    Wait,
+    When,
+)
+from dory_core.schedule.loops import ORDERS, Buffering, Schedule
+from dory_core.testing.graphs import GraphBuilder
+from tests.plan.program_text import program_text
+from tests.plan.walk import value, walk
+from tests.planning.networks import CASES, plan_graph, win
+from tests.planning.test_joined import looped
+from tests.toy.chip import NAME, ToyChip, three_levels
+
+SAME = win(3, pads=1)
+
+
+def plan_of(builder: GraphBuilder, l1: int | None = None) -> Plan:
+    budgets = {} if l1 is None else {1: l1}
+    return run(
+        builder.graph(), setup_for(ToyChip().plugins(), NAME, budgets=budgets), after=IMPORTED
+    )
+
+
+def test_a_layer_in_one_tile_has_no_loop_and_numbers_for_addresses() -> None:
+    net = GraphBuilder((4, 6, 6))
+    net.conv(8, SAME)
+    [step] = plan_of(net).steps
+    program = lower_layer(step, any_core=False)
+    assert program.loop is None
+    lines = program_text(program).splitlines()
+    kinds = [line.split()[0] for line in lines]
+    assert kinds[:7] == ["mark", "barrier", "copy", "copy", "wait", "wait", "mark"]
+    assert kinds[-6:] == ["barrier", "call", "barrier", "copy", "wait", "mark"]
+    x = step.block("x")
+    assert x is not None
+    assert (
+        f"copy x of t: l1 + {x.offsets[0]} <- l2 + {step.parts[0].inputs[0]}, 144 x 1 x 1" in lines
+    )
+
+
+def layers() -> list[tuple[str, LayerStep, LayerStep | None]]:
+    """Return layers in several tiles: all kinds, with and without parts; and the later layer whose
+    constants each one loads."""
+    net = GraphBuilder((16, 18, 18), seed=3)
+    first = net.conv(48, SAME)
+    net.conv(48, SAME, groups=48)
+    net.max_pool(win(2, stride=2))
+    net.conv(24, win(1))
+    net.avg_pool(win(3, stride=3))
+    net.linear(40)
+    tiled = pairs(plan_of(net, 4096))
+    found = [(f"tiled {step.layer.op.kind} {step.index}", step, later) for step, later in tiled]
+    assert first and any(later is not None for _, _, later in found)
+    plugins = three_levels().plugins()
+    for name, l2 in (("residual", 20_000), ("many_constants", 15_000), ("height_113", 6_000)):
+        case = next(case for case in CASES if case.name == name)
+        plan = plan_graph(case.build(), plugins, l2)
+        found += [(f"{name} {step.index}", step, later) for step, later in pairs(plan)]
+    joined = [(step, later) for step, later in pairs(looped()) if len(step.parts) > 1]
+    assert any(step.finds_constants(1) for step, _ in joined)
+    found += [(f"joined {step.index}", step, later) for step, later in joined]
+    return found
+
+
+def pairs(plan: Plan) -> list[tuple[LayerStep, LayerStep | None]]:
+    return [(s, None if s.ahead is None else plan.steps[s.ahead.step]) for s in plan.steps]
+
+
+LAYERS = layers()
+EVERY_LAYER = pytest.mark.parametrize(
+    ("step", "later"), [pair for _, *pair in LAYERS], ids=[name for name, *_ in LAYERS]
+)
+
+
+@EVERY_LAYER
+def test_walking_a_program_follows_the_schedule(step: LayerStep, later: LayerStep | None) -> None:
+    """Tiles, loads and stores come in the schedule's order, in the slots that it says."""
+    program = lower_layer(step, any_core=False, later=later)
+    for number, part in enumerate(step.parts):
+        schedule = part.schedule
+        steps = list(schedule.steps())
+        tiles = [values["tile"] for op, values in walk(program, number) if isinstance(op, Call)]
+        assert tiles == list(range(schedule.count))
+        starts: dict[str, list[tuple[int, int]]] = {"x": [], "w": [], "y": []}
+        for operation, values in walk(program, number):
+            if isinstance(operation, Copy) and operation.operand in starts:
+                block = step.block(operation.operand)
+                assert block is not None
+                slot = block.offsets.index(value(operation.l1.offset, values))
+                starts[operation.operand].append((values["tile"], slot))
+        moved = {operand for operand, found in starts.items() if found}
+        copies = schedule.buffering.w
+        wanted = {
+            "x": [(s.index, s.x_slot) for s in steps if s.load_x],
+            "w": [(s.index, (s.w_slot + part.w_copy) % copies) for s in steps if s.load_w],
+            "y": [(s.index, s.y_slot) for s in steps if s.store_y],
+        }
+        wanted["w"] = wanted["w"][step.finds_constants(number) :]
+        assert {operand: starts[operand] for operand in moved} == {
+            operand: wanted[operand] for operand in moved
+        }
+
+
+@EVERY_LAYER
+def test_every_tile_waits_for_what_it_reads_before_it_is_computed(
+    step: LayerStep, later: LayerStep | None
+) -> None:
+    program = lower_layer(step, any_core=False, later=later)
+    for number in range(len(step.parts)):
+        open_: dict[str, set[int]] = {"w": {0}} if step.finds_constants(number) else {}
+        for operation, values in walk(program, number):
+            if isinstance(operation, Copy):
+                slot = value(operation.ticket_slot, values)
+                assert slot not in open_.setdefault(operation.operand, set())
+                open_[operation.operand].add(slot)
+            elif isinstance(operation, Wait):
+                slots = open_.get(operation.operand, set())
+                slot = value(operation.slot, values)
+                assert slot in slots or not operation.open
+                slots.discard(slot)
+            elif isinstance(operation, Call):
+                still_open = {op for op in ("x", "x2", "w") if open_.get(op)}
+                early = {
+                    op.operand
+                    for op, _ in walk(program, number)
+                    if isinstance(op, Copy) and op.of is Of.NEXT
+                }
+                assert still_open <= early
+        loads = later is not None or step.parts[number].ahead is not None
+        assert open_.pop(AHEAD, set()) == ({0} if loads else set())
+        assert not any(open_.values())
+
+
+def overtaken(program: LayerProgram, step: LayerStep, part: int) -> list[int]:
+    """Return the tiles that load a copy of a buffer which cores may still use: no barrier stands
+    between its last use and the start of the load. What the cores copy counts as theirs."""
+    found, used = [], set[tuple[str, int]]()
+    for operation, values in walk(program, part):
+        if isinstance(operation, Call):
+            used = {(name, values.get(f"{name}_slot", 0)) for name in ("x", "w")}
+        elif isinstance(operation, Barrier):
+            used = set()
+        elif isinstance(operation, Copy) and operation.operand in ("x", "w"):
+            block = step.block(operation.operand)
+            assert block is not None
+            slot = block.offsets.index(value(operation.l1.offset, values))
+            if (operation.operand, slot) in used:
+                found.append(values["tile"])
+    return found
+
+
+def without_barrier_behind_the_kernel(program: LayerProgram) -> LayerProgram:
+    loop = program.loop
+    assert loop is not None
+    call = next(n for n, one in enumerate(loop.body) if isinstance(one, Call))
+    assert isinstance(loop.body[call + 1], Barrier)
+    other = replace(loop, body=(*loop.body[: call + 1], *loop.body[call + 2 :]))
+    operations = tuple(other if one is loop else one for one in program.operations)
+    return replace(program, operations=operations)
+
+
+def test_all_cores_have_left_what_a_load_overwrites() -> None:
+    faults = 0
+    for _, step, later in LAYERS:
+        program = lower_layer(step, any_core=False, later=later)
+        for part in range(len(step.parts)):
+            assert not overtaken(program, step, part)
+            if program.loop is not None:
+                wrong = without_barrier_behind_the_kernel(program)
+                faults += bool(overtaken(wrong, step, part))
+    assert faults > 5
+
+
+def test_core_0_starts_loads_before_the_cores_meet_and_shares_are_made_behind_it() -> None:
+    pairs = [(step, later) for _, step, later in LAYERS]
+    doubled = [one for one in pairs if one[0].schedule.buffering.x > 1 < one[0].schedule.count]
+    assert doubled
+    for step, later in doubled:
+        shares = {**step.carriages, "x": Carriage(CORES)}
+        for one, behind in ((step, False), (replace(step, carriages=shares), True)):
+            loop = lower_layer(one, any_core=False, later=later).loop
+            assert loop is not None
+            bodies = [op.body if isinstance(op, When) else (op,) for op in loop.body]
+            copies = ((n, body[0]) for n, body in enumerate(bodies))
+            loads = [n for n, op in copies if isinstance(op, Copy) and op.operand in ("x", "w")]
+            barrier = next(n for n, body in enumerate(bodies) if isinstance(body[0], Barrier))
+            assert (loads[0] > barrier) == behind
+
+
+def spans(count: int) -> tuple[Span, ...]:
+    return tuple(Span(4 * k, 4, 4 * k, 4) for k in range(count))
+
+
+SPLIT = next(step for name, step, _ in LAYERS if name == "tiled Conv 0")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("counts", list(product((1, 2, 3), repeat=3)), ids=str)
+def test_slots_have_closed_forms(order: str, counts: tuple[int, int, int]) -> None:
+    """Whatever the nesting: a slot is the number of the iteration of the loops that change it."""
+    o, h, w = counts
+    schedule = Schedule(order, spans(o), spans(h), spans(w), spans(1), Buffering(2, 2, 2))
+    placed = tuple(
+        replace(block, offsets=(block.offsets[0], block.offsets[0] + 100_000))
+        if block.name in ("x", "w", "y")
+        else block
+        for block in SPLIT.l1
+    )
+    part = replace(SPLIT.parts[0], schedule=schedule)
+    weights = SPLIT.weights
+    assert weights is not None
+    [chunk] = weights.chunks
+    tile = chunk.tiles[0][0]
+    chunk = replace(chunk, tiles=((tile,),) * o)
+    step = replace(SPLIT, l1=placed, parts=(part,), weights=replace(weights, chunks=(chunk,)))
+    program = lower_layer(step, any_core=False)
+    tiles = {values["tile"]: values for op, values in walk(program) if isinstance(op, Call)}
+    for wanted in schedule.steps():
+        values = tiles[wanted.index]
+        assert values.get("x_slot", 0) == wanted.x_slot
+        assert values.get("w_slot", 0) == wanted.w_slot
+        assert values.get("y_slot", 0) == wanted.y_slot
+
+
+@EVERY_LAYER
+def test_the_estimator_does_the_same_in_the_same_order(
+    step: LayerStep, later: LayerStep | None
+) -> None:
+    """Copies and calls of the program are the events of the part's timeline, one by one."""
+    program = lower_layer(step, any_core=False, later=later)
+    for number, timeline in enumerate(step.timelines):
+        done = []
+        for operation, values in walk(program, number):
+            if isinstance(operation, Call):
+                done.append(("compute", values["tile"]))
+            elif isinstance(operation, Copy):
+                way = "load" if operation.to_l1 else "store"
+                name = f"{way} {operation.operand}"
+                if operation.operand == AHEAD:
+                    own = operation.l2.operand == "w"
+                    assert own or later is not None
+                    name = f"load w of layer {step.index if own else later.index}"
+                done.append((name, values["tile"]))
+        assert done == [(event.name, event.step) for event in timeline.events]

@@ -1,0 +1,188 @@
+"""The timeline of a layer: sums by hand, bounds, and order of events."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import pytest
+
+from dory_core.hardware.copies import PIECES, Carriage, DmaCost
+from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
+from dory_core.ir.geometry import make_tile
+from dory_core.kernels.binding import bind_kernel
+from dory_core.schedule.loops import ORDERS, Buffering, make_schedule
+from dory_core.schedule.moves import box_transfer
+from dory_core.schedule.timeline import (
+    LayerCosts,
+    estimate,
+    lower_bound,
+)
+from tests.tiling.sample_layers import SampleKernel, add, conv, random_layer, tensor
+
+
+def hierarchy(cores: int = 1, **link: float) -> MemoryHierarchy:
+    values = {"setup_cycles": 10, "bytes_per_cycle": 1.0, **link}
+    levels = (Level(1, (Memory("near", 65536),)), Level(2, (Memory("far", 1 << 20),)))
+    barrier = 22 if cores > 1 else 0
+    return MemoryHierarchy(levels, (Link(1, 2, **values),), cores, barrier_cycles=barrier)
+
+
+class ConstantKernel(SampleKernel):
+    """A kernel of 1000 cycles a call without constants."""
+
+    def cycles(self, layer, tile):
+        return 1000
+
+    def weight_bytes(self, layer, tile):
+        return 0
+
+
+def run(layer, tile, buffering, kernel=None, chip=None, order=ORDERS[0], record=None):
+    kernel = kernel or ConstantKernel()
+    costs = LayerCosts(layer, bind_kernel(kernel, layer), chip or hierarchy())
+    weights = bool(kernel.weight_bytes(layer, tile))
+    schedule = make_schedule(layer, tile, buffering, order, weights)
+    return estimate(costs, schedule, record), costs, schedule
+
+
+POINTWISE = conv(8, 8, (8, 8), (1, 1), pads=(0, 0, 0, 0))
+HALF = make_tile(POINTWISE, 8, 4, 8)  # 2 tiles; x and y of 256 bytes: 266 cycles each
+
+
+def test_single_buffers_do_everything_one_after_the_other():
+    result, *_ = run(POINTWISE, HALF, Buffering(1, 1, 1))
+    # load, compute, store and load in a row (the store goes first), compute, store
+    assert result.cycles == 266 + 1000 + 266 + 266 + 1000 + 266
+    assert result.compute_cycles == 2000
+    assert result.dma_cycles == 4 * 266
+    assert result.stall_cycles == 4 * 266
+    assert result.macs_per_cycle == pytest.approx(8 * 8 * 64 / 3064)
+    assert result.bound == "compute"
+
+
+def test_double_buffers_hide_all_but_the_first_load_and_the_last_store():
+    result, *_ = run(POINTWISE, HALF, Buffering(2, 1, 2))
+    assert result.cycles == 266 + 2 * 1000 + 266
+
+
+def test_a_double_buffered_input_alone_leaves_the_store_exposed():
+    result, *_ = run(POINTWISE, HALF, Buffering(2, 1, 1))
+    # the store of the first tile is waited for before the second one is computed
+    assert result.cycles == 266 + 1000 + 266 + 1000 + 266
+
+
+def test_loads_into_double_buffers_follow_each_other_on_the_link():
+    """Four tiles whose loads of 128 bytes take longer than a kernel and its two barriers."""
+    chip = hierarchy(cores=8, bytes_per_cycle=0.1, issue_cycles=5)
+    costs = LayerCosts(POINTWISE, bind_kernel(ConstantKernel(), POINTWISE), chip, ["y"])
+    tile = make_tile(POINTWISE, 8, 2, 8)
+    schedule = make_schedule(POINTWISE, tile, Buffering(2, 1, 1), has_weights=False)
+    assert estimate(costs, schedule).cycles == 4 * (10 + 1280) + 22 + 1000 + 22
+
+
+def test_cores_that_copy_meet_before_they_load_the_next_tile():
+    """Of a link without a DMA: a copy takes its time of the cores, whenever it starts."""
+    chip = hierarchy(cores=8, dma=False, core_cycles_per_byte=1.0)
+    costs = LayerCosts(POINTWISE, bind_kernel(ConstantKernel(), POINTWISE), chip, ["y"])
+    tile = make_tile(POINTWISE, 8, 2, 8)
+    schedule = make_schedule(POINTWISE, tile, Buffering(2, 1, 1), has_weights=False)
+    events = []
+    assert estimate(costs, schedule, events.append).cycles == 4 * (128 // 8 + 22 + 1000 + 22)
+    assert [event.start for event in events[:3]] == [0, 16 + 22, 16 + 22 + 16]
+
+
+def test_a_busy_port_is_waited_for_unless_the_kernel_hides_it():
+    chip = hierarchy(port_bytes_per_cycle=0.5)
+    single, *_ = run(POINTWISE, HALF, Buffering(1, 1, 1), chip=chip)
+    assert single.cycles == 2 * 1000 + 4 * (10 + 512)
+    double, *_ = run(POINTWISE, HALF, Buffering(2, 1, 2), chip=chip)
+    assert double.cycles == 2 * 1000 + 2 * (10 + 512)
+
+
+def test_transfers_longer_than_the_kernel_bind_the_layer_to_the_link():
+    chip = hierarchy(bytes_per_cycle=1 / 64)
+    result, *_ = run(POINTWISE, make_tile(POINTWISE, 8, 1, 8), Buffering(2, 1, 2), chip=chip)
+    assert result.bound == "L2-L1"
+    assert result.cycles == pytest.approx(result.dma_cycles, abs=1001)
+    assert result.stall_cycles + result.compute_cycles == result.cycles
+
+
+def test_barriers_cost_the_cores_twice_a_step():
+    one, *_ = run(POINTWISE, HALF, Buffering(1, 1, 1))
+    eight, *_ = run(POINTWISE, HALF, Buffering(1, 1, 1), chip=hierarchy(cores=8))
+    assert eight.cycles == one.cycles + 2 * 2 * 22
+
+
+def test_issuing_a_transfer_is_core_time_even_when_the_rest_is_hidden():
+    free, *_ = run(POINTWISE, HALF, Buffering(2, 1, 2))
+    issued, *_ = run(POINTWISE, HALF, Buffering(2, 1, 2), chip=hierarchy(issue_cycles=5))
+    # the hidden load and the hidden store are issued while the cores wait
+    assert issued.cycles == free.cycles + 2 * 5
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_estimate_lies_between_its_bounds_for_every_buffering(order):
+    for seed in range(40):
+        layer = random_layer(seed, largest=10)
+        y = layer.output
+        tile = make_tile(layer, y.channels, (y.height + 1) // 2, (y.width + 2) // 3)
+        for copies in product((1, 2), repeat=3):
+            chip = hierarchy(
+                cores=8, row_cycles=1.0, issue_cycles=3, port_bytes_per_cycle=seed % 3 / 2
+            )
+            result, costs, schedule = run(
+                layer, tile, Buffering(*copies), SampleKernel(), chip, order
+            )
+            assert lower_bound(costs, schedule) <= result.cycles
+            assert result.cycles >= max(result.compute_cycles, result.dma_cycles)
+            serial = result.compute_cycles + result.dma_cycles + schedule.count * (44 + 4 * 3)
+            assert result.cycles <= serial + 2
+        single, *_ = run(layer, tile, Buffering(1, 1, 1), SampleKernel(), chip, order)
+        assert result.cycles <= single.cycles
+
+
+def test_events_do_not_overlap_on_a_lane_and_loads_come_before_their_step():
+    events = []
+    layer = conv(16, 16, (16, 16))
+    result, *_ = run(
+        layer,
+        make_tile(layer, 8, 4, 16),
+        Buffering(2, 2, 2),
+        SampleKernel(),
+        record=events.append,
+    )
+    for lane in ("cores", "L2-L1"):
+        line = [e for e in events if e.lane == lane]
+        assert all(a.end <= b.start for a, b in pairwise(line))
+    computed = {e.step: e for e in events if e.lane == "cores"}
+    for event in events:
+        if event.name.startswith("load"):
+            assert event.end <= computed[event.step].start
+        if event.name == "store y":
+            assert event.start >= computed[event.step].end
+    assert round(max(e.end for e in events)) == result.cycles
+
+
+def test_rows_of_a_box_follow_the_layout():
+    x = tensor("x", 16, 10, 12)
+    assert box_transfer(x, 4, 12, 16) == DmaCost(4 * 12 * 16, 1)
+    assert box_transfer(x, 4, 6, 16) == DmaCost(4 * 6 * 16, 4)
+    assert box_transfer(x, 4, 12, 8) == DmaCost(4 * 12 * 8, 48, planes=4)
+    planar = box_transfer(x, 4, 6, 8, planar=True)
+    assert planar == DmaCost(4 * 6 * 8, 192, True, copies=8, planes=4)
+    assert box_transfer(tensor("x", 16, 4, 4, 4), 2, 4, 16).bytes == 2 * 4 * 8
+
+
+def test_transfers_beyond_the_largest_are_split():
+    link = Link(1, 2, setup_cycles=10, bytes_per_cycle=1.0, max_bytes=100)
+    pieces = Carriage(PIECES, max_bytes=100)
+    assert DmaCost(100, 1).charge(link, pieces, 1).cycles == 110
+    assert DmaCost(250, 1).charge(link, pieces, 1).cycles == 250 + 3 * 10
+
+
+def test_an_add_loads_both_operands():
+    layer = add(8, (8, 8))
+    tile = make_tile(layer, 8, 8, 8)
+    result, *_ = run(layer, tile, Buffering())
+    assert result.cycles == 522 * 2 + 1000 + 522
+    assert result.macs_per_cycle == 0
