@@ -18,7 +18,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from dory_core import api, hookspecs
+from dory_core import api
+from dory_core.plugins import hookspecs
 from dory_core.plugins.hooks import specifications
 
 DOCS = Path(__file__).parent

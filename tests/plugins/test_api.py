@@ -21,7 +21,7 @@ PACKAGES = sorted(
     for folder in ("targets", "frontends", "tools")
     for path in ROOT.glob(f"{folder}/*/dory_*/__init__.py")
 )
-TEMPLATES = ROOT / "dory_core" / "scaffold" / "templates"
+TEMPLATES = ROOT / "dory_core" / "cli" / "scaffold" / "templates"
 ALLOWED = ("dory_core.api", "dory_core.testing")
 
 
@@ -206,8 +206,8 @@ def test_a_new_plugin_imports_the_public_names_alone(kind: str) -> None:
 
 
 NAMES = """
-Application ApplicationLayer ApplicationRun Array CheckedNetwork CompiledNetwork Constraint DmaHal
-DoesNotFit
+Application ApplicationLayer ApplicationRun Array CheckedNetwork CodeSizes CompiledNetwork
+Constraint DmaHal DoesNotFit
 DoryError Feature Frontend FrontendOptions FunctionCall Graph Kernel Layer Layout Level Link
 Memory MemoryHierarchy NotSupported Number OperatingPoint Option OutputFile Pass Place
 GoldenRequest ReadOperator Rejection Requant State StructValue Target TargetContext Tensor Term Tile
@@ -239,11 +239,12 @@ GROUPS = {
         Minimum Mul Op Pad Pairwise RealMean Reshape Resize Slice Softmax Transpose Window
     """,
     "quoting": """
-        LONGEST c_comment c_string html lines makefile markdown markdown_code path script shell
-        shortened visible visible_document
+        LONGEST c_comment c_string html lines makefile markdown markdown_code number path script
+        shell shortened visible visible_document
     """,
     "ranges": """
-        FileForm LayerRanges append_layer infer_layer infer_types storage_for value_range
+        FileForm LayerRanges append_layer infer_layer infer_types shared_outputs storage_for
+        value_range
     """,
     "requantisation": """
         Narrow PairLine SignedStaircase Staircase Stairs byte_table cached_per_layer

@@ -19,8 +19,7 @@ from dory_gap8.code_sizes import KERNELS, SIZES, kernel_bytes
 from gap8_layers import SPACE, kernels_for
 
 from dory_core.api import ops
-from dory_core.plan import Plan
-from dory_core.plan.code import event_count, function_bytes
+from dory_core.testing import Plan, event_count, function_bytes
 from dory_core.testing.apps import build_app
 from dory_core.testing.cases import network_cases
 from dory_core.testing.graphs import GraphBuilder

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from gap8_layers import SPACE, kernels_for
 
-from dory_core.api import Kernel, Layer, ops
-from dory_core.ir import Graph
+from dory_core.api import Graph, Kernel, Layer, ops
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.random_layers import KINDS, RandomLayers
