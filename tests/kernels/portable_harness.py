@@ -30,9 +30,10 @@ from dory_core.ir.packing import pack_rows
 from dory_core.ir.reference import run_layer
 from dory_core.kernels import portable_kernels
 from dory_core.kernels.kernel import Kernel
+from dory_core.simulate import runtime
 from dory_core.testing.compilers import host_compiler
 
-HEADER = Path(__file__).parents[2] / "dory_core" / "runtime" / "include"
+HEADER = Path(runtime.__file__).parent / "include"
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 # The part of the HAL that kernels use.

@@ -28,7 +28,8 @@ class Descriptor(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("dst", "src")),
         *((name, ctypes.c_uint32) for name in ("n0", "n1", "n2")),
         *((name, ctypes.c_int32) for name in ("dst_s1", "dst_s2", "src_s1", "src_s2")),
-        *((name, ctypes.c_uint8) for name in ("elem", "dir")),
+        ("elem", ctypes.c_uint32),
+        ("dir", ctypes.c_uint8),
     ]
 
 

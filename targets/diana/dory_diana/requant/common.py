@@ -44,11 +44,16 @@ class Steps:
 
 
 def steps_of(layer: Layer) -> Steps | None:
-    """Return the steps of a layer, None when its outputs are the sums themselves."""
+    """Return the steps of a layer, None when its outputs are the sums themselves.
+
+    A part of a layer with some of its channels has the steps of all: its operator is the same.
+    """
     if not layer.op.requants:
         return None
     steps, *bounds = requantisation.steps_of_sums(layer)
-    lo, hi = (np.broadcast_to(b, (layer.output.channels,)).copy() for b in bounds)
+    weights = getattr(layer.op, "weights", None)
+    channels = layer.output.channels if weights is None else weights.shape[0]
+    lo, hi = (np.broadcast_to(b, (channels,)).copy() for b in bounds)
     return Steps(steps, lo, hi)
 
 
