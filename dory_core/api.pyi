@@ -1,4 +1,4 @@
-"""The names of ``dory_core.api``, the one list of them; see ``dory_core.lazy``."""
+"""The names of ``dory_core.api``, as type checkers see them."""
 
 from dory_core import cli as cli
 from dory_core import quoting as quoting

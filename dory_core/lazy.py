@@ -1,24 +1,19 @@
 """Namespaces whose names are imported when they are first asked for.
 
-The names of a namespace are listed once, in a stub beside its module: ``api.pyi`` has lines such as
-``from dory_core.kernels.kernel import Kernel as Kernel``. Type checkers read the stub, and so does
-:func:`namespace`.
+Each lists its names by module; the stub beside it (``api.pyi``) says the same to type checkers, and
+a test compares both.
 """
 
 from __future__ import annotations
 
-import ast
 import importlib
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 
-def homes(file: str) -> dict[str, str]:
-    """Return the module of each name in the stub beside a module; file: of the module."""
-    stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
-    imports = (node for node in stub.body if isinstance(node, ast.ImportFrom))
-    return {alias.name: str(node.module) for node in imports for alias in node.names}
+def homes(names_of: Mapping[str, str]) -> dict[str, str]:
+    """Return the module of each name. names_of: by module, separated by spaces."""
+    return {name: module for module, names in names_of.items() for name in names.split()}
 
 
 def namespace(

@@ -1,4 +1,4 @@
-"""The names of ``dory_core.cli``, what commands share; see ``dory_core.lazy``."""
+"""The names of ``dory_core.cli`` that commands share, as type checkers see them."""
 
 from dory_core.cli.common import Debug as Debug
 from dory_core.cli.common import Json as Json

@@ -1,4 +1,4 @@
-"""The names of ``dory_core.simulate`` for plugins; see ``dory_core.lazy``."""
+"""The names of ``dory_core.simulate`` for plugins, as type checkers see them."""
 
 from dory_core.codegen.image_vectors import image_vectors as image_vectors
 from dory_core.golden.vectors import VECTORS_OPTION as VECTORS_OPTION

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 import subprocess
@@ -92,6 +93,16 @@ def is_allowed(module: str, allowed: tuple[str, ...]) -> bool:
 def test_the_list_of_names_is_pinned() -> None:
     """A name that goes breaks plugins: raise API_VERSION; one that comes needs a reason."""
     assert sorted(api.HOMES) == sorted(NAMES.split())
+
+
+@pytest.mark.parametrize("module", ["api", "cli", "simulate"])
+def test_stub_of_a_namespace_names_the_same_modules(module: str) -> None:
+    found = importlib.import_module(f"dory_core.{module}")
+    file = Path(str(found.__file__))
+    stub = ast.parse(file.with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    assert {a.name: node.module for node in imports for a in node.names} == found.HOMES
+    assert all(alias.asname == alias.name for node in imports for alias in node.names)
 
 
 @pytest.mark.parametrize("group", sorted(name for name in api.HOMES if is_group(name)))
