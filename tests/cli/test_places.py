@@ -30,7 +30,8 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     mount = tmp_path / "small"
     mount.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(mount)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+    may = os.geteuid() == 0 and shutil.which("mount")
+    if not may or subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("a small file system cannot be mounted here")
     yield mount
     subprocess.run(["umount", str(mount)], check=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -292,7 +293,8 @@ def test_full_disk_for_real(tmp_path: Path) -> None:
     mount = tmp_path / "small"
     mount.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(mount)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+    may = os.geteuid() == 0 and shutil.which("mount")
+    if not may or subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("a small file system cannot be mounted here")
     try:
         write_application(mount / "app", OLD)
