@@ -39,8 +39,8 @@ class Node:
 
     @property
     def label(self) -> str:
-        """Operator and name, as every message starts: ``Conv 'stem'``."""
-        return f"{self.op} '{self.title}'"
+        """Operator and name in one line, as every message starts: ``Conv 'stem'``."""
+        return f"{self.op} '{quoting.visible(self.title)}'"
 
     def input(self, position: int) -> str:
         """Return the name of an input value; empty when it is absent."""
@@ -184,7 +184,7 @@ def _node(path: Path, position: int, proto: Any, stored: dict[str, Any]) -> Node
     texts = (proto.op_type, proto.name, *proto.input, *proto.output)
     if not all(isinstance(text, str) for text in texts) or not proto.output:
         raise _invalid(path, f"node {position} is damaged")
-    attributes = {a.name: _attribute(path, proto, a) for a in proto.attribute}
+    attributes = {quoting.visible(a.name): _attribute(path, proto, a) for a in proto.attribute}
     node = Node(
         position,
         _operator(proto),
@@ -208,7 +208,7 @@ def _store(path: Path, stored: dict[str, Any], name: str, tensor: Any) -> None:
 def _operator(proto: Any) -> str:
     """Return the operator of a node, with its domain in front unless that is the standard."""
     standard = proto.domain in ("", "ai.onnx")
-    return str(proto.op_type) if standard else f"{proto.domain}.{proto.op_type}"
+    return quoting.visible(proto.op_type if standard else f"{proto.domain}.{proto.op_type}")
 
 
 _INTEGER_LISTS = frozenset(["axes", "dilations", "kernel_shape", "pads", "perm", "strides"])

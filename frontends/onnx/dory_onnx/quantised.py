@@ -52,5 +52,6 @@ def _fractions(model: OnnxModel) -> Iterator[tuple[Node, float | None]]:
         content = model.constant(node.input(1)) if node.op in _WEIGHTED else None
         if content is None or content.dtype.kind != "f" or not content.size:
             continue
-        fractions = content[np.isfinite(content) & (np.rint(content) != content)]
+        finite = content[np.isfinite(content)]
+        fractions = finite[np.rint(finite) != finite]
         yield node, float(fractions[0]) if 2 * fractions.size > content.size else None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from dory_onnx import Dialect, import_onnx
+from dory_onnx.quantised import is_float
 from dory_onnx.testing import IntegerOnnxBuilder
 from onnx import numpy_helper
 
@@ -39,6 +41,33 @@ def test_a_name_with_the_end_of_a_line_stays_in_one_line(tmp_path: Path) -> None
     node(model, "Conv").input[0] = "other\nname"
     error = refused(model, tmp_path, "reads value 'other<U\\+000A>name', which no node")
     assert "\n" not in error.message
+
+
+def test_an_operator_with_the_end_of_a_line_stays_in_one_line(tmp_path: Path) -> None:
+    model = network()
+    damaged = node(model, "Conv")
+    damaged.op_type, damaged.name = "Cast*\t\n\x02", "first\nlayer"
+    error = refused(model, tmp_path, r"Cast\*<U\+0009><U\+000A><U\+0002> 'first<U\+000A>layer'")
+    assert "\n" not in error.message
+
+
+def test_an_attribute_with_the_end_of_a_line_stays_in_one_line(tmp_path: Path) -> None:
+    model = network()
+    node(model, "Conv").attribute.append(onnx.helper.make_attribute("d\nlations", 1))
+    assert "\n" not in refused(model, tmp_path, "attribute 'd<U\\+000A>lations'").message
+
+
+def test_weights_that_signal_are_looked_at_without_a_warning(tmp_path: Path) -> None:
+    """A signalling NaN makes arithmetic warn, and warnings of numpy reach the user."""
+    model = network()
+    weights = next(w for w in model.graph.initializer if w.name == node(model, "Conv").input[1])
+    values = numpy_helper.to_array(weights).astype(np.float32)
+    values.view(np.uint32).flat[0] = 0x7FA00000
+    weights.CopyFrom(numpy_helper.from_array(values, weights.name))
+    onnx.save(model, str(tmp_path / "net.onnx"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not is_float(tmp_path / "net.onnx")
 
 
 def test_the_network_itself_is_imported(tmp_path: Path) -> None:
