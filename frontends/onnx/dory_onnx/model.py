@@ -184,7 +184,7 @@ def _node(path: Path, position: int, proto: Any, stored: dict[str, Any]) -> Node
     texts = (proto.op_type, proto.name, *proto.input, *proto.output)
     if not all(isinstance(text, str) for text in texts) or not proto.output:
         raise _invalid(path, f"node {position} is damaged")
-    attributes = {quoting.visible(a.name): _attribute(path, proto, a) for a in proto.attribute}
+    attributes = {quoting.visible(str(a.name)): _attribute(path, proto, a) for a in proto.attribute}
     node = Node(
         position,
         _operator(proto),
@@ -208,7 +208,8 @@ def _store(path: Path, stored: dict[str, Any], name: str, tensor: Any) -> None:
 def _operator(proto: Any) -> str:
     """Return the operator of a node, with its domain in front unless that is the standard."""
     standard = proto.domain in ("", "ai.onnx")
-    return quoting.visible(proto.op_type if standard else f"{proto.domain}.{proto.op_type}")
+    name = str(proto.op_type) if standard else f"{proto.domain}.{proto.op_type}"
+    return quoting.visible(name)
 
 
 _INTEGER_LISTS = frozenset(["axes", "dilations", "kernel_shape", "pads", "perm", "strides"])
