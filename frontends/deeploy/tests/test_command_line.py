@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from dory_deeploy.testing import DeeployBuilder
+from dory_onnx.testing.passed import assert_passed_input_is_a_copy
 
-from dory_core.api import load_plugins
-from dory_core.testing import random_inputs, run_reference
 from tests.cli.command_line import dory
 
 PLUGINS = "nemo,quantlab,deeploy"
@@ -30,14 +28,4 @@ def test_a_refused_operator_is_one_sentence_and_a_way_out(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_an_output_that_is_the_input_is_a_copy(alone: bool, tmp_path: Path) -> None:
-    builder = DeeployBuilder((3, 6, 6))
-    passed = builder.node("Identity", builder.input)
-    if not alone:
-        builder.at(builder.input).conv(8, 3).output()
-    path = builder.output(passed).save(tmp_path / "net.onnx")
-    frontend = load_plugins().frontend("deeploy")
-    graph = frontend.parse(path)
-    assert len(graph.outputs) == 2 - alone
-    values = random_inputs(graph, 1)
-    copied = run_reference(graph, values)[graph.outputs[-1]]
-    np.testing.assert_array_equal(copied, values[graph.inputs[0]])
+    assert_passed_input_is_a_copy(DeeployBuilder((3, 6, 6)), "deeploy", alone, tmp_path)

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from dory_nemo.testing import NemoBuilder
 from dory_onnx.testing import write_golden
+from dory_onnx.testing.passed import assert_passed_input_is_a_copy
 
-from dory_core.api import load_plugins
-from dory_core.testing import random_inputs, run_reference
 from tests.cli.command_line import dory
 
 PLUGINS = "nemo,quantlab"
@@ -43,17 +42,7 @@ def test_a_network_of_another_form_needs_a_name(name: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_an_output_that_is_the_input_is_a_copy(alone: bool, tmp_path: Path) -> None:
-    builder = NemoBuilder((3, 6, 6))
-    passed = builder.node("Identity", builder.input)
-    if not alone:
-        builder.at(builder.input).conv(8, 3).output()
-    path = builder.output(passed).save(tmp_path / "net.onnx")
-    frontend = load_plugins().frontend("nemo")
-    graph = frontend.parse(path)
-    assert len(graph.outputs) == 2 - alone
-    values = random_inputs(graph, 1)
-    copied = run_reference(graph, values)[graph.outputs[-1]]
-    np.testing.assert_array_equal(copied, values[graph.inputs[0]])
+    assert_passed_input_is_a_copy(NemoBuilder((3, 6, 6)), "nemo", alone, tmp_path)
 
 
 def test_goldens_of_the_quantiser_need_no_copies_of_inputs(tmp_path: Path) -> None:

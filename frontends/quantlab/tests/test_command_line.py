@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
+from dory_onnx.testing.passed import assert_passed_input_is_a_copy
 from dory_quantlab.testing import QuantlabBuilder
 
-from dory_core.api import load_plugins
-from dory_core.testing import random_inputs, run_reference
 from tests.cli.command_line import dory
 
 
@@ -49,14 +47,4 @@ def test_the_frontend_is_found_from_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_an_output_that_is_the_input_is_a_copy(alone: bool, tmp_path: Path) -> None:
-    builder = QuantlabBuilder((3, 6, 6))
-    passed = builder.node("Identity", builder.input)
-    if not alone:
-        builder.at(builder.input).conv(8, 3).output()
-    path = builder.output(passed).save(tmp_path / "net.onnx")
-    frontend = load_plugins().frontend("quantlab")
-    graph = frontend.parse(path)
-    assert len(graph.outputs) == 2 - alone
-    values = random_inputs(graph, 1)
-    copied = run_reference(graph, values)[graph.outputs[-1]]
-    np.testing.assert_array_equal(copied, values[graph.inputs[0]])
+    assert_passed_input_is_a_copy(QuantlabBuilder((3, 6, 6)), "quantlab", alone, tmp_path)

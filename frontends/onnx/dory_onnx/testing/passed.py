@@ -1,0 +1,30 @@
+"""A network output that is the network input, as every frontend has to read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from dory_core.api import load_plugins
+from dory_core.testing import random_inputs, run_reference
+from dory_onnx.testing.integer import IntegerOnnxBuilder
+
+
+def assert_passed_input_is_a_copy(
+    builder: IntegerOnnxBuilder, frontend: str, alone: bool, folder: Path
+) -> None:
+    """Add an Identity of the input as an output, and compare what the graph computes for it.
+
+    builder: with an input and nothing else. alone: it is the only output; else a convolution is
+    another one. folder: where the file is written.
+    """
+    passed = builder.node("Identity", builder.input)
+    if not alone:
+        builder.at(builder.input).conv(8, 3).output()
+    path = builder.output(passed).save(folder / "net.onnx")
+    graph = load_plugins().frontend(frontend).parse(path)
+    assert len(graph.outputs) == 2 - alone
+    values = random_inputs(graph, 1)
+    copied = run_reference(graph, values)[graph.outputs[-1]]
+    np.testing.assert_array_equal(copied, values[graph.inputs[0]])
