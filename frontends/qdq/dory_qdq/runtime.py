@@ -71,6 +71,8 @@ def quiet_session(
     options.log_severity_level = _FATAL
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, _LEVELS[level])
     options.intra_op_num_threads = 1
+    # Without VNNI, x86 processors add products of uint8 and int8 in pairs that saturate at 16 bits.
+    options.add_session_config_entry("session.x64quantprecision", "1")
     if optimised is not None:
         options.optimized_model_filepath = str(optimised)
     try:

@@ -292,6 +292,17 @@ def test_clips_of_constants_as_brevitas_writes_weights(
     assert difference(builder.model([(last.stored, last.shape)]), tmp_path) == ""
 
 
+@pytest.mark.parametrize("signed", [False, True])
+def test_large_products_do_not_saturate(signed: bool, tmp_path: Path) -> None:
+    """Two of them leave 16 bits: onnxruntime adds pairs there on processors without VNNI."""
+    builder = Builder(np.random.default_rng(6), signed=signed)
+    x = builder.input((1, 16, 3, 3))
+    values = builder.rng.choice([-127, 126, 127], (4, 16, 1, 1)).astype(np.int8)
+    weights = builder.weights(values, np.full(4, 0.01, np.float32), 0)
+    last = builder.quantised(builder.node("Conv", [x.name, weights]), (1, 4, 3, 3), 0.1)
+    assert difference(builder.model([(last.stored, last.shape)]), tmp_path) == ""
+
+
 def test_linear_resizes_of_stored_integers_are_refused_as_such(tmp_path: Path) -> None:
     builder = Builder(np.random.default_rng(4))
     x = builder.input((1, 2, 3, 3))
