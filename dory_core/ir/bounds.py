@@ -66,7 +66,7 @@ def bounds(layer: ops.Op, sources: tuple[Tensor, ...], apply: Apply) -> Accumula
         return _table(layer, sources[0])
     if isinstance(layer, ops.Softmax):
         _check_softmax(layer, sources[0])
-        return Accumulator.of(one(0), one(layer.factor or 256))
+        return Accumulator.of(one(0), one(layer.factor or 1 << layer.share_bits))
     if isinstance(layer, LogSoftmax):
         _check_log_softmax(layer, sources[0])
         return Accumulator.of(one(_LOG_LEAST), one(1))
@@ -122,10 +122,16 @@ def _check_softmax(layer: ops.Softmax, source: Tensor) -> None:
             f"{label(layer)}: a table of shape {table.shape} for values in [{source.lo},"
             f" {source.hi}]; possible are 256 entries and as many values"
         )
+    if layer.share_bits not in ((8,) if layer.factor else (8, 16)):
+        raise NotSupported(
+            f"{label(layer)}: shares of {layer.share_bits} bits; possible are 8, and 16 without a"
+            " factor"
+        )
     falls = bool((np.diff(table) <= 0).all()) and table[-1] >= 0
     if layer.factor and falls and table[0] < _INFINITE and 0 < layer.factor < 1 << 20:
         return
-    if not falls or not 1 << SUM_SHIFT <= int(table[0]) <= _INT32_MAX:
+    least = 1 << SUM_SHIFT + layer.share_bits - 8  # no share is shifted to the left
+    if not falls or not least <= int(table[0]) <= _INT32_MAX:
         raise NotSupported(f"{label(layer)}: its table does not fall from a large number to 0")
     if source.channels << 31 - SUM_SHIFT > _INT32_MAX:
         raise NotSupported(

@@ -28,7 +28,8 @@ def compute(layer: ops.Op, inputs: tuple[Values, ...]) -> Values:
     if isinstance(layer, ops.Softmax):
         if layer.factor:
             return _real_softmax(layer, source)
-        return softmax(source.max(axis=0) - source, layer.table.values.astype(np.int64))
+        table = layer.table.values.astype(np.int64)
+        return softmax(source.max(axis=0) - source, table, layer.share_bits)
     if isinstance(layer, LogSoftmax):
         table = layer.table.values.astype(np.int64)
         return log_softmax(source.max(axis=0) - source, table)

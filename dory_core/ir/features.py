@@ -27,6 +27,8 @@ class Feature(StrEnum):
     MEAN_INSIDE = "averages over the part of the window that lies in the image"
     #: A mean or a softmax in binary32 (``AvgPool.real``, ``Softmax.factor``).
     REALS = "sums of reals in binary32"
+    #: A softmax with shares of more than 8 bits (``Softmax.share_bits``).
+    WIDE_SHARES = "shares of a softmax in 16 bits"
     #: An input or an output whose elements are stored as two bytes (``Tensor.halves``).
     HALVES = "elements that are stored as two halves"
     #: A second operand of another shape than the first, or a constant (``Pairwise``).
@@ -55,6 +57,8 @@ def features_of(layer: Layer) -> frozenset[Feature]:
         found.add(Feature.TURN)
     if (isinstance(op, AvgPool) and op.real) or (isinstance(op, Softmax) and op.factor):
         found.add(Feature.REALS)
+    if isinstance(op, Softmax) and op.share_bits > 8:
+        found.add(Feature.WIDE_SHARES)
     if isinstance(op, AvgPool) and not op.counts_padding:
         found.add(Feature.MEAN_INSIDE)
     elif isinstance(op, Conv | AvgPool) and op.window.pad_value and any(op.window.pads):

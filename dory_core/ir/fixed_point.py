@@ -39,13 +39,16 @@ def reciprocal(a: Values) -> Values:
     return np.asarray(np.clip(x << 1, -(1 << 31), (1 << 31) - 1), dtype=np.int64)
 
 
-def softmax(differences: Values, table: Values) -> Values:
-    """Return 256 times the shares along axis 0, for indices into ``table`` (see ``ir.Softmax``)."""
+def softmax(differences: Values, table: Values, share_bits: int) -> Values:
+    """Return 2^share_bits times the shares along axis 0 (see ``ir.Softmax``).
+
+    differences: indices into the table.
+    """
     powers = table[differences]
     total = rounded_shift(powers, SUM_SHIFT).sum(axis=0)
     zeros = 31 - np.floor(np.log2(total)).astype(np.int64)  # exact: totals are below 2^53
     share = high_product(powers, reciprocal((total << zeros) - (1 << 31)))
-    return rounded_shift(share, 35 - zeros)
+    return rounded_shift(share, 43 - share_bits - zeros)
 
 
 def logarithm(a: Values) -> Values:

@@ -245,18 +245,21 @@ class Softmax(Op):
 
     With e[c] = table[max(x) - x[c]], sum = sum of round(e[c] / 2^12), n = leading zeros of sum in
     32 bits and r = the fixed-point reciprocal of sum * 2^n (``dory_core.ir.fixed_point``), the
-    accumulator is round(high(r * e[c]) / 2^(35 - n)): 256 times the share of c, at most 256. The
-    requantisation adds the zero point and clips. Source: TensorFlow Lite, reference/softmax.h.
+    accumulator is round(high(r * e[c]) / 2^(43 - share_bits - n)): 2^share_bits times the share of
+    c, at most 2^share_bits. The requantisation adds the zero point and clips. Source: TensorFlow
+    Lite, reference/softmax.h.
 
     table: shape (256,), exp(-difference) in Q0.31, falling from at most 2^31 - 1; 0 where the
     reference skips the element. The largest value of the input is at most 255 above the lowest.
     factor: 0; or the accumulator is even(f32(f32(e[c] * factor) / sum)) in binary32, with the sum
     of e in the order of the channels, and the table holds e as bits of binary32. Source:
     onnxruntime, QLinearSoftmax.
+    share_bits: 8, or 16 for results of 16 bits.
     """
 
     table: Array
     factor: int = 0
+    share_bits: int = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

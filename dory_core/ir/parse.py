@@ -99,6 +99,7 @@ _WORDS = re.compile(
     rf"begin (?P<begin>{_TRIPLE})|size (?P<size>{_TRIPLE})|step (?P<step>{_TRIPLE})|"
     rf"before (?P<before>{_TRIPLE})|after (?P<after>{_TRIPLE})|perm (?P<perm>{_TRIPLE})|"
     rf"shape (?P<shape>{_TRIPLE})|factor (?P<factor>\d+)|clip (?P<clip>\d+)|"
+    r"share_bits (?P<share_bits>\d+)|"
     r"real (?P<real>[\d.e+-]+ -?\d+ to [\d.e+-]+ -?\d+)"
 )
 
@@ -401,7 +402,7 @@ _NUMBERS: dict[type[Op], dict[str, str | None]] = {
     ConvTranspose: {"zero_point": "0"},
     Concat: {"axis": None},
     Pad: {"value": "0"},
-    Softmax: {"factor": "0"},
+    Softmax: {"factor": "0", "share_bits": "8"},
     Lstm: {"clip": "0"},
 }
 _TRIPLES: dict[type[Op], dict[str, str | None]] = {

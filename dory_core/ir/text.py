@@ -104,8 +104,9 @@ def _own_words(layer: ops.Op) -> list[str]:
         words = [("groups", layer.groups)]
     elif isinstance(layer, ops.ConvTranspose) and layer.zero_point:
         words = [("zero", layer.zero_point)]
-    elif isinstance(layer, ops.Softmax) and layer.factor:
-        words = [("factor", layer.factor)]
+    elif isinstance(layer, ops.Softmax):
+        words = [("factor", layer.factor)] if layer.factor else []
+        words += [("share_bits", layer.share_bits)] if layer.share_bits != 8 else []
     elif isinstance(layer, Lstm) and layer.clip:
         words = [("clip", layer.clip)]
     elif isinstance(layer, ops.Concat):

@@ -91,7 +91,8 @@ class PortableSoftmax(PortableKind):
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
-        return self._pixelwise(layer, f".factor = {layer.of(ops.Softmax).factor}")
+        op = layer.of(ops.Softmax)
+        return self._pixelwise(layer, f".factor = {op.factor}", f".share_bits = {op.share_bits}")
 
     def _pixelwise(self, layer: Layer, *more: str) -> FunctionCall:
         fields = self._io_and_steps(layer, *more)

@@ -61,16 +61,20 @@ def _lut(draw: RandomParts) -> Layer:
     return typed(alone(ops.Lut, table=Array(table)), (*shape, lo, hi), packed=draw.space.packed)
 
 
-def _softmax(draw: RandomParts) -> Layer:
+def _softmax(draw: RandomParts, share_bits: int = 8) -> Layer:
     shape, (lo, hi) = _shape(draw), _byte(draw)
     falling = np.exp(-np.arange(256) * draw.numbers.uniform(0.0001, 0.6))
     table = np.minimum(np.floor(falling * 2**31), 2**31 - 1).astype(np.int64)
     table[draw.integer(1, 256) :] = 0
-    zero = draw.pick(-128, 0)
-    layer = alone(
-        ops.Softmax, table=Array(table), requants=(requant(1, zero, 1, zero, zero + 255),)
-    )
+    most = (1 << share_bits) - 1
+    zero = draw.pick(-(most + 1) // 2, 0)
+    step = requant(1, zero, 1, zero, zero + most)
+    layer = alone(ops.Softmax, table=Array(table), share_bits=share_bits, requants=(step,))
     return typed(layer, (*shape, lo, hi), packed=draw.space.packed)
+
+
+def _wide_softmax(draw: RandomParts) -> Layer:
+    return _softmax(draw, share_bits=16)
 
 
 def _log_softmax(draw: RandomParts) -> Layer:
@@ -227,4 +231,5 @@ MAKERS: dict[str, Callable[[RandomParts], Layer]] = {
     "transpose": _transpose,
     "reshape": _reshape,
     "convtranspose": _transposed,
+    "wide_softmax": _wide_softmax,
 }

@@ -109,7 +109,7 @@ def scalar(layer: Op, x: list[np.ndarray], shape: tuple[int, ...], place: tuple[
 
 
 #: Kinds whose elements need all others; they have tests of their own.
-NOT_BY_PLACE = ("softmax", "log_softmax", "lstm")
+NOT_BY_PLACE = ("softmax", "wide_softmax", "log_softmax", "lstm")
 
 
 @pytest.mark.parametrize("kind", [kind for kind in MAKERS if kind not in NOT_BY_PLACE])
@@ -156,7 +156,7 @@ def rounded(a: int, shift: int) -> int:
     return (a >> shift) + (rest > half + (a < 0))
 
 
-def softmax_of_pixel(table: list[int], pixel: list[int]) -> list[int]:
+def softmax_of_pixel(table: list[int], pixel: list[int], share_bits: int) -> list[int]:
     """TensorFlow Lite's reference/softmax.h, in Python integers."""
     powers = [table[max(pixel) - x] for x in pixel]
     total = sum(rounded(e, 12) for e in powers)
@@ -168,19 +168,21 @@ def softmax_of_pixel(table: list[int], pixel: list[int]) -> list[int]:
         error = (1 << 29) - high_product(half, x)
         x += high_product(x, error) * 4
     scale = min(2 * x, (1 << 31) - 1)
-    return [rounded(high_product(scale, e), 12 - zeros + 23) for e in powers]
+    exponent = 12 - zeros + 31 - share_bits
+    return [rounded(high_product(scale, e), exponent) for e in powers]
 
 
-def test_softmax_is_that_of_the_reference() -> None:
+@pytest.mark.parametrize(("kind", "share_bits"), [("softmax", 8), ("wide_softmax", 16)])
+def test_softmax_is_that_of_the_reference(kind: str, share_bits: int) -> None:
     draw = RandomLayers(LayerSpace(), seed=3)
     for _ in range(20):
-        layer = draw.layer("softmax")
+        layer = draw.layer(kind)
         x = values_of(layer.inputs[0], draw.numbers)
         found = reference.run_layer(layer, (x,))
         table = layer.of(Softmax).table.values.tolist()
         [step] = layer.op.requants
         for h, w in np.ndindex(x.shape[1:]):
-            expected = softmax_of_pixel(table, x[:, h, w].tolist())
+            expected = softmax_of_pixel(table, x[:, h, w].tolist(), share_bits)
             assert [step.scalar(v, 0) for v in expected] == found[:, h, w].tolist()
 
 

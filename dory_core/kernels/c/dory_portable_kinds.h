@@ -26,16 +26,17 @@ void dory_portable_lut(const dory_portable_lut_t *layer, const dory_portable_til
                        const uint8_t *x, const uint8_t *table, uint8_t *y);
 
 /* Functions of the channels of each pixel. steps: those behind the accumulator. factor: 0, or of a
- * softmax in binary32. */
+ * softmax in binary32. share_bits: 8 or 16, of a softmax in integers. */
 typedef struct {
   dory_portable_type_t x, y;
   uint32_t factor;
+  uint32_t share_bits;
   dory_portable_steps_t steps;
 } dory_portable_pixelwise_t;
 
-/* Softmax in the integers of TensorFlow Lite: 256 times the share of each channel, then the steps.
- * The input tile has all channels, the output tile those from `channel` on. table: 256 int32, the
- * exponential in Q0.31 of a difference to the largest channel; with a factor, the bits of that in
+/* Softmax in the integers of TensorFlow Lite: 2^share_bits times the share of each channel, then the
+ * steps. The input tile has all channels, the output tile those from `channel` on. table: 256 int32,
+ * the exponential in Q0.31 of a difference to the largest channel; with a factor, the bits of that in
  * binary32, and the accumulator is the factor times the share. */
 void dory_portable_softmax(const dory_portable_pixelwise_t *layer, const dory_portable_tile_t *tile,
                            uint32_t channel, const uint8_t *x, const uint8_t *table,

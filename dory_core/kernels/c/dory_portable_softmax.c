@@ -74,13 +74,14 @@ void dory_portable_softmax(const dory_portable_pixelwise_t *layer, const dory_po
       sum += (uint32_t)dory_fixed_rounded_shift(power, 12);
     }
     const uint32_t zeros = dory_fixed_leading_zeros(sum);
+    const uint32_t shift = 43u - layer->share_bits - zeros;
     const int32_t scale = dory_fixed_reciprocal((int32_t)((sum << zeros) - 0x80000000u));
     for (uint32_t c = 0; c < tile->y_c; c++) {
       const int32_t power = dory_portable_int32(table, below(layer, from, channel + c, largest));
       const int32_t share = dory_fixed_high_product(scale, power);
       dory_portable_put(y + pixel * y_bytes, c, layer->y,
                         dory_portable_apply(&layer->steps, steps, tile->y_c, c,
-                                            dory_fixed_rounded_shift(share, 35u - zeros)));
+                                            dory_fixed_rounded_shift(share, shift)));
     }
   }
 }

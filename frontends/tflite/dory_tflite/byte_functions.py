@@ -26,16 +26,18 @@ from dory_tflite.fixed_point import (
 
 @dataclass(frozen=True, slots=True)
 class Quantisation:
-    """Real value = scale * (stored - zero_point). signed: int8, otherwise uint8."""
+    """Real value = scale * (stored - zero_point) of an integer of so many bits."""
 
     scale: float
     zero_point: int
     signed: bool = True
+    bits: int = 8
 
     @property
     def bounds(self) -> tuple[int, int]:
         """Lowest and highest stored value."""
-        return (-128, 127) if self.signed else (0, 255)
+        least = -(1 << self.bits - 1) if self.signed else 0
+        return least, least + (1 << self.bits) - 1
 
     @property
     def values(self) -> Integers:

@@ -17,9 +17,10 @@ from dory_tflite.preparation import activation_range
 
 #: Element types of activations, and whether they are signed.
 BYTES = {"INT8": True, "UINT8": False}
+#: Element types of more bits, which few operators have.
+WIDE = {"INT16": 16, "INT32": 32}
 _CONVERT = "convert the network with full integer quantisation"
 _MOST = 6  # tensors that a message describes
-_BOUNDS = {"INT8": (-128, 127), "UINT8": (0, 255)}
 
 
 def conversion_of(tensor: FileTensor) -> str:
@@ -97,9 +98,12 @@ class Node:
             raise self.error(f"{self.input(position).label} holds no integers")
         return [int(value) for value in values.reshape(-1)]
 
-    def quantisation(self, tensor: FileTensor) -> Quantisation:
-        """Return the one scale and zero point of a tensor of 8 bits; raises NotSupported."""
-        if tensor.type not in BYTES:
+    def quantisation(self, tensor: FileTensor, wide: bool = False) -> Quantisation:
+        """Return the one scale and zero point of a tensor; raises NotSupported.
+
+        wide: whether it may have more than 8 bits.
+        """
+        if tensor.type not in (*BYTES, *(WIDE if wide else ())):
             raise self.error(
                 f"{tensor.label} is {tensor.type}, not INT8 or UINT8",
                 conversion_of(tensor),
@@ -108,10 +112,11 @@ class Node:
             raise self.error(f"{tensor.label} has {len(tensor.scales)} scales, expected one")
         if tensor.scales[0] <= 0:
             raise self.error(f"{tensor.label} has the scale {tensor.scales[0]}")
-        lo, hi = _BOUNDS[tensor.type]
-        if not lo <= tensor.zero_points[0] <= hi:
+        signed, bits = BYTES.get(tensor.type, True), WIDE.get(tensor.type, 8)
+        found = Quantisation(tensor.scales[0], tensor.zero_points[0], signed, bits)
+        if not found.bounds[0] <= found.zero_point <= found.bounds[1]:
             raise self.error(f"{tensor.label} has the zero point {tensor.zero_points[0]}")
-        return Quantisation(tensor.scales[0], tensor.zero_points[0], BYTES[tensor.type])
+        return found
 
     def clip(self, tensor: FileTensor) -> tuple[int, int]:
         """Return the clip bounds of the fused activation for an output."""

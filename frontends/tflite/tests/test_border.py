@@ -56,7 +56,10 @@ def test_every_value_of_16_bits_becomes_a_byte_as_in_micro(
 
 @pytest.mark.parametrize("target", ["gap8", "stm32h7", "diana"])
 def test_inputs_of_16_bits_are_exact_in_applications(target: str, tmp_path: Path) -> None:
-    data = narrowed(0.0006, 0, 0.06, -128, 96)
+    assert_application(narrowed(0.0006, 0, 0.06, -128, 96), target, tmp_path)
+
+
+def assert_application(data: bytes, target: str, tmp_path: Path) -> None:
     (tmp_path / "net.tflite").write_bytes(data)
     model, random = model_of(data, NET), np.random.default_rng(1)
     golden = tmp_path / "golden.npz"
@@ -64,6 +67,67 @@ def test_inputs_of_16_bits_are_exact_in_applications(target: str, tmp_path: Path
     options = CompileOptions(tmp_path / "net.tflite", target, "tflite", tmp_path / "a", (golden,))
     assert compile_network(options, load_plugins()).golden_exact
     assert_exact(tmp_path / "a", plugins=load_plugins())
+
+
+@pytest.mark.parametrize("ratio", [1 / 65536, 0.0105559, 0.5000076, 1.0, 3.3, 20000.0])
+@pytest.mark.parametrize("kinds", ["INT8 INT16", "INT8 INT32", "INT16 INT16", "INT16 INT32"])
+def test_every_value_becomes_one_of_more_bits_as_in_micro(
+    kinds: str, ratio: float, tmp_path: Path
+) -> None:
+    narrow, wide = kinds.split()
+    values = np.arange(*(-128, 128) if narrow == "INT8" else (-(1 << 15), 1 << 15))[None]
+    b = TfliteBuilder()
+    x = b.input(values.shape, 0.01, -5, narrow)
+    y = b.tensor(values.shape, 0.01 / ratio, 9, wide)
+    b.operator("QUANTIZE", (x,), (y,))
+    data = b.build((y,))
+    model = model_of(data, NET)
+    stored = values.astype(narrow.lower())
+    expected = Interpreter(data, model).run({0: stored})
+    np.savez(tmp_path / "g.npz", in0__t0=stored, run0__t1=expected[1])
+    assert make_vectors(import_model(model).graph, [tmp_path / "g.npz"])[1]
+
+
+def test_factors_that_micro_shifts_beyond_32_bits_are_refused() -> None:
+    b = TfliteBuilder()
+    x, y = b.input((1, 8), 1.0, -3, "INT16"), b.tensor((1, 8), 1e-5, 0, "INT32")
+    b.operator("QUANTIZE", (x,), (y,))
+    with pytest.raises(NotSupported, match="beyond 32 bits"):
+        import_model(model_of(b.build((y,)), NET))
+
+
+def _wide_shares(scale: float, shape: tuple[int, ...]) -> bytes:
+    """Return SOFTMAX of bytes to 16 bits, and its QUANTIZE to 32 bits."""
+    b = TfliteBuilder()
+    x, y = b.input(shape, scale, 2), b.tensor(shape, 1 / 65535, -32768, "INT16")
+    z = b.tensor(shape, 1 / 32767, 0, "INT32")
+    b.operator("SOFTMAX", (x,), (y,), Beta=1.0)
+    b.operator("QUANTIZE", (y,), (z,))
+    return b.build((z,))
+
+
+@pytest.mark.parametrize("scale", [0.0007, 0.07, 0.9])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (1, 300), (1, 40, 30, 3)])
+def test_shares_of_16_bits_are_those_of_micro(
+    shape: tuple[int, ...], scale: float, tmp_path: Path
+) -> None:
+    values = np.full(shape, -128, np.int8)
+    assert_imported(_wide_shares(scale, shape), tmp_path, [values])
+
+
+@pytest.mark.parametrize("target", ["gap8", "stm32h7", "diana"])
+def test_shares_of_16_bits_are_exact_in_applications(target: str, tmp_path: Path) -> None:
+    assert_application(_wide_shares(0.07, (1, 9, 7, 11)), target, tmp_path)
+
+
+def test_shares_of_inputs_of_16_bits_are_refused() -> None:
+    b = TfliteBuilder()
+    x, y = b.input((1, 8), 0.1, 0), b.tensor((1, 8), 0.001, 0, "INT16")
+    z = b.tensor((1, 8), 1 / 32768, 0, "INT16")
+    b.operator("QUANTIZE", (x,), (y,))
+    b.operator("SOFTMAX", (y,), (z,), Beta=1.0)
+    with pytest.raises(NotSupported, match="supported only if input and output are INT8 or UINT8"):
+        import_model(model_of(b.build((z,)), NET))
 
 
 def test_inputs_of_16_bits_that_other_operators_read_are_refused() -> None:

@@ -1,23 +1,24 @@
-"""QUANTIZE and DEQUANTIZE: at the border they are left out, between integers they are tables."""
+"""QUANTIZE and DEQUANTIZE: at the border they are left out; bytes become others by a table."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from dory_core.api import ops, quoting
-from dory_tflite.fixed_point import quantize_multiplier
-from dory_tflite.node import BYTES, Constraint, Node, Operator
+from dory_tflite.fixed_point import INT32_MAX, quantize_multiplier
+from dory_tflite.node import BYTES, WIDE, Constraint, Node, Operator
 from dory_tflite.operators.tables import quantize_lower
 from dory_tflite.requantisation import rescaling
+
+#: Types of input and output with more than 8 bits that TFLM knows.
+_RESCALED = {("INT8", wide) for wide in WIDE} | {("INT16", kind) for kind in ("INT8", *WIDE)}
 
 
 def _quantize(node: Node) -> None:
     source, output = node.input(), node.output()
-    if source.type == "INT16":
-        _narrow(node)
-        return
     if source.type != "FLOAT32":
-        quantize_lower(node)
+        lower = quantize_lower if {source.type, output.type} <= set(BYTES) else _rescale
+        lower(node)
         return
     y = node.quantisation(output)
     node.network.add_input(output, *y.bounds)
@@ -27,36 +28,26 @@ def _quantize(node: Node) -> None:
     )
 
 
-def _narrow(node: Node) -> None:
-    """Append the rescaling of 16 bits to bytes: the mean of each element alone."""
-    source, y = node.input(), node.quantisation(node.output())
+def _rescale(node: Node) -> None:
+    """Append the rescaling from or to more than 8 bits: a mean over windows of one element."""
+    source, output = node.input(), node.output()
+    x, y = node.quantisation(source, wide=True), node.quantisation(output, wide=True)
     name = node.network.value(source)
     read = node.network.tensors[name]
-    scale, zero_point = source.scales[0], source.zero_points[0]
-    step = rescaling(
-        [quantize_multiplier(scale / y.scale)],
-        [(read.lo - zero_point, read.hi - zero_point)],
-        y.zero_point,
-        y.bounds,
-        turn=zero_point,
-    )
-    node.emit(ops.AvgPool, node.output(), name, window=ops.Window(kernel=(1, 1)), requants=(step,))
+    factor = quantize_multiplier(x.scale / y.scale)
+    reach = (read.lo - x.zero_point, read.hi - x.zero_point)
+    if max(abs(end) for end in reach) << factor.left_shift > INT32_MAX:
+        raise node.error(f"the factor {x.scale / y.scale:.6g} brings its values beyond 32 bits")
+    step = rescaling([factor], [reach], y.zero_point, y.bounds, turn=x.zero_point)
+    node.emit(ops.AvgPool, output, name, window=ops.Window(kernel=(1, 1)), requants=(step,))
 
 
-def _from_wide_input(node: Node) -> bool:
-    """Return whether a network input of 16 bits becomes INT8, as TFLM can."""
-    source = node.input()
-    is_input = source.index in node.model.subgraphs[0].inputs
-    return source.type == "INT16" and node.output().type == "INT8" and is_input
-
-
-def _from_float_input(node: Node) -> bool:
-    source = node.input()
-    return (
-        source.type in BYTES
-        or _from_wide_input(node)
-        or (source.index in node.model.subgraphs[0].inputs and node.readers[source.index] == 1)
-    )
+def _readable(node: Node) -> bool:
+    source, kinds = node.input(), (node.input().type, node.output().type)
+    if source.type == "FLOAT32":
+        is_input = source.index in node.model.subgraphs[0].inputs
+        return kinds[1] in BYTES and is_input and node.readers[source.index] == 1
+    return set(kinds) <= set(BYTES) or kinds in _RESCALED
 
 
 def _dequantize(node: Node) -> None:
@@ -77,14 +68,13 @@ def _dequantize(node: Node) -> None:
 OPERATORS = (
     Operator(
         "QUANTIZE",
-        "nothing at a float input, AvgPool of one element behind INT16, otherwise Lut",
+        "nothing at a float input, AvgPool of one element from or to INT16 or INT32, otherwise Lut",
         _quantize,
         (
-            Constraint("the output is INT8 or UINT8", lambda node: node.output().type in BYTES),
             Constraint(
-                "the input is INT8 or UINT8, or a network input: INT16 that becomes INT8, or float"
-                " that nothing else reads",
-                _from_float_input,
+                "input and output are INT8 or UINT8, or INT8 or INT16 becomes one of INT8, INT16"
+                " and INT32, or the input is a float network input that nothing else reads",
+                _readable,
                 "convert the network with full integer quantisation",
             ),
         ),

@@ -67,13 +67,14 @@ def _prelu(node: Node) -> None:
 
 
 def _softmax(node: Node) -> None:
-    x, y = node.quantisation(node.input()), node.quantisation(node.output())
+    x, y = node.quantisation(node.input()), node.quantisation(node.output(), wide=True)
     table = softmax_table(node.option("Beta"), x.scale)
     node.emit(
         ops.Softmax,
         node.output(),
         node.network.value(node.input()),
         table=Array(np.array(table.exps, np.int64)),
+        share_bits=y.bits,
         requants=(requant(1, y.zero_point, 1, *y.bounds),),
     )
 
@@ -106,6 +107,12 @@ def _output_is(scale: float, zero_point: dict[str, int]) -> Constraint:
     return Constraint(f"the output has scale 1/{round(1 / scale)} and zero point {values}", holds)
 
 
+def _is_share(node: Node) -> bool:
+    y = node.quantisation(node.output(), wide=True)
+    return abs(y.scale * (1 << y.bits) - 1) <= 1e-3 and y.zero_point == y.bounds[0]
+
+
+_SOFTMAX_TYPES = {("INT8", "INT8"), ("UINT8", "UINT8"), ("INT8", "INT16")}
 _COMMON = (byte_tensors(), SAME_TYPE)
 _SIGNED = Constraint("the input is INT8", lambda node: node.input().type == "INT8")
 
@@ -145,8 +152,16 @@ OPERATORS = (
         "Softmax",
         _softmax,
         (
-            *_COMMON,
-            _output_is(1 / 256, {"INT8": -128, "UINT8": 0}),
+            Constraint(
+                "input and output are INT8 or UINT8 both, or INT8 and INT16",
+                lambda node: (node.input().type, node.output().type) in _SOFTMAX_TYPES,
+                "convert the network with full integer quantisation",
+            ),
+            Constraint(
+                "the output has scale 1/256 and zero point -128 (INT8) or 0 (UINT8), or scale"
+                " 1/65536 and zero point -32768 (INT16)",
+                _is_share,
+            ),
             Constraint("beta is positive", lambda node: node.option("Beta") > 0),
         ),
     ),
