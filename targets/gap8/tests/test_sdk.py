@@ -100,6 +100,44 @@ def test_every_layer_is_exact_with_late_transfers(
     assert result.exact
 
 
+def most_under_way(app: Path) -> int:
+    """Return how many transfers of L3 an application has under way at once."""
+    events = re.findall(r"EXT_(LOAD|STORE|WAIT)\((\d+)", (app / "src" / "network.c").read_text())
+    busy: set[str] = set()
+    most = 0
+    for kind, number in events:
+        busy = busy - {number} if kind == "WAIT" else busy | {number}
+        most = max(most, len(busy))
+    return most
+
+
+def test_the_hal_of_another_network_has_room_for_few_transfers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two networks in one firmware, whose HAL is the one of the network with fewer transfers."""
+    few = GraphBuilder((32, 4, 4), seed=1)
+    for _ in range(10):
+        few.conv(32, ops.Window(kernel=(1, 1)))
+    networks = {"cat": few.graph(), "dog": graph("residual")}
+    for name, network in networks.items():
+        build_app(network, "gap8", tmp_path / name, budgets=THREE_LEVELS, prefix=name)
+    cat, dog = tmp_path / "cat", tmp_path / "dog"
+    assert 0 < most_under_way(cat) < most_under_way(dog)
+    assert f"EXT_IN_FLIGHT {most_under_way(cat)}u" in (cat / "inc" / "network.h").read_text()
+    shutil.copytree(cat, dog / "src" / "cat")
+    hal = dog / "hal" / "gap8" / "dory_gap8_ext.c"
+    hal.write_text(hal.read_text().replace('"network.h"', '"../../src/cat/inc/network.h"'))
+    for source in (*cat.glob("src/*.c"), *cat.glob("weights/*.c")):
+        text = source.read_text().replace('"network.h"', '"cat/inc/network.h"')
+        (dog / "src" / f"cat_{source.name}").write_text(text)
+    for kernel in cat.glob("kernels/*"):
+        shutil.copy(kernel, dog / "kernels" / kernel.name)
+    bounds = "-fsanitize=bounds -fsanitize-undefined-trap-on-error"
+    monkeypatch.setenv("STUB_CC", f"{host_compiler_text()} {bounds}")
+    done = make(dog, "clean", "all", "run")
+    assert done.returncode == 0 and "dory: exact" in done.stdout, done.stderr
+
+
 def test_state_is_that_of_the_vectors_before(tmp_path: Path) -> None:
     """Each vector runs twice there; state is brought back by the vectors in front of it."""
     build_app(graph("state"), "gap8", tmp_path / "app", settings={"cores": "3"}, seeds=(3, 4, 5))

@@ -43,7 +43,8 @@ const char *dory_gap8_read_file(pi_fs_file_t *file, uint32_t at, void *l2, uint3
 
 #if DORY_GAP8_L3
 
-/* A firmware with several networks takes the largest of their numbers. */
+/* In a firmware with several networks the largest of their numbers is the fastest: a network that has
+ * more under way waits for each transfer that has no room here. */
 #ifndef DORY_GAP8_IN_FLIGHT
 #define DORY_GAP8_IN_FLIGHT DORY_EXT_IN_FLIGHT
 #endif
@@ -55,12 +56,15 @@ static pi_fs_file_t *constants; /* that stay in their file */
 static uint32_t ram_behind;     /* where the RAM goes on behind them */
 static const char *volatile failure;
 
-/* Requests under way, by ticket - 1. Only core 0 takes and returns them. */
-static struct {
+typedef struct {
   pi_cl_ram_req_t ram;
   pi_cl_fs_req_t file;
   uint8_t busy, from_file;
-} requests[DORY_GAP8_IN_FLIGHT];
+} request_t;
+
+/* Requests under way, by ticket - 1, and one that is waited for at once. Only core 0 takes and returns
+ * them. */
+static request_t requests[DORY_GAP8_IN_FLIGHT + 1];
 
 static int is_in_file(uint32_t l3)
 {
@@ -111,6 +115,9 @@ const char *dory_gap8_open_l3(const char *file, uint32_t image_bytes, uint32_t r
 {
   uint32_t address = 0;
   *l3 = 0;
+  if (DORY_GAP8_CONSTANTS_IN_FLASH && ram_is_open) {
+    return "constants stay in the flash, which only one network of a firmware can have";
+  }
   if (!ram_is_open) {
     pi_hyperram_conf_init(&ram_conf);
     pi_open_from_conf(&ram, &ram_conf);
@@ -156,33 +163,44 @@ const char *dory_gap8_l3_failure(void)
   return found;
 }
 
+static void finish(request_t *request)
+{
+  if (!request->from_file) {
+    pi_cl_ram_copy_wait(&request->ram);
+  } else if (pi_cl_fs_wait(&request->file) < 0) {
+    failure = "constants cannot be read from the flash";
+  }
+  request->busy = 0;
+}
+
 dory_ticket_t dory_ext_start(void *l2, uint32_t l3, uint32_t bytes, int dir)
 {
   uint32_t slot = 0;
   while (requests[slot].busy) {
-    slot++; /* the network never has more under way than there are */
+    slot++; /* the last one is never busy */
   }
-  requests[slot].busy = 1;
-  requests[slot].from_file = (uint8_t)is_in_file(l3);
-  if (requests[slot].from_file) {
-    pi_cl_fs_copy(constants, l3, l2, bytes, 1, &requests[slot].file);
+  request_t *const request = &requests[slot];
+  request->busy = 1;
+  request->from_file = (uint8_t)is_in_file(l3);
+  if (request->from_file) {
+    pi_cl_fs_copy(constants, l3, l2, bytes, 1, &request->file);
   } else if (dir == DORY_L3_TO_L2) {
-    pi_cl_ram_read(&ram, ram_address(l3), l2, bytes, &requests[slot].ram);
+    pi_cl_ram_read(&ram, ram_address(l3), l2, bytes, &request->ram);
   } else {
-    pi_cl_ram_write(&ram, ram_address(l3), l2, bytes, &requests[slot].ram);
+    pi_cl_ram_write(&ram, ram_address(l3), l2, bytes, &request->ram);
+  }
+  if (slot == DORY_GAP8_IN_FLIGHT) {
+    finish(request);
+    return DORY_NO_TICKET;
   }
   return (dory_ticket_t)(slot + 1);
 }
 
 void dory_ext_wait(dory_ticket_t ticket)
 {
-  const uint32_t slot = (uint32_t)ticket - 1;
-  if (!requests[slot].from_file) {
-    pi_cl_ram_copy_wait(&requests[slot].ram);
-  } else if (pi_cl_fs_wait(&requests[slot].file) < 0) {
-    failure = "constants cannot be read from the flash";
+  if (ticket != DORY_NO_TICKET) {
+    finish(&requests[ticket - 1]);
   }
-  requests[slot].busy = 0;
 }
 
 #else

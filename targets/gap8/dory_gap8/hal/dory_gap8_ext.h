@@ -22,7 +22,8 @@ pi_fs_file_t *dory_gap8_open_file(const char *name);
  * file, image_bytes: name and size of that file; no bytes: there is none. buffer: memory in L2 for
  * the copy, of buffer_bytes. *l3: what goes into dory_network_io_t.l3. Returns NULL, or what failed.
  *
- * Several networks may be opened, each with a file of its own, unless constants stay in the file. */
+ * Several networks may be opened, each with a file of its own; where constants stay in the file, a
+ * second one is refused. */
 const char *dory_gap8_open_l3(const char *file, uint32_t image_bytes, uint32_t ram_bytes,
                               void *buffer, uint32_t buffer_bytes, uint32_t *l3);
 
