@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 #: Names of budgets on the command line, with the numbers of their levels.
 BUDGET_NAMES = {"l1": 1, "l2": 2, "l3": 3}
 _SMALLER = "make the image smaller, or take a target with more memory"
+#: Level of whose bytes ``--l2-reserve`` keeps some.
+RESERVED_LEVEL = 2
 #: Least budget that is proposed for applications of the simulation alone.
 _SIMULATED_MIB = 16
 #: Sizes of arenas are uint32_t in C.
@@ -65,7 +67,7 @@ def resolve_budgets(
     """
     budgets = {level.number: level.usable_bytes for level in hierarchy.levels}
     if l2_reserve:
-        budgets[2] = _less(l2_reserve, budgets, wanted)
+        budgets[RESERVED_LEVEL] = _less(l2_reserve, budgets, wanted)
     reasons = []
     for number, size in wanted.items():
         if number not in budgets:
@@ -201,12 +203,18 @@ class Code:
         taken = self.bytes_in(level, streamed)
         return f"the code of {self.layers} layers{what} takes {taken} B of {level.name}"
 
-    def hint(self, level: Level) -> str:
+    def hint(self, level: Level, budgets: Budgets) -> str:
         """Return the way out where it takes the room that data need."""
+        simulated = for_simulation(level.number, level.usable_bytes)
+        if budgets.reserve:
+            return (
+                f"give a smaller --l2-reserve than {budgets.reserve}: code lies in {level.name} "
+                f"beside the data and what is reserved; in its place {simulated}"
+            )
         return (
             f"the network has too many layers: {self.layers}. Code lies in {level.name} beside the "
             f"data, so that a larger --l{level.number} does not help: take fewer layers, or a "
-            "target with more memory"
+            f"target with more memory; {simulated}"
         )
 
 
@@ -215,9 +223,8 @@ def check_code(level: Level, code: Code, budgets: Budgets, streamed: bool = Fals
 
     Budgets that the chip does not have are not checked: nothing else will run with them.
     """
-    if budgets.reason or level.usable_bytes > code.bytes_in(level, streamed):
+    left = level.usable_bytes - (budgets.reserve if level.number == RESERVED_LEVEL else 0)
+    if budgets.reason or left > code.bytes_in(level, streamed):
         return
     text = code.text(level, streamed)
-    raise DoesNotFit(
-        f"{text}, the chip leaves {level.usable_bytes} B to networks", code.hint(level)
-    )
+    raise DoesNotFit(f"{text}, {left} B are left to networks", code.hint(level, budgets))

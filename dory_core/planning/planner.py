@@ -115,8 +115,8 @@ def _linked(
         code = replace(found, measured=max(taken, code.measured or 0))
     raise DoesNotFit(
         f"{code.text(level, bool(planned.map.transfers))}, its data {planned.map.home_bytes} B, "
-        f"the chip leaves {level.usable_bytes - budgets.reserve} B to networks",
-        code.hint(level),
+        f"{level.usable_bytes - budgets.reserve} B are left to networks",
+        code.hint(level, budgets),
     )
 
 
@@ -228,7 +228,7 @@ def _beside_code(
     too_large_without = error.needed_bytes is not None and error.needed_bytes > budgets.bytes[HOME]
     if level.name not in error.message or too_large_without or beside == budgets:
         return error
-    return DoesNotFit(f"{error.message}; {code.text(level, streamed)}", code.hint(level))
+    return DoesNotFit(f"{error.message}; {code.text(level, streamed)}", code.hint(level, budgets))
 
 
 # -- what a way leaves open -------------------------------------------------------------------

@@ -60,6 +60,7 @@ def refused(chip: Setup, until: str | None = None, graph: Graph | None = None) -
     error = caught.value
     assert f"the code of {LAYERS} layers" in error.message and "B of L2" in error.message
     assert "a larger --l2 does not help" in error.hint and "raise" not in error.hint
+    assert "`--l2 16M --not-deployable-ok` writes it for the simulation" in error.hint
     assert error.needed_bytes is None
     return error
 
@@ -213,3 +214,14 @@ def test_layers_of_different_sizes_run_no_common_function() -> None:
     for channels in (8, 8, 16, 16, 8):
         b.conv(channels, Window(kernel=(1, 1)))
     assert least_functions(b.graph()) == 4
+
+
+@pytest.mark.parametrize(
+    ("size", "reserve"), [(30_000, 25_000), (90_000, 78_000), (30_000, 29_999)]
+)
+def test_where_bytes_are_kept_the_way_out_is_to_keep_fewer(size: int, reserve: int) -> None:
+    with pytest.raises(DoesNotFit, match="the code of") as caught:
+        run(chain(), measured(setup(0, 0), size, reserve), after=IMPORTED)
+    hint = caught.value.hint
+    assert hint.startswith(f"give a smaller --l2-reserve than {reserve}: ")
+    assert "in its place `--l2 16M --not-deployable-ok` writes it for the simulation" in hint
