@@ -124,7 +124,7 @@ class Var(Expr):
         self._table = self.domain
 
 
-class Op(Expr):
+class Apply(Expr):
     """An operator of :data:`OPERATORS` applied to two or more arguments."""
 
     __slots__ = ("args", "kind")
@@ -193,7 +193,7 @@ def _interval(node: Expr) -> tuple[int, int]:
         lo, hi = node.index.bounds
         part = node.values[lo : hi + 1]
         return int(part.min()), int(part.max())
-    if not isinstance(node, Op):
+    if not isinstance(node, Apply):
         raise TypeError(f"{type(node).__name__} has no bounds")
     intervals = [a.bounds for a in node.args]
     if node.kind in ("min", "max"):
@@ -246,7 +246,7 @@ def _make(kind: str, *values: Any) -> Expr:
         folded = _fold(kind, *args)
         if folded is not None:
             return folded
-    return Op(kind, args)
+    return Apply(kind, args)
 
 
 def _fold(kind: str, a: Expr, b: Expr) -> Expr | None:
@@ -338,7 +338,7 @@ def _value(node: Expr, values: Mapping[str, Any], memo: dict[int, Any]) -> Any:
     if known is not None:
         return known
     result: Any
-    if isinstance(node, Op):
+    if isinstance(node, Apply):
         result = OPERATORS[node.kind](*(_value(a, values, memo) for a in node.args))
         if node.kind in _COMPARISONS:
             result = result.astype(np.int64) if isinstance(result, np.ndarray) else int(result)
@@ -371,7 +371,7 @@ def _text(expr: Any) -> tuple[str, int]:
         return expr.name, 4
     if isinstance(expr, Lookup):
         return f"{expr.name}({to_text(expr.index)})", 4
-    if not isinstance(expr, Op):
+    if not isinstance(expr, Apply):
         return str(expr), 4
     if expr.kind not in _PRECEDENCE:
         return f"{expr.kind}({', '.join(to_text(a) for a in expr.args)})", 4

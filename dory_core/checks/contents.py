@@ -30,7 +30,7 @@ from dory_core.ir.views import offsets_of
 from dory_core.kernels.kernel import OPERANDS
 from dory_core.plan import LayerStep, OperandPlan, PartPlan
 from dory_core.plan.accesses import (
-    Access,
+    L2Access,
     LayerAccesses,
     bounds,
     buffers_of_tiles,
@@ -253,7 +253,7 @@ class _Memory(Held):
             new = Range(report.offset, end, place.tensor.name, place.layout)
             self.take(l2_name(report.memory), new)
 
-    def _reads(self, run: _Run, access: Access) -> None:
+    def _reads(self, run: _Run, access: L2Access) -> None:
         """Check that what a part reads of an operand lies where it reads it."""
         if access.operand == "w":
             name = _fetched(run.step, run.step.parts[run.part], access.start)
@@ -292,14 +292,14 @@ class _Memory(Held):
             left.append(Range(start, end, tensor.name, step.output.layout))
         self.ranges[L1] = left
 
-    def _same_input(self, run: _Run, access: Access) -> None:
+    def _same_input(self, run: _Run, access: L2Access) -> None:
         """Check that the part before has loaded what a part finds in L1."""
         before, now = self.inputs.get(access.operand), self._source(access)
         # A block of the same bytes that was fetched again is another one.
         if before is None or before[0] != now[0] or [*map(id, before[1])] != [*map(id, now[1])]:
             raise bug(f"{run.who} does not load its input, nor has the part before it")
 
-    def _source(self, access: Access) -> _Source:
+    def _source(self, access: L2Access) -> _Source:
         """Return what an input is loaded from: the bytes, and what lies there."""
         here = Range(access.start, access.end)
         there = tuple(r for r in self.ranges.get(access.memory, ()) if r.meets(here))

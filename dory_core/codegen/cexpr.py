@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from dory_core.expr import Const, Expr, Lookup, Op, Var
+from dory_core.expr import Apply, Const, Expr, Lookup, Var
 
 Value = int | Expr
 
@@ -70,10 +70,10 @@ class Reader:
             yield factor * value, None
         elif isinstance(value, Const):
             yield factor * value.value, None
-        elif isinstance(value, Op) and value.kind in ("+", "-"):
+        elif isinstance(value, Apply) and value.kind in ("+", "-"):
             yield from self._terms(value.args[0], factor)
             yield from self._terms(value.args[1], factor if value.kind == "+" else -factor)
-        elif isinstance(value, Op) and value.kind == "*" and _constant(value) is not None:
+        elif isinstance(value, Apply) and value.kind == "*" and _constant(value) is not None:
             number, other = _constant(value) or (1, value)
             yield from self._terms(other, factor * number)
         elif isinstance(value, Lookup) and not self._is_column(value):
@@ -129,7 +129,7 @@ class Reader:
         if isinstance(term, Lookup):
             wide = signed and c_type(term.values.tolist()) == "uint32_t"
             return f"{'(int32_t)' if wide else ''}{self._table(term)}", _ATOM
-        assert isinstance(term, Op), term
+        assert isinstance(term, Apply), term
         return self._operator(term, signed)
 
     def _table(self, term: Lookup) -> str:
@@ -141,7 +141,7 @@ class Reader:
             name, number = f"{term.name}_{number}", number + 1
         return f"{self.part}->{name}" if column else f"{name}[{self.text(term.index)}]"
 
-    def _operator(self, term: Op, signed: bool) -> tuple[str, int]:
+    def _operator(self, term: Apply, signed: bool) -> tuple[str, int]:
         kind = term.kind
         texts = [self._read_as(arg, signed) for arg in term.args]
         if kind == "*":
@@ -171,7 +171,7 @@ def _bracketed(text: tuple[str, int], least: int) -> str:
     return text[0] if text[1] >= least else f"({text[0]})"
 
 
-def _constant(product: Op) -> tuple[int, Expr] | None:
+def _constant(product: Apply) -> tuple[int, Expr] | None:
     """Return the constant and the other factor of a product, None when it has no constant."""
     a, b = product.args
     if isinstance(a, Const):
@@ -202,7 +202,7 @@ def _has_negatives(value: Value) -> bool:
         return value < 0
     if value.bounds[0] < 0:
         return True
-    if isinstance(value, Op):
+    if isinstance(value, Apply):
         return any(_has_negatives(arg) for arg in value.args)
     return isinstance(value, Lookup) and _has_negatives(value.index)
 

@@ -28,7 +28,7 @@ from dory_core.plan.operations import (
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class L2Access:
     """Bytes start to end of a memory of L2 that a part reads or writes of an operand.
 
     sure: end without the bytes that may be what a length was rounded up to.
@@ -55,7 +55,7 @@ class LayerAccesses:
         self._copied = {op.operand for op in all_operations(program) if isinstance(op, Copy)}
         self._touching = {reads: tuple(_touching(program, reads)) for reads in (False, True)}
 
-    def l2(self, part: int) -> tuple[list[Access], list[Access]]:
+    def l2(self, part: int) -> tuple[list[L2Access], list[L2Access]]:
         """Return what a part reads from L2, and what it writes to it, by copies or by the kernel in
         place."""
         tiles = _tiles(self.program, part)
@@ -90,7 +90,7 @@ def _touching(program: LayerProgram, reads: bool) -> Iterator[tuple[Copy | Mark,
             yield operation, address
 
 
-def _access(operation: Copy | Mark, address: Address, tiles: dict[str, Any]) -> Access:
+def _access(operation: Copy | Mark, address: Address, tiles: dict[str, Any]) -> L2Access:
     """Return what an operation touches in L2. tiles: variables of all tiles of a part."""
     if isinstance(operation, Copy):
         operand, size = operation.operand, _copied_bytes(operation, tiles)
@@ -99,7 +99,7 @@ def _access(operation: Copy | Mark, address: Address, tiles: dict[str, Any]) -> 
         operand, size, slack = address.operand, evaluate(operation.bytes, tiles), 0
     start = evaluate(address.offset, tiles)
     first, end = _least(start), _greatest(start + size)
-    return Access(operand, address.memory, first, end, end - slack)
+    return L2Access(operand, address.memory, first, end, end - slack)
 
 
 def _least(value: Any) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from dory_core.expr import Const, Expr, Lookup, Op, Var
+from dory_core.expr import Apply, Const, Expr, Lookup, Var
 from dory_core.kernels.kernel import FunctionCall, StructValue
 from dory_core.plan import LayerStep
 from dory_core.plan.operations import (
@@ -172,7 +172,7 @@ class _Reader:
                 known = self.columns.setdefault(column, len(self.columns))
                 return value.name, known, value.bounds[0] < 0
             return value.name, value.values.tobytes(), self._expression(value.index)
-        assert isinstance(value, Op), value
+        assert isinstance(value, Apply), value
         return value.kind, tuple(map(self._expression, value.args))
 
 
@@ -190,7 +190,7 @@ def _split(value: Value) -> tuple[list[tuple[int, Expr]], int]:
         return [], value
     if isinstance(value, Const):
         return [], value.value
-    if not isinstance(value, Op) or value.kind not in ("+", "-"):
+    if not isinstance(value, Apply) or value.kind not in ("+", "-"):
         return [(1, value)], 0
     terms, constant = _split(value.args[0])
     more, other = _split(value.args[1])
@@ -326,8 +326,8 @@ class _Writer:
         if isinstance(value, Lookup):
             index = self._expression(value.index)
             return value if index is value.index else Lookup(value.name, value.values, index)
-        if not isinstance(value, Op):
+        if not isinstance(value, Apply):
             return value
         args = tuple(map(self._expression, value.args))
         changed = any(new is not old for new, old in zip(args, value.args, strict=True))
-        return Op(value.kind, args) if changed else value
+        return Apply(value.kind, args) if changed else value

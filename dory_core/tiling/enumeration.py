@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dory_core.expr import Expr, Op, Var, evaluate
+from dory_core.expr import Apply, Expr, Var, evaluate
 
 #: Combinations that are looked at, at most.
 LARGEST_SPACE = 1 << 27
@@ -38,12 +38,12 @@ class Sum:
                 self.const += int(part) * factor
             elif not part.variables:
                 self.const += part.bounds[0] * factor
-            elif isinstance(part, Op) and part.kind in ("+", "-"):
+            elif isinstance(part, Apply) and part.kind in ("+", "-"):
                 stack.append((part.args[0], factor))
                 stack.append((part.args[1], factor if part.kind == "+" else -factor))
-            elif isinstance(part, Op) and part.kind == "*" and not part.args[0].variables:
+            elif isinstance(part, Apply) and part.kind == "*" and not part.args[0].variables:
                 stack.append((part.args[1], factor * part.args[0].bounds[0]))
-            elif isinstance(part, Op) and part.kind == "*" and not part.args[1].variables:
+            elif isinstance(part, Apply) and part.kind == "*" and not part.args[1].variables:
                 stack.append((part.args[0], factor * part.args[1].bounds[0]))
             else:
                 self.parts.append((part, factor))

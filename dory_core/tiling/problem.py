@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import lcm
 from typing import Any
 
-from dory_core.expr import Expr, Number, Op, Var, evaluate, to_text
+from dory_core.expr import Apply, Expr, Number, Var, evaluate, to_text
 from dory_core.ir import Layer
 from dory_core.ir.geometry import (
     Tile,
@@ -171,7 +171,7 @@ _RANGES: dict[str, tuple[int | None, int | None]] = {
 
 def _limit(condition: Any) -> Limit:
     """Return the condition "not zero" as limits of a sum."""
-    if isinstance(condition, Op) and condition.kind in _RANGES:
+    if isinstance(condition, Apply) and condition.kind in _RANGES:
         left, right = condition.args
         return (Sum([(left, 1), (right, -1)]), *_RANGES[condition.kind])
     if isinstance(condition, Expr) and condition.bounds[0] < 0:
