@@ -1,17 +1,20 @@
 """Which kernels compute each layer, and how they have its tensors: Graph -> BoundGraph.
 
-Kernels are asked here and nowhere else, always about a whole layer.
+Kernels are asked here and nowhere else: ``Kernel.accepts`` by :func:`rejection_of`, everything
+else by :class:`BoundKernel`, which asks about the whole layer, and each question once. Passes ask
+before binding which kernel a layer would have if it were stored otherwise: that is another layer,
+so its answers are no answers about the layers that are bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dory_core.errors import NotSupported, PluginError
-from dory_core.expr import Number
+from dory_core.expr import Expr, Number
 from dory_core.hardware.target import OutputFile
 from dory_core.ir import Graph, Layer, Tensor
 from dory_core.ir.features import Feature, features_of
@@ -23,6 +26,7 @@ from dory_core.kernels.kernel import (
     Kernel,
     MemoryAccesses,
     Rejection,
+    Term,
     Traits,
     WeightBlock,
     kernel_error,
@@ -65,26 +69,45 @@ class EngineRejection:
 
 @dataclass(frozen=True, slots=True)
 class BoundKernel:
-    """A kernel that computes a layer, and how it handles it; all inputs have their layouts.
+    """A kernel that computes a layer, with what it answers about the layer.
 
-    layer: the whole of it. A part of a layer is computed by the same function, on the same
-    constants, so a kernel is asked about whole layers alone: what it answers for a tile follows
-    from the layer and the sizes of the tile, whichever part the tile belongs to.
+    A part of a layer is computed by the same function on the same constants. So a kernel is asked
+    about the whole layer only: what it answers for a tile follows from the layer and the sizes of
+    the tile, whichever part the tile belongs to. Each question is asked once.
+
+    Attributes:
+        kernel: The kernel.
+        traits: How it handles the layer; all inputs have their layouts.
+        layer: The whole layer.
     """
 
     kernel: Kernel
     traits: Traits
     layer: Layer
+    _answers: dict[tuple[Any, ...], Any] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        """Return what a method of the kernel answers; arguments of known numbers are remembered."""
+        ask = getattr(self.kernel, method)
+        if any(isinstance(a, Tile) and not _is_known(a) for a in arguments):
+            return ask(self.layer, *arguments)
+        key = (method, *arguments)
+        if key not in self._answers:
+            self._answers[key] = ask(self.layer, *arguments)
+        return self._answers[key]
 
     @property
     def symbol(self) -> str:
         """The C function."""
-        return self.kernel.symbol(self.layer)
+        symbol: str = self._ask("symbol")
+        return symbol
 
     @property
     def headers(self) -> tuple[str, ...]:
         """The headers of the function. Raises PluginError."""
-        headers: object = self.kernel.headers(self.layer)
+        headers: object = self._ask("headers")
         if not isinstance(headers, tuple):  # the letters of a text are no headers
             raise self.error(f"answers {headers!r} to headers(), not a tuple")
         return headers
@@ -92,7 +115,7 @@ class BoundKernel:
     @property
     def call(self) -> FunctionCall:
         """The call on one tile. Raises PluginError."""
-        call: object = self.kernel.call(self.layer)
+        call: object = self._ask("call")
         if not isinstance(call, FunctionCall):
             raise self.error(f"answers {call!r} to call(), not a FunctionCall")
         return call
@@ -100,44 +123,68 @@ class BoundKernel:
     @property
     def sources(self) -> tuple[OutputFile, ...]:
         """The files that the call needs."""
-        return self.kernel.sources(self.layer)
+        sources: tuple[OutputFile, ...] = self._ask("sources")
+        return sources
 
     @property
     def code_bytes(self) -> int | None:
         """The bytes of the function; None: the kernel does not say. Raises PluginError."""
-        size = self.kernel.code_bytes(self.layer)
+        size = self._ask("code_bytes")
         return None if size is None else self._integer("code_bytes", size)
 
     def constraints(self, tile: Tile) -> tuple[Constraint, ...]:
         """Return the kernel's conditions on a tile. Raises PluginError."""
-        declared: object = self.kernel.constraints(self.layer, tile)
+        declared: object = self._ask("constraints", tile)
         if not isinstance(declared, (tuple, list)):
             raise self.error(f"answers {declared!r} to constraints(), not a tuple")
         return tuple(declared)
 
     def scratch_bytes(self, tile: Tile) -> Number:
         """Return the bytes of scratch memory of a call. Raises PluginError."""
-        return self._size("scratch_bytes", self.kernel.scratch_bytes(self.layer, tile))
+        return self._size("scratch_bytes", self._ask("scratch_bytes", tile))
 
     def weight_bytes(self, tile: Tile) -> Number:
         """Return the size of the constants of a tile. Raises PluginError."""
-        return self._size("weight_bytes", self.kernel.weight_bytes(self.layer, tile))
+        return self._size("weight_bytes", self._ask("weight_bytes", tile))
 
     def weight_block(self, c_out: tuple[int, int], c_in: tuple[int, int]) -> WeightBlock:
         """Return the constants of ranges of channels. Raises PluginError where there are none."""
-        block = self.kernel.weight_block(self.layer, c_out, c_in)
+        block: WeightBlock | None = self._ask("weight_block", c_out, c_in)
         if block is None:
             raise self.error("has weight_bytes but no weight_block")
         return block
 
     def cycles(self, tile: Tile) -> Number:
         """Return the estimated cycles of one call."""
-        return self.kernel.cycles(self.layer, tile)
+        return self._ask("cycles", tile)
+
+    def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
+        """Return the kernel's objective terms for a tile and its border tile.
+
+        Args:
+            layer: What is tiled: the layer, or its largest part.
+            tile: Sizes as expressions, with border tile.
+
+        Raises:
+            PluginError: The kernel does not answer with terms.
+        """
+        found = self._terms(layer, tile)
+        if tile.last is not None:
+            border = self._terms(layer, tile.last)
+            found += tuple(replace(term, name=f"{term.name}_BORDER") for term in border)
+        return found
+
+    def _terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
+        stated: object = self.kernel.terms(layer, tile)
+        if not isinstance(stated, (tuple, list)) or not all(isinstance(t, Term) for t in stated):
+            raise self.error(f"answers {stated!r} to terms(), not a tuple of Term")
+        return tuple(stated)
 
     def accesses(self, tile: Tile, line_bytes: int) -> tuple[Access, ...] | None:
         """Return how a call goes through its operands in place; None: the kernel does not say."""
         if isinstance(self.kernel, MemoryAccesses):
-            return self.kernel.accesses(self.layer, tile, line_bytes)
+            accesses: tuple[Access, ...] = self._ask("accesses", tile, line_bytes)
+            return accesses
         return None
 
     def declared_cycles(self, tile: Tile) -> int:
@@ -146,7 +193,7 @@ class BoundKernel:
 
     def declared_weight_bytes(self, tile: Tile) -> int:
         """Return the size of the constants of a tile of integers. Raises PluginError."""
-        return self._integer("weight_bytes", self.kernel.weight_bytes(self.layer, tile))
+        return self._integer("weight_bytes", self._ask("weight_bytes", tile))
 
     def error(self, what: str) -> PluginError:
         """Return the error of a kernel that does not keep to its contract."""
@@ -164,6 +211,11 @@ class BoundKernel:
         if number < 0:
             raise self.error(f"says that its {what} are {value!r}")
         return number
+
+
+def _is_known(tile: Tile) -> bool:
+    """Return whether the sizes of a tile are numbers."""
+    return not any(isinstance(size, Expr) for size in (tile.c_out, tile.h, tile.w, tile.c_in))
 
 
 @dataclass(frozen=True, slots=True)

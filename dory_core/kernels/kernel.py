@@ -289,6 +289,19 @@ class Kernel(ABC):
         """
         return None
 
+    def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
+        """Return what makes a tile good or bad for the kernel, beside filling the memory.
+
+        They are added to those of the target (``dory_objective_terms``).
+
+        Args:
+            layer: What is tiled: a layer, or its largest part where it is computed in parts.
+            tile: Sizes as expressions. The kernel is asked about the tile, and then about its
+                border tile, whose ``last`` is None; names of terms of the latter get the suffix
+                ``_BORDER``. Terms that concern all tiles belong to the former.
+        """
+        return ()
+
     @abstractmethod
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Return the estimated cycles of one call on ``tile``, all cores, fork-free."""

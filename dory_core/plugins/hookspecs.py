@@ -102,11 +102,13 @@ def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
 def dory_objective_terms(
     ctx: TargetContext, layer: Layer, kernel: Kernel, tile: Tile
 ) -> list[Term]:
-    """Return what makes a tile of ``kernel`` good or bad beyond filling the memory.
+    """Return what makes a tile good or bad on the target, such as that it fills the memory.
+
+    A kernel states its own terms next to its code (``Kernel.terms``).
 
     tile: its sizes are expressions of the solver; write terms with + - * // % and ``ceil_div``,
     ``minimum``, ``maximum``. The solver maximises the sum of weight * value over all plugins'
-    terms.
+    terms and those of the kernel.
 
     >>> from types import SimpleNamespace
     >>> from dory_core.api import Term, hookimpl

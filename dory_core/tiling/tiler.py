@@ -171,14 +171,13 @@ class Tiler:
         return best, make_tiling(problem, best.values, proven)
 
     def _formulation(self, layer: Layer, bound: BoundKernel) -> Formulation:
+        def terms(tile: Tile) -> tuple[Term, ...]:
+            own = bound.terms(layer, tile)  # first: hooks take for granted that kernels answer
+            target = self._terms_hook(layer, bound.kernel, tile)
+            return (*target, *own, *copy_terms(layer, bound.traits, tile, self._hierarchy.link(1)))
+
         return formulate(
-            layer,
-            bound,
-            lambda tile: (
-                *self._terms_hook(layer, bound.kernel, tile),
-                *copy_terms(layer, bound.traits, tile, self._hierarchy.link(1)),
-            ),
-            lambda tile: fetch_constraints(layer, bound, tile, self._hierarchy),
+            layer, bound, terms, lambda tile: fetch_constraints(layer, bound, tile, self._hierarchy)
         )
 
 

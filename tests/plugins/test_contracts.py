@@ -195,6 +195,7 @@ def test_an_option_whose_default_is_none_of_its_choices_leaves_the_plugin_out() 
         ("headers", "answers None to headers(), not a tuple"),
         ("traits", "answers None to traits(), not Traits"),
         ("constraints", "answers None to constraints(), not a tuple"),
+        ("terms", "answers None to terms(), not a tuple of Term"),
         ("weight_bytes", "says that its weight_bytes are None"),
         ("scratch_bytes", "says that its scratch_bytes are None"),
         ("cycles", "says that its cycles are None"),

@@ -75,7 +75,7 @@ def test_a_kernel_of_a_part_is_asked_about_the_whole_layer() -> None:
 #: What a kernel answers for a layer. Whether it accepts one is asked of parts, too.
 ANSWERS = {
     *("traits", "constraints", "scratch_bytes", "weight_bytes", "weight_block", "cycles"),
-    *("symbol", "call", "headers", "sources", "accesses"),
+    *("symbol", "call", "headers", "sources", "accesses", "code_bytes", "accepts", "terms"),
 }
 
 

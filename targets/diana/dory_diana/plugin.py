@@ -50,11 +50,11 @@ def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
 
 
 @hookimpl(target=NAME)
-def dory_objective_terms(layer: Layer, kernel: Kernel, tile: Tile) -> list[Term]:
-    """Return what the engines like in tiles."""
+def dory_objective_terms(layer: Layer, tile: Tile) -> list[Term]:
+    """Return what makes a tile good on any engine."""
     from dory_diana.objective import terms
 
-    return terms(layer, kernel, tile)
+    return terms(layer, tile)
 
 
 @hookimpl(target=NAME)

@@ -14,7 +14,6 @@ from dory_gap8.backend import (
     MaxPoolBytesKernel,
 )
 from dory_gap8.backend.add_bytes import GAP
-from dory_gap8.objective import kernel_terms
 
 from dory_core.api import Array, Kernel, Layer, Requant, geometry, ops, requant
 from dory_core.testing import make_tile
@@ -92,7 +91,7 @@ def test_tiles_of_outputs_divide_among_the_cores_or_are_whole() -> None:
     layer, kernel = linear(128, 60, requant(3, 70, 1 << 12, 0, 255)), LinearBytesKernel()
     found = {}
     for size in (32, 28, 33, 60):
-        terms = kernel_terms(layer, kernel, make_tile(layer, size, 1, 1), 8)
+        terms = kernel.terms(layer, make_tile(layer, size, 1, 1))
         found[size] = [(t.name, t.value) for t in terms]
     assert found[32] == found[60] == [("MATMUL_CH", 31)]
     assert found[28] == [("MATMUL_CH", 27)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dory_core.api import Kernel, Layer, Term, Tile, geometry, ops
-from dory_stm32h7.backend.instance import TimedKernel
 
 # Weights after the DORY paper, section 4.2.2: alpha of the memory use, beta of the kernels' wishes.
 ALPHA = 0.5
@@ -34,23 +33,14 @@ def kernel_terms(layer: Layer, tile: Tile) -> list[Term]:
     return [Term("CHANNELS_IN_FOURS", BETA_BLOCK, (tile.c_out - 1) % 4)]
 
 
-def pixel_terms(layer: Layer, tile: Tile) -> list[Term]:
-    """Return what kernels like that sum their weights up in every call.
-
-    Many pixels, then channels in pairs.
-    """
-    return [
-        Term("FEW_SUMS", BETA_BLOCK, tile.h * tile.w),
-        Term("CHANNELS_IN_PAIRS", BETA_BLOCK, (tile.c_out - 1) % 2),
-    ]
-
-
 def terms(layer: Layer, kernel: Kernel, tile: Tile) -> list[Term]:
-    """Return all terms; those of the kernels for the border tile too."""
+    """Return the terms of the target: fill the memory, and those of kernels without own terms."""
     used = geometry.tensor_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
-    sums_up = isinstance(kernel, TimedKernel) and kernel.sums_weights
-    likes = pixel_terms if sums_up else kernel_terms
-    found = [Term("UTILISATION", ALPHA, used), *likes(layer, tile)]
+    found = [Term("UTILISATION", ALPHA, used)]
+    if kernel.terms(layer, tile):
+        return found
+    found += kernel_terms(layer, tile)
     if tile.last is not None:
-        found += [Term(f"{t.name}_BORDER", t.weight, t.value) for t in likes(layer, tile.last)]
+        border = kernel_terms(layer, tile.last)
+        found += [Term(f"{t.name}_BORDER", t.weight, t.value) for t in border]
     return found

@@ -15,6 +15,7 @@ from dory_core.api import (
     Number,
     Rejection,
     Tensor,
+    Term,
     Tile,
     Traits,
     WeightBlock,
@@ -32,6 +33,7 @@ from dory_diana.backend.array import (
 from dory_diana.backend.digital import pixel_rows
 from dory_diana.backend.forms import analog_form, needed, rejection
 from dory_diana.backend.layouts import ANALOG
+from dory_diana.objective import BETA_BLOCK, BETA_REUSE
 from dory_diana.requant import Adc
 from dory_diana.weights import analog as image
 from dory_diana.weights.digital import up
@@ -123,6 +125,14 @@ class AnalogKernel(ArrayKernel):
         data = image.encode_image(self.weight_rows(layer)[part])
         pairs = image.encode_pairs(form.mul[part], form.add[part])
         return WeightBlock(data + pairs, {"weights": 0, "mul": len(data)})
+
+    def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
+        """Whole operations of outputs by inputs, and weights that serve many rows."""
+        return (
+            Term("ALL_COLUMNS", BETA_BLOCK, (tile.c_out - 1) % _OPERATION_OUTPUTS),
+            Term("ALL_ROWS", BETA_BLOCK, (tile.c_in - 1) % _OPERATION_INPUTS),
+            Term("FEW_WEIGHT_LOADS", BETA_REUSE, tile.h),
+        )
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Loading the rows, then an operation per pixel or group of columns."""

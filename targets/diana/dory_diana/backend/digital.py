@@ -14,6 +14,7 @@ from dory_core.api import (
     Number,
     Rejection,
     Tensor,
+    Term,
     Tile,
     Traits,
     WeightBlock,
@@ -36,12 +37,14 @@ from dory_diana.backend.forms import (
     sum_form,
 )
 from dory_diana.backend.layouts import DIGITAL, DIGITAL_CLEAN, DIGITAL_VECTOR
+from dory_diana.objective import BETA_BLOCK, BETA_REUSE
 from dory_diana.weights import digital as blocks
 
 ENGINE = "digital"
 WEIGHT_MEMORY = "digital weights"
 _UNIT = 16
 _MOST_PADDING = 15
+_PIXELS = 16  # fill the pipeline
 # Public cost models of the chip: 16 outputs x 16 columns per cycle, the memory of activations
 # moves 64 bytes per cycle, L2 16; a call or transfer starts in 70 cycles.
 _CALL_CYCLES = 70
@@ -67,6 +70,15 @@ class DigitalKernel(ArrayKernel):
 
     array: ClassVar[str] = ENGINE
     engine = ENGINE
+
+    def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
+        """Whole blocks of outputs by columns, a full pipeline, and weights that serve many rows."""
+        return (
+            Term("COLUMNS_IN_SIXTEENS", BETA_BLOCK, (tile.w - 1) % _UNIT),
+            Term("OUTPUTS_IN_SIXTEENS", BETA_BLOCK, (tile.c_out - 1) % _UNIT),
+            Term("SIXTEEN_PIXELS", BETA_BLOCK * _UNIT, tile.h * tile.w >= _PIXELS),
+            Term("FEW_WEIGHT_LOADS", BETA_REUSE, tile.h),
+        )
 
     def reject_tensors(self, layer: Layer) -> Rejection | None:
         """Reject what is not stored in signed bytes."""

@@ -20,6 +20,7 @@ from dory_core.api import (
     Layer,
     Number,
     Rejection,
+    Term,
     WeightBlock,
     ceil_div,
     minimum,
@@ -28,6 +29,7 @@ from dory_core.api import (
     requantisation,
 )
 from dory_gap8 import calibration as cal
+from dory_gap8.backend.block_terms import block_terms
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import (
     HALVES,
@@ -295,6 +297,10 @@ class BlockKernel(ClusterKernel):
                 way += minimum(count, apart) * self._apart_cycles(layer, channels)
             ways.append(way)
         return cal.BLOCK_CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
+
+    def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
+        """Whole blocks for all cores; few cycles of all tiles."""
+        return block_terms(self, layer, tile)
 
     def _blocks(self, layer: Layer, tile: Tile) -> tuple[Number, Number | None]:
         """Return the blocks of pixels of a tile, and how many of them are apart if any may be."""

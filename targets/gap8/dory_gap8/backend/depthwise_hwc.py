@@ -11,8 +11,10 @@ from dory_core.api import (
     Layer,
     Number,
     Rejection,
+    Term,
     WeightBlock,
     ceil_div,
+    geometry,
     minimum,
     ops,
     reject_type,
@@ -42,6 +44,7 @@ from dory_gap8.backend.instance import (
 from dory_gap8.backend.packing import Constants
 from dory_gap8.backend.requant import LIMBS
 from dory_gap8.backend.weights import block_bytes, encode
+from dory_gap8.objective import BETA_BALANCE, by_cycles, tiles_of, whole_units
 
 if TYPE_CHECKING:
     from dory_core.api import Tile
@@ -140,6 +143,23 @@ class DepthwiseHwcKernel(ClusterKernel):
         """Encode the filters of a range of output channels."""
         taps = layer.conv.weights.values[c_out[0] : c_out[1], 0]
         return encode(weighted_epilogue(layer), form_of(layer).rows(taps), c_out)
+
+    def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
+        """Channels of all strips that divide among the cores, whole and long strips, pixels that
+        start on a word; few cycles of all tiles, which count as full ones."""
+        form, full = form_of(layer), geometry.extent(layer)
+        along, walk = form.axes(tile.h, tile.w)
+        values = {
+            "PAR_BALANCE": (tile.c_out * ceil_div(along, form.strip) - 1) % self.cores,
+            "STRIP": whole_units(along, form.strip, form.axes(full.h, full.w)[0]),
+            "WORD": whole_units(tile.c_in, LANES, full.c_in),
+            "WALK": minimum(walk, WALK) // 4,
+        }
+        found = [Term(name, BETA_BALANCE, value, 0) for name, value in values.items()]
+        if tile.last is not None:
+            calls = tiles_of(layer, tile) * self.cycles(layer, tile)
+            found.append(by_cycles(layer, tile, calls))
+        return tuple(found)
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Strips of the core with the most of them, and transposing their inputs."""

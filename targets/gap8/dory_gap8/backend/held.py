@@ -15,8 +15,10 @@ from dory_core.api import (
     Layer,
     Number,
     Rejection,
+    Term,
     WeightBlock,
     ceil_div,
+    geometry,
     minimum,
     ops,
     reject_type,
@@ -35,6 +37,7 @@ from dory_gap8.backend.instance import (
     call_text,
     vector_macros,
 )
+from dory_gap8.objective import BETA_BALANCE, tiles_of, whole_units
 
 if TYPE_CHECKING:
     from dory_core.api import Tile
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
 LEAST_OUTPUTS = 3
 # Strips that are copied at a time where there is padding.
 WALK = 8
+# Strips of a core whose inputs are loaded in the time that a tile takes beside its kernel.
+STRIPS_OF_A_TILE = 25
 _CLIPS = {"DORY_BLOCK_UNSIGNED": "p.clipu", "DORY_BLOCK_SIGNED": "p.clip"}
 
 
@@ -149,10 +154,6 @@ class HeldKernel(ClusterKernel):
             )
         return None
 
-    def strip_outputs(self, layer: Layer) -> int:
-        """Return the outputs of a strip."""
-        return _known(layer).outputs
-
     def constants(self, layer: Layer) -> None:
         """Parameters lie among the weights, which are bytes whatever their width."""
 
@@ -214,6 +215,25 @@ class HeldKernel(ClusterKernel):
         cycles = ways[0] if len(ways) == 1 else minimum(*ways)
         runs = ceil_div(strips, self.cores) + 1
         return cal.HELD_CALL + runs * cal.HELD_RUN + cycles * (100 + cal.HELD_STALLS) // 100
+
+    def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
+        """Whole strips that divide among the cores; few tiles, and channels in few parts, each of
+        which loads the inputs into registers."""
+        full, length = geometry.extent(layer), _known(layer).outputs
+        strips, all_strips = (ceil_div(t.h, length) * t.w for t in (tile, full))
+        found = (
+            Term("PAR_BALANCE", BETA_BALANCE, whole_units(strips, self.cores, all_strips)),
+            Term("STRIP", BETA_BALANCE, whole_units(tile.h, length, full.h)),
+        )
+        if tile.last is None:
+            return found
+        reloaded = max(1, int(all_strips) // (STRIPS_OF_A_TILE * self.cores))
+        parts = ceil_div(full.c_out, tile.c_out)
+        return (
+            *found,
+            Term("HIDE_LOADS", BETA_BALANCE, -reloaded * parts),
+            Term("TILES", BETA_BALANCE, -tiles_of(layer, tile)),
+        )
 
     @staticmethod
     def _channel_cycles(layer: Layer) -> tuple[int, int]:

@@ -12,8 +12,10 @@ from dory_core.api import (
     Layer,
     Number,
     Rejection,
+    Term,
     WeightBlock,
     ceil_div,
+    geometry,
     minimum,
     ops,
 )
@@ -23,6 +25,7 @@ from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import ClusterKernel, Instance, c_type, call_text, vector_macros
 from dory_gap8.backend.weights import padded
+from dory_gap8.objective import BETA_BALANCE, whole_units
 
 if TYPE_CHECKING:
     from dory_core.api import Tile
@@ -75,6 +78,11 @@ class LinearBytesKernel(ClusterKernel):
         parts = shared * (word * ceil_div(words, self.cores) // 10 + cal.LINEAR_BYTES_GROUP)
         sums = ceil_div(4 * shared, self.cores) * (cal.LINEAR_BYTES_SUM * self.cores + output)
         return cal.LINEAR_BYTES_CALL + whole + parts + sums
+
+    def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
+        """Outputs in fours, which divide among the cores."""
+        outputs = whole_units(tile.c_out, 4 * self.cores, geometry.extent(layer).c_out)
+        return (Term("MATMUL_CH", BETA_BALANCE, outputs),)
 
     def label(self, layer: Layer) -> str:
         """Types and requantisation."""

@@ -23,6 +23,7 @@ from dory_core.api import (
     Rejection,
     StructValue,
     Tensor,
+    Term,
     Traits,
     WeightBlock,
     ceil_div,
@@ -122,6 +123,11 @@ class UnpackingKernel(Kernel):
         if layer.output.bits < 8:
             size = size + _eights(tile.h * tile.w * tile.c_out)
         return size
+
+    def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
+        """The first objective of the kernel inside, whose cycles are not all of them."""
+        found = self.inner.terms(wide(layer), tile)
+        return tuple(replace(t, alternative=None) for t in found if not t.alternative)
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """The block of the kernel inside, its weights packed."""

@@ -17,6 +17,7 @@ from dory_core.api import (
     Layer,
     Number,
     Rejection,
+    Term,
     Tile,
     WeightBlock,
     caches,
@@ -41,6 +42,7 @@ from dory_stm32h7.backend.cmsis_parameters import (
     turned,
     weights_of,
 )
+from dory_stm32h7.objective import BETA_BLOCK
 
 
 class CmsisConv(WeightedCmsisKernel, caches.MemoryAccesses):
@@ -92,7 +94,6 @@ class CmsisPointwise(WeightedCmsisKernel, caches.MemoryAccesses):
 
     name = function = "arm_convolve_1x1_s8_fast"
     summary = "CMSIS-NN: 1x1 convolution"
-    sums_weights = True
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Dense 1x1 filters without padding."""
@@ -113,6 +114,13 @@ class CmsisPointwise(WeightedCmsisKernel, caches.MemoryAccesses):
         """All pixels for every two output channels."""
         weights, copies = self.weight_bytes(layer, tile), self.copied_bytes(layer, tile)
         return rows_first(layer, tile, int(weights), int(copies), line_bytes)
+
+    def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
+        """Many pixels, as each call sums the weights of all channels up; channels in pairs."""
+        return (
+            Term("FEW_SUMS", BETA_BLOCK, tile.h * tile.w),
+            Term("CHANNELS_IN_PAIRS", BETA_BLOCK, (tile.c_out - 1) % 2),
+        )
 
     def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Each call sums its weights up; then blocks of two pixels and two channels."""

@@ -7,7 +7,6 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Iterable
 from importlib.resources import files
-from typing import ClassVar
 
 from dory_core.api import (
     Feature,
@@ -60,11 +59,9 @@ class TimedKernel(Kernel):
     """A kernel whose cycles are known.
 
     percent: of a core's cycles for the kernel by those of a Cortex-M7 (``parts.Core``).
-    sums_weights: each call sums the weights of all channels up, so that few calls are cheap.
     """
 
     percent = 100
-    sums_weights: ClassVar[bool] = False
 
     @abstractmethod
     def tenths(self, layer: Layer, tile: Tile) -> Number:
