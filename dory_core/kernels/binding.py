@@ -141,11 +141,11 @@ class BoundKernel:
 
     def scratch_bytes(self, tile: Tile) -> Number:
         """Return the bytes of scratch memory of a call. Raises PluginError."""
-        return self._size("scratch_bytes", self._ask("scratch_bytes", tile))
+        return self._number("scratch_bytes", tile)
 
     def weight_bytes(self, tile: Tile) -> Number:
         """Return the size of the constants of a tile. Raises PluginError."""
-        return self._size("weight_bytes", self._ask("weight_bytes", tile))
+        return self._number("weight_bytes", tile)
 
     def weight_block(self, c_out: tuple[int, int], c_in: tuple[int, int]) -> WeightBlock:
         """Return the constants of ranges of channels. Raises PluginError where there are none."""
@@ -155,8 +155,8 @@ class BoundKernel:
         return block
 
     def cycles(self, tile: Tile) -> Number:
-        """Return the estimated cycles of one call."""
-        return self._ask("cycles", tile)
+        """Return the estimated cycles of one call. Raises PluginError."""
+        return self._number("cycles", tile)
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
         """Return the kernel's objective terms for a tile and its border tile.
@@ -187,22 +187,18 @@ class BoundKernel:
             return accesses
         return None
 
-    def declared_cycles(self, tile: Tile) -> int:
-        """Return the estimated cycles of one call on a tile of integers. Raises PluginError."""
-        return self._integer("cycles", self.cycles(tile))
-
-    def declared_weight_bytes(self, tile: Tile) -> int:
-        """Return the size of the constants of a tile of integers. Raises PluginError."""
-        return self._integer("weight_bytes", self._ask("weight_bytes", tile))
-
     def error(self, what: str) -> PluginError:
         """Return the error of a kernel that does not keep to its contract."""
         return kernel_error(self.kernel, self.layer, what)
 
-    def _size(self, what: str, size: Number | None) -> Number:
-        if size is None or (isinstance(size, int) and size < 0):
-            raise self.error(f"says that its {what} are {size}")
-        return size
+    def _number(self, what: str, tile: Tile) -> Number:
+        """Return a number that follows from a tile: an integer where the sizes are known."""
+        value = self._ask(what, tile)
+        if _is_known(tile):
+            return self._integer(what, value)
+        if value is None or (isinstance(value, int) and value < 0):
+            raise self.error(f"says that its {what} are {value}")
+        return value
 
     def _integer(self, what: str, value: Any) -> int:
         number = -1

@@ -8,7 +8,7 @@ from dory_core.hardware.memories import Link
 from dory_core.plan import Conversion, ExtTransfer, LayerStep
 from dory_core.plan.operations import Convert, ExtStart, ExtWait, Inputs, NetworkOperation, RunPart
 from dory_core.plan.timeline import NetworkTimeline, ProgramEvent
-from dory_core.schedule.timeline import link_name
+from dory_core.schedule.costs import link_name
 
 
 def network_timeline(

@@ -19,9 +19,9 @@ from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.plan.blocks import align_up, level_alignment
 from dory_core.planning.heuristics import gap
 from dory_core.planning.residence import L1Residence, Residency
+from dory_core.schedule.costs import first_weights
 from dory_core.schedule.loops import L1_ALIGNMENT, l1_buffers
-from dory_core.schedule.moves import LayerMoves, weight_unit
-from dory_core.schedule.timeline import AheadLoad, LayerCosts, first_weights, loaded_estimate
+from dory_core.schedule.timeline import AheadLoad, loaded_estimate
 from dory_core.tiling.tiled import TiledLayer
 
 #: Ways through the layers so far that are looked at further, the cheapest ones.
@@ -178,15 +178,13 @@ class _Layer:
         self.stays = {*stay.found, *(["y"] if stay.leaves else [])}
         self.fixed = [(self.offsets[b], self.offsets[b] + self.sizes[b]) for b in self.stays]
         self.fixed += [(at, at + kept[name]) for name, at in stay.beside.items()]
-        costs = LayerCosts(tiled.layer, tiled.bound, hierarchy, resident=stay.unmoved)
-        self.costs = costs.of(schedule)
+        self.costs = tiled.costs.in_loops(schedule)
         self._known: dict[tuple[float | None, AheadLoad | None], tuple[int, float]] = {}
-        self.can_be_loaded = self.first_bytes > 0 and self._by_dma(hierarchy)
+        self.can_be_loaded = self.first_bytes > 0 and self._by_dma()
 
-    def _by_dma(self, hierarchy: MemoryHierarchy) -> bool:
-        unit, schedules = weight_unit(hierarchy), [self.tiled.schedule]
-        moves = LayerMoves(self.tiled.layer, self.tiled.bound, (), unit, schedules)
-        return moves.carriages(hierarchy)["w"].by != CORES
+    def _by_dma(self) -> bool:
+        carriages = self.costs.carriages
+        return carriages is not None and carriages["w"].by != CORES
 
     @property
     def constants_bytes(self) -> int:
@@ -242,7 +240,9 @@ class _Layer:
         """Return the layer's cycles, and for how many more the link is busy behind it."""
         key = (arrives, ahead)
         if key not in self._known:
-            self._known[key] = loaded_estimate(self.costs, self.tiled.schedule, arrives, ahead)
+            self._known[key] = loaded_estimate(
+                self.costs, self.tiled.schedule, self.stay.unmoved, arrives, ahead
+            )
         return self._known[key]
 
     def placed(self, weights: int | None, taken: Span | None) -> dict[str, int] | None:

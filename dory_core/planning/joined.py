@@ -13,17 +13,13 @@ from dataclasses import replace
 from itertools import pairwise
 
 from dory_core.hardware.memories import MemoryHierarchy
+from dory_core.kernels.kernel import OPERANDS
 from dory_core.plan import LayerStep, PartPlan
 from dory_core.planning.residence import Residency
 from dory_core.planning.sequence import PartSequence, Run
+from dory_core.schedule.costs import LayerCosts, first_weights
 from dory_core.schedule.loops import Schedule, l1_buffers
-from dory_core.schedule.timeline import (
-    AheadLoad,
-    LayerCosts,
-    PartTimeline,
-    first_weights,
-    part_timeline,
-)
+from dory_core.schedule.timeline import AheadLoad, PartTimeline, part_timeline
 
 #: By layer, the numbers of the parts whose first constants the part before can load.
 Joined = Mapping[int, frozenset[int]]
@@ -61,28 +57,32 @@ def joined_parts(
 
 
 def joined_timelines(
-    every: LayerCosts,
-    fewer: LayerCosts,
+    costs: LayerCosts,
+    resident: Collection[str],
     parts: Sequence[PartPlan],
     arrives: float | None,
     load: AheadLoad | None,
 ) -> tuple[PartTimeline, ...]:
     """Return the timeline of each part of a layer; equal parts share one.
 
-    every: costs of a part that loads its inputs. fewer: of one that finds them. arrives: of the
-    first part, load: of the last one, see ``part_timeline``.
+    Args:
+        costs: The costs of the layer.
+        resident: Tensors that lie in L1 and are not moved.
+        parts: The parts of the layer.
+        arrives: Of the first part, see ``part_timeline``.
+        load: The load for a later layer that the last part starts.
     """
     known: dict[tuple[Schedule, bool, float | None, AheadLoad | None], PartTimeline] = {}
     found = []
     for part, following in zip(parts, [*parts[1:], None], strict=True):
         starts = load if following is None else None
         if part.ahead is not None and following is not None:
-            charge = first_weights(every, following.schedule)
-            starts = AheadLoad(every.layer.op.index, part.ahead, charge)
+            charge = first_weights(costs, following.schedule)
+            starts = AheadLoad(costs.layer.op.index, part.ahead, charge)
         key = (part.schedule, part.finds_inputs, arrives, starts)
         if key not in known:
-            costs = fewer if part.finds_inputs else every
-            known[key] = part_timeline(costs, part.schedule, arrives, starts)
+            there = {*resident, *OPERANDS} if part.finds_inputs else resident
+            known[key] = part_timeline(costs, part.schedule, there, arrives, starts)
         found.append(known[key])
         arrives = found[-1].left if part.ahead is not None else None
     return tuple(found)

@@ -44,9 +44,9 @@ from dory_core.planning.memory_map import MemoryMap
 from dory_core.planning.packing import plan_memory
 from dory_core.planning.sequence import Fetch, Store
 from dory_core.planning.ways import BELOW, HOME, Problem, Way
+from dory_core.schedule.costs import link_name
 from dory_core.schedule.loops import Schedule
 from dory_core.schedule.moves import l1_dma, weight_unit
-from dory_core.schedule.timeline import link_name
 from dory_core.tiling.network import TiledGraph
 from dory_core.tiling.tiled import TiledLayer
 

@@ -30,7 +30,7 @@ from dory_core.schedule.loops import (
     Schedule,
     l1_buffers,
 )
-from dory_core.schedule.timeline import LayerCosts, estimate
+from dory_core.schedule.timeline import estimate
 from dory_core.tiling.tiled import TiledLayer
 
 # So many layers that share L1 are packed as a whole; of more, those that lie so many layers about a
@@ -327,9 +327,7 @@ class _Planner:
         )
 
     def _cycles(self, n: int, schedule: Schedule, unmoved: frozenset[str]) -> int:
-        bound = self.tiled[n].bound
-        costs = LayerCosts(self.layers[n], bound, self.hierarchy, resident=unmoved)
-        return estimate(costs, schedule).cycles
+        return estimate(self.tiled[n].costs, schedule, resident=unmoved).cycles
 
     def result(self) -> Residency:
         """Return the layers with what stays."""

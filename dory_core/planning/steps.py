@@ -29,15 +29,14 @@ from dory_core.planning.joined import Joined, joined_parts, joined_timelines, sa
 from dory_core.planning.layouts import LayoutPlan, StoredTensor
 from dory_core.planning.residence import L1Residence, Residency
 from dory_core.planning.sequence import PartSequence, Run, Sequencer
+from dory_core.schedule.costs import link_name
 from dory_core.schedule.loops import PlacedBuffer, Schedule, l1_buffers, place_l1
 from dory_core.schedule.moves import LayerMoves, weight_unit
 from dory_core.schedule.timeline import (
     AheadLoad,
-    LayerCosts,
     LayerEstimate,
     PartTimeline,
     Traffic,
-    link_name,
 )
 from dory_core.tiling.in_place import MEMORY_BOUND, scratch_buffers, whole_timeline
 from dory_core.tiling.outer import Part, channel_offset, part_schedules
@@ -312,11 +311,8 @@ class _StepMaker:
             return (PartTimeline(tiled.estimate, Traffic(0, 0, 0), ()),)
         if not tiled.in_place:
             schedules = [part.schedule for part in parts]
-            every, fewer = (
-                LayerCosts(layer, tiled.bound, hierarchy, gone).of(*schedules, carriages=carriages)
-                for gone in (resident, {*resident, *OPERANDS})
-            )
-            return joined_timelines(every, fewer, parts, arrives, load)
+            costs = tiled.costs.in_loops(*schedules, carriages=carriages)
+            return joined_timelines(costs, resident, parts, arrives, load)
         known: dict[Schedule, PartTimeline] = {}
         memories = dict(zip(OPERANDS, (place.memory for place in self.operands), strict=False))
         memories["y"] = self.output.memory

@@ -6,11 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import product
 from types import MappingProxyType
+from typing import Any
+
+import numpy as np
 
 from dory_core.expr import Expr, Number
 from dory_core.hardware.memories import BUFFER_ALIGNMENT
@@ -187,6 +190,26 @@ class Schedule:
             )
             stores += i == last_i
             x_before, w_before = x_now, w_now
+
+
+def repeats(order: str, counts: Sequence[Any], is_channelwise: bool) -> tuple[Any, Any]:
+    """Return how often a tile loop loads each input tile, and each block of constants.
+
+    It is what :meth:`Schedule.steps` does, without looking at the steps.
+
+    Args:
+        order: Of the loop.
+        counts: Number of tiles along c_out, h, w and c_in, numbers or arrays.
+        is_channelwise: Whether the layer keeps channels apart, so that each tile of output
+            channels has an input tile of its own.
+    """
+    o, h, w, i = counts
+    places, one = h * w, i == 1
+    if order == WEIGHTS_OUTER:
+        x, weights = np.where(one & (places == 1), 1, o), np.where(one, 1, places)
+    else:
+        x, weights = np.where(one, 1, o), np.where(one & (o == 1), 1, places)
+    return (1 if is_channelwise else x), weights
 
 
 def make_schedule(

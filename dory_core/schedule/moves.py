@@ -93,13 +93,10 @@ class LayerMoves:
         triples = zip(OPERANDS, self.operands, self._input_layouts, strict=False)
         return tuple(t for t in triples if t[0] not in self._resident)
 
-    def inputs(self, rows: int, columns: int, channels: int) -> tuple[DmaCost, ...]:
-        """Return the transfers that load an input tile, in the order of ``moved``."""
-        return tuple(self._input(one, rows, columns, channels) for one in self.moved)
-
-    def _input(
+    def input(
         self, operand: tuple[str, Tensor, Layout], rows: int, columns: int, channels: int
     ) -> DmaCost:
+        """Return the transfer that loads an input tile of one of ``moved``."""
         name, tensor, layout = operand
         if isinstance(self.layer.op, Linear):
             share = channels / input_channels(self.layer)
@@ -162,7 +159,7 @@ class LayerMoves:
             channels = _input_spans(schedule)
             heights, widths = ({s.x_size for s in axis} for axis in (schedule.h, schedule.w))
             for h, w, (_, c) in product(heights, widths, channels):
-                shapes.add(self._input(operand, h, w, c))
+                shapes.add(self.input(operand, h, w, c))
             if isinstance(self.layer.op, Linear):
                 starts |= {self._linear_bytes(tensor, c) for c, _ in channels}
                 continue

@@ -18,6 +18,7 @@ from dory_core.kernels.binding import BoundKernel
 from dory_core.kernels.kernel import OPERANDS
 from dory_core.schedule.boxes import fetch_constraints
 from dory_core.schedule.caches import pixel_by_pixel, waiting_cycles
+from dory_core.schedule.costs import LayerCosts
 from dory_core.schedule.loops import Buffering, L1Buffer, Schedule, l1_buffers, make_schedule
 from dory_core.schedule.tiling import Tiling
 from dory_core.schedule.timeline import Event, LayerEstimate, PartTimeline, Traffic
@@ -74,11 +75,12 @@ def whole_layer(
             "raise --l1 if the chip has more, or make the layer smaller",
             used,
         )
-    has_weights = candidate.declared_weight_bytes(tile) > 0
+    has_weights = candidate.weight_bytes(tile) > 0
     schedule = make_schedule(layer, tile, _SINGLE, has_weights=has_weights)
     tiling = Tiling(tile, _SINGLE, buffers, budget_bytes, (), "whole")
     estimate = whole_timeline(layer, candidate, hierarchy).estimate
-    return TiledLayer(layer, candidate, tiling, schedule, estimate, in_place=True)
+    costs = LayerCosts.of(layer, candidate, hierarchy)
+    return TiledLayer(layer, candidate, tiling, schedule, estimate, costs, in_place=True)
 
 
 def whole_timeline(
@@ -94,7 +96,7 @@ def whole_timeline(
     part: the one tile of a part of the layer, None for all of it.
     """
     tile = whole_tile(layer) if part is None else _part_tile(layer, part)
-    compute = bound.declared_cycles(tile)
+    compute = int(bound.cycles(tile))
     places = {name: hierarchy.level(2).memories[memories.get(name, 0)] for name in (*OPERANDS, "y")}
     places["w"] = hierarchy.level(hierarchy.constants_level).memories[0]
     waiting = 0

@@ -9,17 +9,17 @@ minimises the very estimate that is reported.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from dory_core.expr import Expr, Number, Var, ceil_div, evaluate
+from dory_core.expr import Number, Var, ceil_div, evaluate
 from dory_core.ir import Layer
-from dory_core.ir.geometry import Tile, axis_spans, extent, is_channelwise
+from dory_core.ir.geometry import axis_spans, extent, is_channelwise
+from dory_core.schedule.bounds import Pieces, cores_cycles, link_cycles
+from dory_core.schedule.costs import LayerCosts
 from dory_core.schedule.loops import Buffering
-from dory_core.schedule.timeline import LayerCosts
 from dory_core.tiling.enumeration import even_sizes
 from dory_core.tiling.problem import AXES, Formulation, TilingProblem
 from dory_core.tiling.variants import Variant, bufferings, cheapest
@@ -121,7 +121,7 @@ def _candidates(
 ) -> tuple[Any, dict[str, Any]]:
     """Return (lower bounds, values) of the tiles that fit and whose bound is below ``limit``."""
     problem = TilingProblem(formulation, budget)
-    compute = _compute_bound(formulation, costs)
+    compute = cores_cycles(costs, _pieces(formulation))
     bounds: list[Any] = []
     spaces: list[dict[str, Any]] = []
     for env in tile_space(variables) if variables else ():
@@ -144,63 +144,36 @@ def _candidates(
     )
 
 
-def _compute_bound(formulation: Formulation, costs: LayerCosts) -> Number:
-    """Return the cycles of all kernel calls and barriers of a tile.
+def _pieces(formulation: Formulation) -> list[Pieces]:
+    """Return the tiles along each axis: full ones, and at most one border tile."""
+    full, tile, last = extent(formulation.layer), formulation.tile, formulation.tile.last
+    assert last is not None
 
-    Every axis has full tiles and at most one border tile, so a tile splits the layer into up to 16
-    kinds of calls.
-    """
-    layer, tile = formulation.layer, formulation.tile
-    assert tile.last is not None
-    full, last, apart = extent(layer), tile.last, is_channelwise(layer)
-    axes: list[tuple[tuple[Tile, Number], ...]] = []
-    for name in AXES:
-        total, size = getattr(full, name), getattr(tile, name)
-        if name == "c_in" and apart:
-            axes.append(((tile, 1),))
-        else:
-            axes.append(((tile, total // size), (last, total % size != 0)))
-    cycles: Number = 0
-    calls: Number = 0
-    for (o, n_o), (h, n_h), (w, n_w), (i, n_i) in product(*axes):
-        part = Tile(o.c_out, h.h, w.w, o.c_in if apart else i.c_in, h.x_h, w.x_w)
-        count = n_o * n_h * n_w * n_i
-        calls = calls + count
-        if isinstance(count, Expr) or count:
-            cycles = cycles + count * costs.bound.cycles(part)
-    return cycles + calls * (2 * costs.barrier + costs.step)
+    def of(total: int, *sizes: Number) -> Pieces:
+        size = sizes[0]
+        return (*sizes[:2], total // size), (*sizes[2:], total % size != 0)
+
+    inputs = [(0, 0, 1)] if is_channelwise(formulation.layer) else None
+    return [
+        of(full.c_out, tile.c_out, tile.c_in, last.c_out, last.c_in),
+        of(full.h, tile.h, tile.x_h, last.h, last.x_h),
+        of(full.w, tile.w, tile.x_w, last.w, last.x_w),
+        inputs or of(full.c_in, tile.c_in, 0, last.c_in, 0),
+    ]
 
 
 def _link_bound(formulation: Formulation, costs: LayerCosts, env: dict[str, Any]) -> Any:
-    """Return the least cycles that the link is busy, in the better of the two loop orders."""
-    layer, tile, rate = formulation.layer, formulation.tile, costs.bytes_per_cycle
+    """Return the least cycles that the link is busy."""
+    layer, tile = formulation.layer, formulation.tile
     full = extent(layer)
-    o, h, w, i = (
-        evaluate(ceil_div(getattr(full, name), getattr(tile, name)), env) for name in AXES
+    counts = [evaluate(ceil_div(getattr(full, name), getattr(tile, name)), env) for name in AXES]
+    rows, columns = (
+        sum_of_input(layer, axis, evaluate(size, env)) for axis, size in enumerate((tile.h, tile.w))
     )
-    setup = costs.free_setup
-    places = h * w
-    x_parts = o if is_channelwise(layer) else i  # input tiles of one place
-    x_all = places * x_parts * setup + costs.input_cycles(
-        sum_of_input(layer, 0, evaluate(tile.h, env)), sum_of_input(layer, 1, evaluate(tile.w, env))
+    block = formulation.bound.weight_bytes(tile) if formulation.has_weights else None
+    return link_cycles(
+        costs, counts, rows, columns, None if block is None else evaluate(block, env)
     )
-    y_all = places * o * setup + layer.output.size_bytes / rate
-    if not formulation.has_weights:
-        return x_all + y_all
-    w_bytes = (o - 1) * i * evaluate(_weights(formulation, tile), env)
-    w_all = o * i * setup + w_bytes / rate
-    if is_channelwise(layer):
-        return x_all + y_all + w_all
-    stays = (i == 1) & (places == 1)
-    weights_outer = np.where(stays, 1, o) * x_all + np.where(i == 1, 1, places) * w_all
-    spatial_outer = (
-        np.where(i == 1, 1, o) * x_all + np.where((i == 1) & (o == 1), 1, places) * w_all
-    )
-    return np.minimum(weights_outer, spatial_outer) + y_all
-
-
-def _weights(formulation: Formulation, tile: Tile) -> Number:
-    return formulation.bound.weight_bytes(tile)
 
 
 def sum_of_input(layer: Layer, axis: int, size: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dory_core.errors import DoesNotFit, DoryError, NotSupported
 from dory_core.hardware.memories import MemoryHierarchy
@@ -46,7 +46,8 @@ class PartTilings:
             wanted = _places(whole.traits)
             kernels = [one for one in bound.kernels if _places(one.traits) == wanted]
             part = bound.part(largest_part(bound.layer, split, given), kernels)
-            self._known[key] = self._tiler.tile(part, self._l1_bytes)
+            found = self._tiler.tile(part, self._l1_bytes)
+            self._known[key] = replace(found, costs=whole.costs.on(found.bound))
         return self._known[key]
 
     def smaller(self, tiled: TiledLayer, budget_bytes: int) -> TiledLayer | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from dory_core.errors import DoryError
 from dory_core.ir import Layer
 from dory_core.kernels.binding import BoundKernel, BoundLayer, EngineRejection, KernelRejection
 from dory_core.kernels.kernel import Kernel, Traits
+from dory_core.schedule.costs import LayerCosts
 from dory_core.schedule.loops import Schedule
 from dory_core.schedule.tiling import Tiling
 from dory_core.schedule.timeline import LayerEstimate
@@ -16,12 +17,20 @@ from dory_core.schedule.timeline import LayerEstimate
 
 @dataclass(frozen=True, slots=True)
 class TiledLayer:
-    """A layer with its kernel, tile and schedule between two memory levels.
+    """A layer, or the largest part of one, with its kernel and tile between two memory levels.
 
-    bound: the kernel, and how it handles the layer. rejections: candidates that were not taken,
-    and why. in_place: not tiled, the kernel works on tensors and constants where they lie
-    (``tiling.in_place``). passed_over: engines of higher preference. view: nothing is computed, the
-    output lies where the inputs do; it is in place then.
+    Attributes:
+        layer: The layer or part.
+        bound: The kernel, which knows the whole layer.
+        tiling: The tile, and why it was chosen.
+        schedule: The tile loop.
+        estimate: The cycles of the layer or part.
+        costs: The costs of the whole layer on the kernel.
+        rejections: Candidates that were not taken, and why.
+        in_place: True for a layer that is not tiled: the kernel works on tensors and constants
+            where they lie (``tiling.in_place``).
+        passed_over: Engines of higher preference.
+        view: True for a layer in place that computes nothing: its output lies where its inputs do.
     """
 
     layer: Layer
@@ -29,6 +38,7 @@ class TiledLayer:
     tiling: Tiling
     schedule: Schedule
     estimate: LayerEstimate
+    costs: LayerCosts = field(compare=False, repr=False)
     rejections: tuple[KernelRejection, ...] = ()
     in_place: bool = False
     passed_over: tuple[EngineRejection, ...] = ()

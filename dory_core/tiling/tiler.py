@@ -15,8 +15,8 @@ from dory_core.ir.geometry import Tile
 from dory_core.kernels.binding import BoundKernel, BoundLayer, KernelRejection
 from dory_core.kernels.kernel import Kernel, Term
 from dory_core.schedule.boxes import fetch_constraints
+from dory_core.schedule.costs import LayerCosts
 from dory_core.schedule.tiling import Tiling
-from dory_core.schedule.timeline import LayerCosts
 from dory_core.tiling.aligned import copy_terms
 from dory_core.tiling.in_place import whole_layer
 from dory_core.tiling.latency import fastest
@@ -114,8 +114,7 @@ class Tiler:
         wanted = all(evaluate(c.condition, values) for c in formulation.constraints)
         if not wanted or not fits(problem, values):
             return None
-        costs = LayerCosts(layer, bound, self._hierarchy)
-        only = cheapest(formulation, [(problem.buffering, values)], costs)
+        only = cheapest(formulation, [(problem.buffering, values)], tiled.costs)
         assert only is not None  # without a better one there is no bound
         tiling = make_tiling(problem, values, IN_ONE_TILE)
         return replace(tiled, tiling=tiling, schedule=only.schedule, estimate=only.estimate)
@@ -141,16 +140,16 @@ class Tiler:
         # Names are unique within a target, and hooks may make new objects for every layer.
         names = (type(candidate.kernel), candidate.kernel.name, candidate.symbol)
         key = (*names, budget_bytes, rival, signature(layer), signature(candidate.layer))
+        costs = LayerCosts.of(layer, candidate, self._hierarchy)
         if key not in self._memo:
-            self._memo[key] = self._solve(layer, candidate, budget_bytes, rival)
+            self._memo[key] = self._solve(costs, budget_bytes, rival)
         best, tiling = self._memo[key]
-        return TiledLayer(layer, candidate, tiling, best.schedule, best.estimate)
+        return TiledLayer(layer, candidate, tiling, best.schedule, best.estimate, costs)
 
     def _solve(
-        self, layer: Layer, bound: BoundKernel, budget_bytes: int, rival: int | None
+        self, costs: LayerCosts, budget_bytes: int, rival: int | None
     ) -> tuple[Variant, Tiling]:
-        whole = self._formulation(layer, bound)
-        costs = LayerCosts(layer, bound, self._hierarchy)
+        whole = self._formulation(costs.layer, costs.bound)
         by_bytes = _BYTE_CYCLES if self._objective == "heuristic" else 0.0
         best: Variant | None = None
         chosen = whole

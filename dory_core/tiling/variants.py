@@ -19,6 +19,8 @@ from itertools import product
 
 from dory_core.expr import evaluate
 from dory_core.ir.geometry import make_tile
+from dory_core.schedule.bounds import lower_bound
+from dory_core.schedule.costs import LayerCosts
 from dory_core.schedule.loops import (
     ORDERS,
     SPATIAL_OUTER,
@@ -26,7 +28,7 @@ from dory_core.schedule.loops import (
     Schedule,
     make_schedule,
 )
-from dory_core.schedule.timeline import LayerCosts, LayerEstimate, estimate, lower_bound
+from dory_core.schedule.timeline import LayerEstimate, estimate
 from dory_core.tiling.problem import AXES, Formulation, TilingProblem
 from dory_core.tiling.solve import solve
 
@@ -107,13 +109,14 @@ def cheapest(
 
     byte_cycles: what a byte of the layer's constants counts as, in cycles.
     """
-    least = (
-        None if best is None else best.estimate.cycles + byte_cycles * costs.table(best.schedule)
-    )
+
+    def weight(schedule: Schedule) -> float:
+        return byte_cycles * costs.constants_bytes(schedule) if byte_cycles else 0.0
+
+    least = None if best is None else best.estimate.cycles + weight(best.schedule)
     for buffering, values in candidates:
         for schedule in schedules(formulation, values, buffering):
-            mine = costs.of(schedule)
-            extra = byte_cycles * mine.table(schedule) if byte_cycles else 0.0
+            mine, extra = costs.in_loops(schedule), weight(schedule)
             if least is not None and lower_bound(mine, schedule) + extra >= least:
                 continue
             found = estimate(mine, schedule)

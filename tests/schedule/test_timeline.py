@@ -10,12 +10,12 @@ from dory_core.hardware.copies import PIECES, Carriage, DmaCost
 from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
 from dory_core.ir.geometry import make_tile
 from dory_core.kernels.binding import bind_kernel
+from dory_core.schedule.bounds import lower_bound
+from dory_core.schedule.costs import LayerCosts
 from dory_core.schedule.loops import ORDERS, Buffering, make_schedule
 from dory_core.schedule.moves import box_transfer
 from dory_core.schedule.timeline import (
-    LayerCosts,
     estimate,
-    lower_bound,
 )
 from tests.tiling.sample_layers import SampleKernel, add, conv, random_layer, tensor
 
@@ -39,7 +39,7 @@ class ConstantKernel(SampleKernel):
 
 def run(layer, tile, buffering, kernel=None, chip=None, order=ORDERS[0], record=None):
     kernel = kernel or ConstantKernel()
-    costs = LayerCosts(layer, bind_kernel(kernel, layer), chip or hierarchy())
+    costs = LayerCosts.of(layer, bind_kernel(kernel, layer), chip or hierarchy())
     weights = bool(kernel.weight_bytes(layer, tile))
     schedule = make_schedule(layer, tile, buffering, order, weights)
     return estimate(costs, schedule, record), costs, schedule
@@ -74,20 +74,21 @@ def test_a_double_buffered_input_alone_leaves_the_store_exposed():
 def test_loads_into_double_buffers_follow_each_other_on_the_link():
     """Four tiles whose loads of 128 bytes take longer than a kernel and its two barriers."""
     chip = hierarchy(cores=8, bytes_per_cycle=0.1, issue_cycles=5)
-    costs = LayerCosts(POINTWISE, bind_kernel(ConstantKernel(), POINTWISE), chip, ["y"])
+    costs = LayerCosts.of(POINTWISE, bind_kernel(ConstantKernel(), POINTWISE), chip)
     tile = make_tile(POINTWISE, 8, 2, 8)
     schedule = make_schedule(POINTWISE, tile, Buffering(2, 1, 1), has_weights=False)
-    assert estimate(costs, schedule).cycles == 4 * (10 + 1280) + 22 + 1000 + 22
+    assert estimate(costs, schedule, resident=("y",)).cycles == 4 * (10 + 1280) + 22 + 1000 + 22
 
 
 def test_cores_that_copy_meet_before_they_load_the_next_tile():
     """Of a link without a DMA: a copy takes its time of the cores, whenever it starts."""
     chip = hierarchy(cores=8, dma=False, core_cycles_per_byte=1.0)
-    costs = LayerCosts(POINTWISE, bind_kernel(ConstantKernel(), POINTWISE), chip, ["y"])
+    costs = LayerCosts.of(POINTWISE, bind_kernel(ConstantKernel(), POINTWISE), chip)
     tile = make_tile(POINTWISE, 8, 2, 8)
     schedule = make_schedule(POINTWISE, tile, Buffering(2, 1, 1), has_weights=False)
     events = []
-    assert estimate(costs, schedule, events.append).cycles == 4 * (128 // 8 + 22 + 1000 + 22)
+    found = estimate(costs, schedule, events.append, resident=("y",))
+    assert found.cycles == 4 * (128 // 8 + 22 + 1000 + 22)
     assert [event.start for event in events[:3]] == [0, 16 + 22, 16 + 22 + 16]
 
 

@@ -13,8 +13,9 @@ from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
 from dory_core.ir import Array, requant
 from dory_core.kernels.binding import bind_kernel, bind_layer
 from dory_core.kernels.kernel import Term
+from dory_core.schedule.costs import LayerCosts
 from dory_core.schedule.loops import ORDERS, Buffering, make_schedule
-from dory_core.schedule.timeline import LayerCosts, estimate
+from dory_core.schedule.timeline import estimate
 from dory_core.tiling.latency import tile_space
 from dory_core.tiling.problem import TilingProblem
 from dory_core.tiling.tiler import Tiler, signature
@@ -95,7 +96,7 @@ def test_the_buffering_and_order_with_the_fewest_cycles_is_kept():
         layer, kernel = random_layer(seed), SampleKernel()
         budget = budget_of(layer, kernel, 0.4)
         formulation = formulated(layer, kernel, paper_terms(layer, kernel))
-        costs = LayerCosts(layer, bind_kernel(kernel, layer), CHIP)
+        costs = LayerCosts.of(layer, bind_kernel(kernel, layer), CHIP)
         everything = []
         for buffering in bufferings(formulation):
             tiling = search(TilingProblem(formulation, budget, buffering))
@@ -129,7 +130,7 @@ def test_constants_that_are_padded_have_to_save_cycles():
     layer = conv(32, 48, (8, 8), (1, 1), pads=(0, 0, 0, 0))
     formulation = formulated(layer, PaddedKernel())
     slow = replace(CHIP, links=(Link(1, 2, setup_cycles=26, bytes_per_cycle=0.5),))
-    costs = LayerCosts(layer, bind_kernel(PaddedKernel(), layer), slow)
+    costs = LayerCosts.of(layer, bind_kernel(PaddedKernel(), layer), slow)
     sizes = {v.name: v.bounds[1] for v in formulation.variables}
     halves = (Buffering(1, 2, 2), {**sizes, "c_out": 24})
     whole = (Buffering(), sizes)
@@ -139,7 +140,7 @@ def test_constants_that_are_padded_have_to_save_cycles():
     ]
     faster, smaller = (variant.schedule for variant in chosen)
     assert (len(faster.c_out), len(smaller.c_out)) == (2, 1)
-    assert costs.table(faster) == 64 * 32 > costs.table(smaller) == 48 * 32
+    assert costs.constants_bytes(faster) == 64 * 32 > costs.constants_bytes(smaller) == 48 * 32
     assert estimate(costs, faster).cycles < estimate(costs, smaller).cycles
 
 
@@ -148,7 +149,7 @@ def test_latency_is_the_minimum_over_all_tiles():
         layer, kernel = random_layer(seed, largest=6, channels=8), SampleKernel()
         budget = budget_of(layer, kernel, 0.7)
         formulation = formulated(layer, kernel, paper_terms(layer, kernel))
-        costs = LayerCosts(layer, bind_kernel(kernel, layer), CHIP)
+        costs = LayerCosts.of(layer, bind_kernel(kernel, layer), CHIP)
         cycles = []
         for env in tile_space(formulation.variables) if formulation.variables else []:
             for k in range(len(next(iter(env.values())))):

@@ -1,0 +1,164 @@
+"""What one layer costs: cycles of the kernel, of synchronisation and of copies, per tile.
+
+The timeline (``schedule.timeline``) and the bounds of the search (``schedule.bounds``) read nothing
+else, so that a cycle of a tile loop is stated once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dory_core.hardware.copies import Carriage, Charge, DmaCost
+from dory_core.hardware.memories import Link, MemoryHierarchy
+from dory_core.ir import Layer
+from dory_core.ir.geometry import Tile
+from dory_core.kernels.binding import BoundKernel
+from dory_core.schedule.loops import Phase, Schedule
+from dory_core.schedule.moves import PLAIN, LayerMoves, weight_unit
+
+
+def link_name(link: Link) -> str:
+    """Return the name of a link: ``L2-L1``."""
+    return f"L{link.lower}-L{link.upper}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerCosts:
+    """The costs of a layer on a kernel; each call and copy of a size is computed once.
+
+    Attributes:
+        layer: The layer.
+        bound: The kernel.
+        hierarchy: The memories and links.
+        moves: The copies of tiles.
+        carriages: How the link carries the copies of each operand. None: that depends on the tile
+            loops, see :meth:`in_loops`.
+    """
+
+    layer: Layer
+    bound: BoundKernel
+    hierarchy: MemoryHierarchy
+    moves: LayerMoves
+    carriages: Mapping[str, Carriage] | None
+    _known: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def of(cls, layer: Layer, bound: BoundKernel, hierarchy: MemoryHierarchy) -> LayerCosts:
+        """Return the costs of a layer on a kernel, whatever its tiles."""
+        moves = LayerMoves(layer, bound, (), weight_unit(hierarchy))
+        plain = hierarchy.link(1).is_plain and hierarchy.constants_link.is_plain
+        return cls(layer, bound, hierarchy, moves, PLAIN if plain else None)
+
+    def on(self, bound: BoundKernel) -> LayerCosts:
+        """Return the costs of the layer on a kernel."""
+        return self if bound is self.bound else LayerCosts.of(self.layer, bound, self.hierarchy)
+
+    def in_loops(
+        self, *schedules: Schedule, carriages: Mapping[str, Carriage] | None = None
+    ) -> LayerCosts:
+        """Return the costs with copies that are carried as given tile loops ask for.
+
+        They are the same for all tile loops where the links move everything.
+
+        Args:
+            schedules: The tile loops of the layer, one for each part.
+            carriages: How the copies are carried, where that is known.
+        """
+        if self.carriages is not None:
+            return self
+        moves = LayerMoves(self.layer, self.bound, (), weight_unit(self.hierarchy), schedules)
+        found = moves.carriages(self.hierarchy) if carriages is None else carriages
+        return replace(self, moves=moves, carriages=found)
+
+    @property
+    def meetings(self) -> dict[Phase, int]:
+        """Cycles of synchronisation by phase of a tile, the same for all tiles."""
+        barrier = self.hierarchy.barrier_cycles
+        return {Phase.MEET: barrier + self.hierarchy.step_cycles, Phase.COMPUTE: barrier}
+
+    def call(self, c_out: int, h: int, w: int, c_in: int, x_h: int, x_w: int) -> int:
+        """Return the cycles of the kernel on a tile of these sizes."""
+        key = (c_out, h, w, c_in, x_h, x_w)
+        if key not in self._known:
+            self._known[key] = self.bound.cycles(Tile(*key))
+        cycles: int = self._known[key]
+        return cycles
+
+    def loads(
+        self, resident: Collection[str], rows: int, columns: int, channels: int
+    ) -> tuple[Charge, ...]:
+        """Return the cost of each transfer that loads an input tile.
+
+        Args:
+            resident: Operands that lie in L1 and are not loaded.
+            rows: Rows of the input tile.
+            columns: Its columns.
+            channels: Its channels.
+        """
+        key = ("x", rows, columns, channels, *sorted(resident))
+        if key not in self._known:
+            self._known[key] = tuple(
+                self._charge(self.moves.input(operand, rows, columns, channels), operand[0])
+                for operand in self.moves.moved
+                if operand[0] not in resident
+            )
+        charges: tuple[Charge, ...] = self._known[key]
+        return charges
+
+    def load_w(self, c_out: int, c_in: int) -> Charge:
+        """Return the cost of loading a block of constants: one row."""
+        key = ("w", c_out, c_in)
+        if key not in self._known:
+            self._known[key] = self._charge(self.moves.weights(c_out, c_in), "w")
+        charge: Charge = self._known[key]
+        return charge
+
+    def store(self, c_out: int, h: int, w: int) -> Charge:
+        """Return the cost of storing an output tile."""
+        key = ("y", c_out, h, w)
+        if key not in self._known:
+            self._known[key] = self._charge(self.moves.output(c_out, h, w), "y")
+        charge: Charge = self._known[key]
+        return charge
+
+    def _charge(self, cost: DmaCost, operand: str) -> Charge:
+        assert self.carriages is not None
+        hierarchy = self.hierarchy
+        link = hierarchy.constants_link if operand == "w" else hierarchy.link(1)
+        return cost.charge(link, self.carriages[operand], hierarchy.cores)
+
+    def shares_loads(self, resident: Collection[str], x: bool, w: bool) -> bool:
+        """Return whether every core starts or makes its share of a load.
+
+        Args:
+            resident: Operands that are not loaded.
+            x: Whether loads of inputs count.
+            w: Whether loads of constants count.
+        """
+        assert self.carriages is not None
+        moved = [one for one in self.moves.moved if x and one[0] not in resident]
+        if self.moves.planar and any(layout.is_hwc for _, _, layout in moved):
+            return True
+        names = [*(name for name, _, _ in moved), *(["w"] if w else [])]
+        return any(name in self.carriages and self.carriages[name].by_cores for name in names)
+
+    @property
+    def cores_store(self) -> bool:
+        """Whether the cores copy the output, which is complete after they have met."""
+        return self.carriages is not None and self.carriages["y"].by_cores
+
+    def constants_bytes(self, schedule: Schedule) -> int:
+        """Return the bytes of all blocks of constants of a tile loop."""
+        if not schedule.has_weights:
+            return 0
+        blocks = Counter((o.size, i.size) for o in schedule.c_out for i in schedule.c_in)
+        return sum(n * self.moves.weights(*sizes).bytes for sizes, n in blocks.items())
+
+
+def first_weights(costs: LayerCosts, schedule: Schedule) -> Charge:
+    """Return the cost of loading the first block of constants of a tile loop."""
+    _, c_in = schedule.input_channels(next(schedule.steps()))
+    return costs.in_loops(schedule).load_w(schedule.c_out[0].size, c_in)
