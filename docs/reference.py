@@ -13,6 +13,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
@@ -57,6 +58,9 @@ SECTIONS = {
 }
 _HOOKS_BEGIN, _HOOKS_END = "<!-- hooks: docs/reference.py -->\n", "<!-- end of hooks -->\n"
 _ORDER = "in this order: hooks marked `first`, the plugin of the target, the others"
+#: A section of a docstring in Google style: its title and its entries, which are indented.
+_SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):\n(    .*(?:\n    .*)*)", re.MULTILINE)
+_ENTRY = re.compile(r"^([\w*]+(?:, [\w*]+)*): (.*(?:\n    .*)*)", re.MULTILINE)
 _INTRODUCTION = """\
 # Names of dory_core.api
 
@@ -89,7 +93,7 @@ def _hook(name: str, parameters: tuple[str, ...]) -> str:
         joined = "Every plugin is asked, in load order, for a command that is not dory's own."
     text, example = _parts(inspect.getdoc(function) or "")
     heading = f"### `{name}({', '.join(parameters)})`"
-    return f"{heading}\n\nReturns `{returns}`. {joined}\n\n{text}\n\n```pycon\n{example}\n```\n"
+    return f"{heading}\n\nReturns `{returns}`. {joined}\n\n{_listed(text)}\n\n```pycon\n{example}\n```\n"
 
 
 def _parts(docstring: str) -> tuple[str, str]:
@@ -202,7 +206,23 @@ def _is_own(module: Any, value: Any) -> bool:
 def _entry(heading: str, docstring: str) -> str:
     text, example = _parts(docstring)
     shown = f"\n```pycon\n{example}\n```\n" if example else ""
-    return f"\n### `{heading}`\n\n{text}\n{shown}"
+    return f"\n### `{heading}`\n\n{_listed(text)}\n{shown}"
+
+
+def _listed(text: str) -> str:
+    """Return a docstring with its sections (Args, Attributes, Raises, ...) as Markdown lists."""
+    return _SECTION.sub(_section, text)
+
+
+def _section(found: re.Match[str]) -> str:
+    title, entries = found[1], textwrap.dedent(found[2])
+    return f"{title}:\n\n{_ENTRY.sub(_bullet, entries)}"
+
+
+def _bullet(found: re.Match[str]) -> str:
+    names = ", ".join(f"`{name}`" for name in found[1].split(", "))
+    text = " ".join(line.strip() for line in found[2].split("\n"))
+    return textwrap.fill(f"- {names}: {text}".rstrip(": "), 100, subsequent_indent="  ")
 
 
 def _members(thing: type) -> list[tuple[str, Any]]:
@@ -224,7 +244,7 @@ def _member(owner: str, name: str, found: Any) -> str:
     else:
         function = getattr(found, "__func__", found)
         heading, docstring = f"{name}{_signature(function)}", inspect.getdoc(function) or ""
-    lines = docstring.split("\n")
+    lines = _listed(docstring).split("\n")
     text = "\n".join([lines[0], *(f"  {line}".rstrip() for line in lines[1:])])
     return f"\n- `{owner}.{heading}`: {text}\n"
 

@@ -16,8 +16,12 @@ _L3 = "l3"
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Bytes start to end of a memory. tensor: None for data of a layer alone. reserved: they belong
-    to a transfer on its way."""
+    """Bytes start to end of a memory.
+
+    Attributes:
+        tensor: None for data of a layer alone.
+        reserved: They belong to a transfer on its way.
+    """
 
     start: int
     end: int

@@ -43,9 +43,11 @@ _PAGE = "<pre style='font-family:monospace;line-height:1.25'>{code}</pre>"
 class CompiledNetwork:
     """A network that was compiled.
 
-    plan: the document plan.json, which docs/json.md describes. path: of the application, None when
-    it was only planned. golden: how goldens confirmed the import, None without one.
-    passes: names of the passes over the graph, in order.
+    Attributes:
+        plan: The document plan.json, which docs/json.md describes.
+        path: Of the application, None when it was only planned.
+        golden: How goldens confirmed the import, None without one.
+        passes: Names of the passes over the graph, in order.
     """
 
     plan: Mapping[str, Any]
@@ -187,17 +189,24 @@ def compile(
 ) -> CompiledNetwork:
     """Compile a network for a target as ``dory`` does, and write the application to ``output``.
 
-    output: directory; None plans and writes nothing. frontend: None takes the one that recognises
-    the file. golden: files or folders of test vectors; input: one input instead, of which
-    input_layout is ``hwc`` or ``chw``. input_bits, input_signed: type of the network input where
-    the file does not say it. l1, l2, l3: bytes for the network; l2_reserve: bytes of L2 that the
-    program around it keeps. settings: options of the target. objective: ``heuristic`` or
-    ``latency``. layer: index of the one layer to emit. prefix: of all public names in C. float_io:
-    also functions that convert real numbers. not_deployable_ok: also write what cannot run on the
-    chip. dump_stages: directory for what each stage gives. progress: called with (stage, steps
-    done, steps in all).
-
     Raises: the errors of each stage; see docs/errors.md.
+
+    Args:
+        output: Directory; None plans and writes nothing.
+        frontend: None takes the one that recognises the file.
+        golden: Files or folders of test vectors.
+        input: One input instead, of which input_layout is ``hwc`` or ``chw``.
+        input_bits, input_signed: Type of the network input where the file does not say it.
+        l1, l2, l3: Bytes for the network.
+        l2_reserve: Bytes of L2 that the program around it keeps.
+        settings: Options of the target.
+        objective: ``heuristic`` or ``latency``.
+        layer: Index of the one layer to emit.
+        prefix: Of all public names in C.
+        float_io: Also functions that convert real numbers.
+        not_deployable_ok: Also write what cannot run on the chip.
+        dump_stages: Directory for what each stage gives.
+        progress: Called with (stage, steps done, steps in all).
     """
     from dory_core.driver.compiler import compile_network
 
@@ -250,14 +259,20 @@ def run(
 ) -> ApplicationRun:
     """Build and run an application as ``dory run`` does, and compare every layer, all elements.
 
-    inputs, golden: other test vectors than the embedded ones; state goes from one input to the
-    next. input_layout: of arrays, ``hwc`` or ``chw``. dump: directory for ``layer_NN.npy``. dma:
-    when simulated transfers move their bytes: ``early``, ``late``, ``random`` by seed, or None for
-    all of them where that is quick. repeat: runs of each input. sanitize: ``address,undefined`` or
-    ``thread``. runner: where to run; None for the one that the target prefers.
+    Args:
+        inputs, golden: Other test vectors than the embedded ones; state goes from one input to the
+            next.
+        input_layout: Of arrays, ``hwc`` or ``chw``.
+        dump: Directory for ``layer_NN.npy``.
+        dma: When simulated transfers move their bytes: ``early``, ``late``, ``random`` by seed, or
+            None for all of them where that is quick.
+        repeat: Runs of each input.
+        sanitize: ``address,undefined`` or ``thread``.
+        runner: Where to run; None for the one that the target prefers.
 
-    Raises: UsageError, ToolMissing, or VerificationFailed when the program was stopped; values that
-    differ are in the result.
+    Raises:
+        UsageError, ToolMissing, VerificationFailed: When the program was stopped; values that
+            differ are in the result.
     """
     from dory_core.driver.application import run_application
 
@@ -296,9 +311,13 @@ def check(
 ) -> CheckedNetwork:
     """Return whether a network is supported and fits, layer by layer; writes nothing.
 
-    target: none checks the import alone, and there are no budgets and settings then. The others are
-    those of :func:`compile`. compare_desktop: also run the desktop interpreters of the format.
-    Raises: UsageError, ToolMissing, VerificationFailed where the network differs from a golden.
+    Args:
+        target: None checks the import alone, and there are no budgets and settings then. The others
+            are those of :func:`compile`.
+        compare_desktop: Also run the desktop interpreters of the format.
+
+    Raises:
+        UsageError, ToolMissing, VerificationFailed: Where the network differs from a golden.
     """
     from dory_core.driver.check import check_network
 
@@ -337,10 +356,14 @@ def compile_options(
     settings: Mapping[str, str] | None = None,
     **others: Any,
 ) -> CompileOptions:
-    """Return what compile, check and comparisons are asked for; others: fields of CompileOptions.
+    """Return what compile, check and comparisons are asked for.
 
-    frontend: None takes the one that recognises the file. Raises: UsageError when there is no such
-    file, or when not exactly one frontend recognises it.
+    Args:
+        others: Fields of CompileOptions.
+        frontend: None takes the one that recognises the file.
+
+    Raises:
+        UsageError: When there is no such file, or when not exactly one frontend recognises it.
     """
     from dory_core.driver.compiler import CompileOptions
 

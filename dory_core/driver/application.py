@@ -167,15 +167,20 @@ def run_application(
 ) -> RunResult:
     """Build and run an application and compare every layer, element by element.
 
-    inputs, golden: other test vectors than the embedded ones; a golden must agree with the
-    reference executor on the embedded network. State goes from one inference of a golden to the
-    next, and from one input to the next. input_layout: of arrays, ``hwc`` or ``chw``. dump:
-    directory for ``layer_NN.npy``. runner: name; None for the one that the target prefers, and for
-    the host simulation when dma or sanitize ask for what only that has. dma: when transfers move
-    their bytes; None for every mode where the host simulation takes little time for them all.
+    Args:
+        inputs, golden: Other test vectors than the embedded ones; a golden must agree with the
+            reference executor on the embedded network. State goes from one inference of a golden to
+            the next, and from one input to the next.
+        input_layout: Of arrays, ``hwc`` or ``chw``.
+        dump: Directory for ``layer_NN.npy``.
+        runner: Name; None for the one that the target prefers, and for the host simulation when dma
+            or sanitize ask for what only that has.
+        dma: When transfers move their bytes; None for every mode where the host simulation takes
+            little time for them all.
 
-    Raises: UsageError, ToolMissing, or VerificationFailed when the program was stopped; values that
-    differ are in the result.
+    Raises:
+        UsageError, ToolMissing, VerificationFailed: When the program was stopped; values that
+            differ are in the result.
     """
     from dory_core.codegen.writer import check_files
 

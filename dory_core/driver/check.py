@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LayerCheck:
-    """One layer. kernel: the one that computes it, None when none does or no target was given.
+    """One layer.
 
-    engine: of that kernel. passed_over: engines that were preferred, and why not. removed: channels
-    of the output that are not computed, with their values (``Tensor.removed``).
+    Attributes:
+        kernel: The one that computes it, None when none does or no target was given.
+        engine: Of that kernel.
+        passed_over: Engines that were preferred, and why not.
+        removed: Channels of the output that are not computed, with their values
+            (``Tensor.removed``).
     """
 
     index: int
@@ -45,7 +49,12 @@ class LayerCheck:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a file was read. frontend, summary: of the record; dist, version: who provides it."""
+    """How a file was read.
+
+    Attributes:
+        frontend, summary: Of the record.
+        dist, version: Who provides it.
+    """
 
     frontend: str
     summary: str
@@ -55,13 +64,16 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """The answer. fits: None without a target or for an unsupported network.
+    """The answer.
 
-    reason, hint: of the first problem, empty without any. format: None for a report of a part.
-    desktop: how desktop interpreters differ, None where nobody asked for it.
-    golden: how goldens confirmed the import, None without one. code_bytes: by level and its bytes,
-    the functions that the layers run, beside what ``used`` counts; at least so many where the
-    network does not fit.
+    Attributes:
+        fits: None without a target or for an unsupported network.
+        reason, hint: Of the first problem, empty without any.
+        format: None for a report of a part.
+        desktop: How desktop interpreters differ, None where nobody asked for it.
+        golden: How goldens confirmed the import, None without one.
+        code_bytes: By level and its bytes, the functions that the layers run, beside what ``used``
+            counts; at least so many where the network does not fit.
     """
 
     supported: bool

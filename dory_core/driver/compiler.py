@@ -49,12 +49,17 @@ _LOG = logging.getLogger("dory")
 class CompileOptions:
     """What the user asked for.
 
-    budgets: bytes per level number. settings: target options as text. layer: index of the one layer
-    to emit. golden: folders or .npz files, several for several vectors. input: test input.
-    input_layout: of its arrays, ``hwc`` or ``chw``; empty where it is not said. prefix: of all
-    public names in C. float_io: the application converts real numbers at its border.
-    l2_reserve: bytes of L2 that the program around the network keeps. deployable_only: no
-    application is written that cannot run on the chip.
+    Attributes:
+        budgets: Bytes per level number.
+        settings: Target options as text.
+        layer: Index of the one layer to emit.
+        golden: Folders or .npz files, several for several vectors.
+        input: Test input.
+        input_layout: Of its arrays, ``hwc`` or ``chw``; empty where it is not said.
+        prefix: Of all public names in C.
+        float_io: The application converts real numbers at its border.
+        l2_reserve: Bytes of L2 that the program around the network keeps.
+        deployable_only: No application is written that cannot run on the chip.
     """
 
     network: Path
@@ -110,8 +115,13 @@ class CompileOptions:
 
 @dataclass(frozen=True, slots=True)
 class CompileResult:
-    """The outcome. output: the application, None when only planned. golden: how the imported Graph
-    reproduces the goldens, None without one. passes: names, in order."""
+    """The outcome.
+
+    Attributes:
+        output: The application, None when only planned.
+        golden: How the imported Graph reproduces the goldens, None without one.
+        passes: Names, in order.
+    """
 
     plan: Plan
     graph: Graph

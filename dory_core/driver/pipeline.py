@@ -55,8 +55,11 @@ class Source:
 class Setup:
     """What all stages share.
 
-    frontend: name for the plan. objective: of tiling. progress, watch: told what is being done and
-    what came out; they change no result. prefix: of the names in C.
+    Attributes:
+        frontend: Name for the plan.
+        objective: Of tiling.
+        progress, watch: Told what is being done and what came out; they change no result.
+        prefix: Of the names in C.
     """
 
     ctx: TargetContext
@@ -84,7 +87,13 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step of the way. name: of its result. gives: type of the result. run: a pure function."""
+    """One step of the way.
+
+    Attributes:
+        name: Of its result.
+        gives: Type of the result.
+        run: A pure function.
+    """
 
     name: str
     gives: str
@@ -244,8 +253,11 @@ def setup_for(
 ) -> Setup:
     """Return the setup for a target by name; raises UsageError for unknown names and sizes.
 
-    settings: options of the target as text. budgets: bytes by level number; l2_reserve: those of
-    L2 that the program keeps. The other arguments are fields of :class:`Setup`.
+    Args:
+        settings: Options of the target as text.
+        budgets: Bytes by level number.
+        l2_reserve: Those of L2 that the program keeps. The other arguments are fields of
+            :class:`Setup`.
     """
     if not _PREFIX.fullmatch(prefix):
         raise UsageError(

@@ -17,9 +17,11 @@ def measure(
 ) -> tuple[Graph, tuple[Vector, ...]]:
     """Return ``fitted`` with notes about its differences, and its own vectors.
 
-    exact, fitted: the network without and with the passes that change values. vectors: of
-    ``exact``; the inputs are taken from them. Noted are the layers that were changed and the
-    outputs of the network, with the differences that earlier layers hand on to them.
+    Args:
+        exact, fitted: The network without and with the passes that change values.
+        vectors: Of ``exact``; the inputs are taken from them. Noted are the layers that were
+            changed and the outputs of the network, with the differences that earlier layers hand on
+            to them.
     """
     own = _own(fitted, vectors)
     notes = []

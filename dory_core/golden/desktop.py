@@ -43,8 +43,10 @@ class Difference:
 class OperatorDifference:
     """A layer whose values differ.
 
-    own: with the interpreter's own operands. whole: after all layers before it. reason: why it
-    differs by itself, empty where it does not.
+    Attributes:
+        own: With the interpreter's own operands.
+        whole: After all layers before it.
+        reason: Why it differs by itself, empty where it does not.
     """
 
     index: int

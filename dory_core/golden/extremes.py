@@ -35,7 +35,9 @@ class End:
 class Extremes:
     """What a search has found.
 
-    inputs: as few as reach all that was reached, (C, H, W) by name each. reached, missed: ends.
+    Attributes:
+        inputs: As few as reach all that was reached, (C, H, W) by name each.
+        reached, missed: Ends.
     """
 
     inputs: tuple[dict[str, Values], ...]
@@ -60,8 +62,10 @@ def find_extremes(
 ) -> Extremes:
     """Search inputs with which layers give the ends of their ranges.
 
-    tries: executions of the network. known: tensors (C, H, W) by name of inputs that will be run
-    anyway: what they reach is not searched. An end is a clip that range analysis holds possible.
+    Args:
+        tries: Executions of the network.
+        known: Tensors (C, H, W) by name of inputs that will be run anyway: what they reach is not
+            searched. An end is a clip that range analysis holds possible.
     """
     numbers = np.random.default_rng(seed)
     ends = _ends(graph)

@@ -32,7 +32,10 @@ _SUFFIXES = (".txt", ".npy", ".npz", ".bin")
 class GivenInputs:
     """The inputs of an inference, by name, shape (C, H, W).
 
-    values: integers. done: how the file was read. reals: of inputs that were given as real numbers.
+    Attributes:
+        values: Integers.
+        done: How the file was read.
+        reals: Of inputs that were given as real numbers.
     """
 
     values: Mapping[str, Values]
@@ -64,12 +67,17 @@ def read_inputs(
 
     .txt: one number per line. .npy: the only input. .npz: arrays named as the inputs are. .bin: the
     bytes of all inputs, one after the other, as the application takes them. Pictures: the only
-    input. layout: of arrays and of text, ``hwc`` unless ``chw`` is said; bytes are never ``chw``.
-    reals: the application takes real numbers, so that floats are quantised, ties_even or away from
-    zero.
+    input.
 
-    Raises: UsageError for an unreadable file, a shape that does not fit, or values that are no
-    integers; ToolMissing for pictures without Pillow.
+    Args:
+        layout: Of arrays and of text, ``hwc`` unless ``chw`` is said; bytes are never ``chw``.
+        reals: The application takes real numbers, so that floats are quantised, ties_even or away
+            from zero.
+
+    Raises:
+        UsageError: For an unreadable file, a shape that does not fit, or values that are no
+            integers.
+        ToolMissing: For pictures without Pillow.
     """
     path = Path(path)
     if not path.is_file():

@@ -54,7 +54,9 @@ _ARRAYS_HINT = "write it with numpy.savez and the arrays input, layer_00, layer_
 class Golden:
     """Values of the network input and of layer 0, 1, ..., each flattened in HWC order.
 
-    source: where they come from. names: file or array of the input and of each layer.
+    Attributes:
+        source: Where they come from.
+        names: File or array of the input and of each layer.
     """
 
     source: Path
@@ -86,8 +88,10 @@ class Golden:
 class LayerGolden:
     """A layer that goldens confirmed.
 
-    elements: how many were compared, over all inferences. apart: how many of them are a step from
-    the golden, because the reference computes the layer in real numbers.
+    Attributes:
+        elements: How many were compared, over all inferences.
+        apart: How many of them are a step from the golden, because the reference computes the layer
+            in real numbers.
     """
 
     index: int
@@ -101,7 +105,9 @@ class LayerGolden:
 class GoldenReport:
     """What goldens said of a network: the layers that they have, in the order of the file.
 
-    reference: whose arithmetic they hold. inferences: how many there were.
+    Attributes:
+        reference: Whose arithmetic they hold.
+        inferences: How many there were.
     """
 
     reference: str
@@ -231,7 +237,12 @@ def load_arrays(
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of an .npz file; that of an .npy file is called ``lone``.
 
-    names: pattern of those that are read. hint: how such a file is written. Raises: UsageError.
+    Args:
+        names: Pattern of those that are read.
+        hint: How such a file is written.
+
+    Raises:
+        UsageError.
     """
     try:
         if not zipfile.is_zipfile(path):

@@ -42,8 +42,10 @@ _KEY = re.compile(r"(in|run)(\d{1,9})__(.+)", re.DOTALL)
 class Compared:
     """How a layer compares with a golden.
 
-    elements: that were compared. apart: how many of them are another value, where the reference
-    computes the layer in real numbers and all are within the steps that this allows.
+    Attributes:
+        elements: That were compared.
+        apart: How many of them are another value, where the reference computes the layer in real
+            numbers and all are within the steps that this allows.
     """
 
     result: LayerResult
@@ -55,7 +57,10 @@ class Compared:
 class TensorGolden:
     """The tensors of one inference by their names in the file.
 
-    source: where they come from. run: number of the inference. inputs, tensors: arrays as stored.
+    Attributes:
+        source: Where they come from.
+        run: Number of the inference.
+        inputs, tensors: Arrays as stored.
     """
 
     source: Path

@@ -9,13 +9,18 @@ from dataclasses import dataclass
 class CodeSizes:
     """Bytes of the objects of a network by what its program holds, fitted to measured objects.
 
-    network: the function that runs the layers. layer: of each layer there, and in tables of the
-    application. event: of an entry of the table of transfers between L3 and L2, exactly.
-    function: of each function that layers run. copy, wait, barrier, condition, axis: of each
-    transfer, wait, barrier, condition and axis of a loop of a function. part: of each part of the
-    layers that run a function. row: of each layer that runs a function with others. number: of each
-    number of the parts of a layer in a table. line: of each line around the call of a kernel.
-    kernel: of a kernel that does not say it itself (``Kernel.code_bytes``).
+    Attributes:
+        network: The function that runs the layers.
+        layer: Of each layer there, and in tables of the application.
+        event: Of an entry of the table of transfers between L3 and L2, exactly.
+        function: Of each function that layers run.
+        copy, wait, barrier, condition, axis: Of each transfer, wait, barrier, condition and axis of
+            a loop of a function.
+        part: Of each part of the layers that run a function.
+        row: Of each layer that runs a function with others.
+        number: Of each number of the parts of a layer in a table.
+        line: Of each line around the call of a kernel.
+        kernel: Of a kernel that does not say it itself (``Kernel.code_bytes``).
     """
 
     network: int

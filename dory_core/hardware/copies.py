@@ -29,12 +29,13 @@ IMPOSSIBLE = "impossible"
 class Carriage:
     """How the copies of one operand are made.
 
-    by: ``dma``: each is one command of the DMA; ``pieces``: the DMA makes it in commands of at most
-    ``dimensions`` dimensions and ``max_bytes`` bytes (0: any number), which share a ticket;
-    ``cores``: all cores copy, each its share of the rows, and there is nothing to wait for;
-    ``impossible``: the DMA cannot, and the cores do not reach both sides.
-    multiple: lengths are rounded up to a multiple of it; such copies have one row.
-    reason: why the DMA does not make it as it is, a sentence; empty when it does.
+    Attributes:
+        by: ``dma``: each is one command of the DMA; ``pieces``: the DMA makes it in commands of at
+            most ``dimensions`` dimensions and ``max_bytes`` bytes (0: any number), which share a
+            ticket; ``cores``: all cores copy, each its share of the rows, and there is nothing to
+            wait for; ``impossible``: the DMA cannot, and the cores do not reach both sides.
+        multiple: Lengths are rounded up to a multiple of it; such copies have one row.
+        reason: Why the DMA does not make it as it is, a sentence; empty when it does.
     """
 
     by: str = DMA
@@ -57,8 +58,10 @@ AS_IT_IS = Carriage()
 class Charge:
     """What a copy costs.
 
-    cycles: from its start until the data is there. issue_cycles: of them those that the core that
-    starts it spends; all where cores copy. commands, bytes: of the DMA.
+    Attributes:
+        cycles: From its start until the data is there.
+        issue_cycles: Of them those that the core that starts it spends; all where cores copy.
+        commands, bytes: Of the DMA.
     """
 
     cycles: float
@@ -71,8 +74,11 @@ class Charge:
 class DmaCost:
     """A movement between two levels: planes of rows of equal length.
 
-    bytes, rows: in all. copies: descriptors that it takes; one, or one for each channel of a layout
-    change, whose rows are single elements. planes: of each descriptor.
+    Attributes:
+        bytes, rows: In all.
+        copies: Descriptors that it takes; one, or one for each channel of a layout change, whose
+            rows are single elements.
+        planes: Of each descriptor.
     """
 
     bytes: int
@@ -145,9 +151,11 @@ def _round_up(size: int, multiple: int) -> int:
 class CopySet:
     """What is known of all copies of one operand.
 
-    shapes: the different ones. starts: of rows and planes, on both sides, in bytes from a multiple
-    of the alignment. pitches: between rows and between planes, on both sides, where there are
-    several. may_round: a copy of one row may be rounded up to a multiple of the alignment.
+    Attributes:
+        shapes: The different ones.
+        starts: Of rows and planes, on both sides, in bytes from a multiple of the alignment.
+        pitches: Between rows and between planes, on both sides, where there are several.
+        may_round: A copy of one row may be rounded up to a multiple of the alignment.
     """
 
     shapes: Sequence[DmaCost]

@@ -31,22 +31,28 @@ def require(holds: object, otherwise: str) -> None:
 class Memory:
     """One physical memory.
 
-    size_bytes: what the chip has. reserved_bytes: taken by stacks, code, heap; not for the network.
-    holds: roles, of ``activations``, ``weights``, ``code``, or one that a kernel names
-    (``Traits.fetches``): such a memory of level 1 is filled by calls of kernels and is no part of a
-    budget.
-    alignment_bytes: every block starts on a multiple of it. mapped: cores and DMA read it like any
-    other memory, and nobody writes it at run time: constants are linked there and are loaded into
-    L1 from there, without a copy in the level between. read_only: transfers read it alone; it holds
-    the constants of networks for which the level's other memories are too small, and is no part of
-    a budget.
-    code_bytes_per_layer: code of each layer of a network that lies here too, beyond what is
-    reserved; and that of a layer whose data is streamed from the level below. code_bytes_per_row:
-    likewise of a layer that runs the function of another one: its row of that function's table, its
-    call and its transfers; None: as much as of a layer of its own. code: how the code of a plan is
-    counted: what the planner takes for granted is checked then, the other numbers are its guess.
-    access_cycles: what a core waits for a load or store of its own that no cache answers, beyond an
-    access to L1. line_cycles: what it waits for a line that its cache fills.
+    Attributes:
+        size_bytes: What the chip has.
+        reserved_bytes: Taken by stacks, code, heap; not for the network.
+        holds: Roles, of ``activations``, ``weights``, ``code``, or one that a kernel names
+            (``Traits.fetches``): such a memory of level 1 is filled by calls of kernels and is no
+            part of a budget.
+        alignment_bytes: Every block starts on a multiple of it.
+        mapped: Cores and DMA read it like any other memory, and nobody writes it at run time:
+            constants are linked there and are loaded into L1 from there, without a copy in the
+            level between.
+        read_only: Transfers read it alone; it holds the constants of networks for which the level's
+            other memories are too small, and is no part of a budget.
+        code_bytes_per_layer: Code of each layer of a network that lies here too, beyond what is
+            reserved; and that of a layer whose data is streamed from the level below.
+        code_bytes_per_row: Likewise of a layer that runs the function of another one: its row of
+            that function's table, its call and its transfers; None: as much as of a layer of its
+            own.
+        code: How the code of a plan is counted: what the planner takes for granted is checked then,
+            the other numbers are its guess.
+        access_cycles: What a core waits for a load or store of its own that no cache answers,
+            beyond an access to L1.
+        line_cycles: What it waits for a line that its cache fills.
     """
 
     name: str
@@ -148,22 +154,27 @@ class Level:
 class Link:
     """A DMA path between two neighbouring memory levels.
 
-    upper, lower: level numbers, upper is nearer to the cores.
-    setup_cycles: cost of one transfer from start until its wait returns, without data.
-    issue_cycles: part of it that the issuing core spends itself.
-    bytes_per_cycle: sustained rate once started. port_bytes_per_cycle: what the port of the lower
-    memory carries, where that is less: it is busy for so long after the start, and neither the next
-    transfer nor a core that waits gets through before; 0 where it holds up nobody.
-    row_cycles: extra cost of each row of a strided transfer. minimum_cycles: shortest transfer.
-    element_cycles: cost per element of a transfer whose rows are single elements (layout change), 0
-    when it is no dearer than others.
-    blocking: the issuing core waits for each transfer before it goes on, so nothing overlaps.
-    alignment_bytes: starts of rows on both sides and lengths of rows are multiples of it.
-    max_bytes: of one transfer, 0 without a limit. dimensions: 1 when a transfer is one row, 2 when
-    it is rows at one pitch, 3 when it is planes of rows. dma: False when no DMA moves data over the
-    link. core_cycles_per_byte: of a copy by a core, which moves what the DMA cannot; 0 when the
-    cores do not reach both levels, so that the DMA has to move everything.
-    ``dory_core.hardware.copies`` decides by these fields how each copy is made.
+    Attributes:
+        upper, lower: Level numbers, upper is nearer to the cores.
+        setup_cycles: Cost of one transfer from start until its wait returns, without data.
+        issue_cycles: Part of it that the issuing core spends itself.
+        bytes_per_cycle: Sustained rate once started.
+        port_bytes_per_cycle: What the port of the lower memory carries, where that is less: it is
+            busy for so long after the start, and neither the next transfer nor a core that waits
+            gets through before; 0 where it holds up nobody.
+        row_cycles: Extra cost of each row of a strided transfer.
+        minimum_cycles: Shortest transfer.
+        element_cycles: Cost per element of a transfer whose rows are single elements (layout
+            change), 0 when it is no dearer than others.
+        blocking: The issuing core waits for each transfer before it goes on, so nothing overlaps.
+        alignment_bytes: Starts of rows on both sides and lengths of rows are multiples of it.
+        max_bytes: Of one transfer, 0 without a limit.
+        dimensions: 1 when a transfer is one row, 2 when it is rows at one pitch, 3 when it is
+            planes of rows.
+        dma: False when no DMA moves data over the link.
+        core_cycles_per_byte: Of a copy by a core, which moves what the DMA cannot; 0 when the cores
+            do not reach both levels, so that the DMA has to move everything.
+            ``dory_core.hardware.copies`` decides by these fields how each copy is made.
     """
 
     upper: int
@@ -253,27 +264,30 @@ class Cache:
 class MemoryHierarchy:
     """Levels from the nearest to the cores outwards, the links between them, and the cores.
 
-    in_place: no layer is tiled; kernels work on tensors in L2 and on linked constants, and L1
-    holds their scratch memory. ``Traits.in_place`` says so of a single kernel. cache: what they
-    work through then, None without a cache.
-    cores: number of cores that run kernels (SPMD). barrier_cycles: that they need to meet.
-    peak_macs_per_cycle: what all cores together cannot exceed, 0 when it is not known.
-    storage_bits: widths in which activations may be stored, of STORAGE_BITS, rising and up to 32.
-    A target whose kernels are better off with whole bytes leaves 2 and 4 out.
-    channel_multiple: tensors that lose channels which cannot change keep a multiple of so many; of
-    elements narrower than a byte, whole groups of so many bytes.
-    step_cycles: what a tile costs beside kernel, barriers and transfers, such as instructions that
-    are not in the cache.
-    conversion_cycles: what the cores need per element that a conversion between layouts copies; a
-    copy with padding is zeroed first, in a cycle per byte.
-    resident_l1: a tensor stays in L1 for layers that have it there as a whole, where there is room
-    (``dory_core.planning.residence``).
-    engine_peaks: (name, MACs per cycle that it cannot exceed) of the engines of kernels.
-    keeps_binary32: requantisations in binary32 reach the kernels as they are, which compute them in
-    a floating-point unit or look for integers themselves; others get integers where there are any.
-    one_memory: L1 and L2 are shares of one memory: L1 is the scratch memory of kernels, which work
-    in place, L2 what that leaves. It follows from a single level without links; who has levels
-    below sets it, with the same memory as level 1 and level 2.
+    Attributes:
+        in_place: No layer is tiled; kernels work on tensors in L2 and on linked constants, and L1
+            holds their scratch memory. ``Traits.in_place`` says so of a single kernel.
+        cache: What they work through then, None without a cache.
+        cores: Number of cores that run kernels (SPMD).
+        barrier_cycles: That they need to meet.
+        peak_macs_per_cycle: What all cores together cannot exceed, 0 when it is not known.
+        storage_bits: Widths in which activations may be stored, of STORAGE_BITS, rising and up to
+            32. A target whose kernels are better off with whole bytes leaves 2 and 4 out.
+        channel_multiple: Tensors that lose channels which cannot change keep a multiple of so many;
+            of elements narrower than a byte, whole groups of so many bytes.
+        step_cycles: What a tile costs beside kernel, barriers and transfers, such as instructions
+            that are not in the cache.
+        conversion_cycles: What the cores need per element that a conversion between layouts copies;
+            a copy with padding is zeroed first, in a cycle per byte.
+        resident_l1: A tensor stays in L1 for layers that have it there as a whole, where there is
+            room (``dory_core.planning.residence``).
+        engine_peaks: (name, MACs per cycle that it cannot exceed) of the engines of kernels.
+        keeps_binary32: Requantisations in binary32 reach the kernels as they are, which compute
+            them in a floating-point unit or look for integers themselves; others get integers where
+            there are any.
+        one_memory: L1 and L2 are shares of one memory: L1 is the scratch memory of kernels, which
+            work in place, L2 what that leaves. It follows from a single level without links; who
+            has levels below sets it, with the same memory as level 1 and level 2.
     """
 
     levels: tuple[Level, ...]

@@ -16,12 +16,16 @@ from dory_core.hardware.memories import MemoryHierarchy, require
 class OperatingPoint:
     """Clock and energy of one operating point.
 
-    core_hz: clock of the cores that compute. io_hz: clock that moves data from the outermost level.
-    energy_j_per_cycle: average energy of a cycle of the cores, 0 where nobody knows it. source:
-    where the numbers stand. only: an option of the target and the values with which there is this
-    point, None for a point that there always is. cores: that worked when the energy was measured,
-    fewer take their share; 0 where that makes no difference. engines: whose cycles the energy is
-    of, empty for all.
+    Attributes:
+        core_hz: Clock of the cores that compute.
+        io_hz: Clock that moves data from the outermost level.
+        energy_j_per_cycle: Average energy of a cycle of the cores, 0 where nobody knows it.
+        source: Where the numbers stand.
+        only: An option of the target and the values with which there is this point, None for a
+            point that there always is.
+        cores: That worked when the energy was measured, fewer take their share; 0 where that makes
+            no difference.
+        engines: Whose cycles the energy is of, empty for all.
     """
 
     name: str
@@ -46,9 +50,11 @@ class OperatingPoint:
 class Option:
     """An option of a target, given as ``--set name=value``.
 
-    type: ``int``, ``str`` or ``bool`` (``bool`` accepts on/off, true/false, 1/0).
-    choices: allowed values, empty for any. clock: ``core`` or ``io`` for an option that sets that
-    clock of the operating point, in MHz; with 0 the point's own stays.
+    Attributes:
+        type: ``int``, ``str`` or ``bool`` (``bool`` accepts on/off, true/false, 1/0).
+        choices: Allowed values, empty for any.
+        clock: ``core`` or ``io`` for an option that sets that clock of the operating point, in MHz;
+            with 0 the point's own stays.
     """
 
     name: str
@@ -89,8 +95,10 @@ class Target:
 class TargetContext:
     """What every target hook sees.
 
-    options: every option of the target with its value. hierarchy: None only for the hook that
-    makes it. operating_point: None when the target declares none.
+    Attributes:
+        options: Every option of the target with its value.
+        hierarchy: None only for the hook that makes it.
+        operating_point: None when the target declares none.
     """
 
     name: str
@@ -148,10 +156,11 @@ class OutputFile:
 class DmaHal:
     """The DMA HAL of a chip.
 
-    files: C sources and headers that implement the HAL of ``dory_hal.h`` on the chip.
-    any_core: each core may issue its own transfers, else only core 0 does.
-    tickets: most tickets of transfers between L2 and L1 that may be open at once, of all cores; 0
-    for any number. The host simulation insists on it.
+    Attributes:
+        files: C sources and headers that implement the HAL of ``dory_hal.h`` on the chip.
+        any_core: Each core may issue its own transfers, else only core 0 does.
+        tickets: Most tickets of transfers between L2 and L1 that may be open at once, of all cores;
+            0 for any number. The host simulation insists on it.
     """
 
     files: tuple[OutputFile, ...] = ()

@@ -20,8 +20,10 @@ COMMAND_GROUP = "dory.commands"
 class PluginState:
     """What became of one entry point; a row of ``dory plugins``.
 
-    state: ``loaded``, ``failed`` (reason says why), ``skipped`` (by DORY_PLUGINS) or ``missing``
-    (named by DORY_PLUGINS, not installed). hooks: names of the hooks that it implements.
+    Attributes:
+        state: ``loaded``, ``failed`` (reason says why), ``skipped`` (by DORY_PLUGINS) or
+            ``missing`` (named by DORY_PLUGINS, not installed).
+        hooks: Names of the hooks that it implements.
     """
 
     dist: str
@@ -45,7 +47,9 @@ class PluginState:
 class FoundPlugin:
     """An installed plugin that is not imported yet.
 
-    module: what its entry point names. commands: whether group ``dory.commands`` names it too.
+    Attributes:
+        module: What its entry point names.
+        commands: Whether group ``dory.commands`` names it too.
     """
 
     state: PluginState

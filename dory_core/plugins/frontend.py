@@ -31,7 +31,9 @@ def network_name(path: Path) -> str:
 class FrontendOptions:
     """What the file does not say about the network input.
 
-    input_bits: significant bits, 1 to 16. input_signed: two's complement.
+    Attributes:
+        input_bits: Significant bits, 1 to 16.
+        input_signed: Two's complement.
     """
 
     input_bits: int = 8
@@ -42,8 +44,11 @@ class FrontendOptions:
 class DesktopRun:
     """One inference of an interpreter for desktop computers.
 
-    interpreter: how users call it. tensors: what it computed, and what its inputs were: tensors of
-    the Graph by name, shape (C, H, W). refused: why it does not run the network, else empty.
+    Attributes:
+        interpreter: How users call it.
+        tensors: What it computed, and what its inputs were: tensors of the Graph by name, shape (C,
+            H, W).
+        refused: Why it does not run the network, else empty.
     """
 
     interpreter: str
@@ -55,10 +60,13 @@ class DesktopRun:
 class Desktop:
     """Interpreters of a format that people run on desktop computers, loaded with one network.
 
-    name: package and version. graph: the network. run: every interpreter on network inputs by
-    name, shape (C, H, W), with state as it is at first. explain: why an interpreter's result of a
-    layer is another one: called with its name, the layer, its operands and its result; one
-    sentence.
+    Attributes:
+        name: Package and version.
+        graph: The network.
+        run: Every interpreter on network inputs by name, shape (C, H, W), with state as it is at
+            first.
+        explain: Why an interpreter's result of a layer is another one: called with its name, the
+            layer, its operands and its result; one sentence.
     """
 
     name: str
@@ -71,7 +79,10 @@ class Desktop:
 class ReadOperator:
     """An operator of a format that is read: a row of ``dory --list-operators``.
 
-    name: in the file. becomes: kinds of layers. constraints: what it must be like, a sentence each.
+    Attributes:
+        name: In the file.
+        becomes: Kinds of layers.
+        constraints: What it must be like, a sentence each.
     """
 
     name: str
@@ -83,8 +94,9 @@ class ReadOperator:
 class GoldenRequest:
     """What a format's reference computes for ``dory golden``.
 
-    inputs: files with one inference each. runs, seed: inferences on random inputs, where no file is
-    given.
+    Attributes:
+        inputs: Files with one inference each.
+        runs, seed: Inferences on random inputs, where no file is given.
     """
 
     inputs: tuple[Path, ...] = ()
@@ -96,18 +108,20 @@ class GoldenRequest:
 class Frontend:
     """A way to read networks of one file format.
 
-    name: what ``--frontend`` takes. summary: one line for ``dory frontends``.
-    reader: reads a file; it imports what it needs when it is called.
-    recognises: tells from a file's bytes that it is of this format, so that ``--frontend`` may be
-        left out; None where the file does not show it. It imports nothing heavy.
-    desktop: loads the interpreters of this format that are installed, for ``dory check
-        --compare-desktop``; it raises ToolMissing when none is. None where the format has none.
-    ties_even: how the format makes integers of real numbers (``--float-io``): ties go to even, else
-        away from zero.
-    operators: lists what is read, by name; it imports what it needs when it is called. None where
-        the format has no operators that one could list.
-    golden: runs the format's reference on a file and returns the arrays of a golden; it raises
-        ToolMissing when the reference is not installed. None where the format has none.
+    Attributes:
+        name: What ``--frontend`` takes.
+        summary: One line for ``dory frontends``.
+        reader: Reads a file; it imports what it needs when it is called.
+        recognises: Tells from a file's bytes that it is of this format, so that ``--frontend`` may
+            be left out; None where the file does not show it. It imports nothing heavy.
+        desktop: Loads the interpreters of this format that are installed, for ``dory check
+            --compare-desktop``; it raises ToolMissing when none is. None where the format has none.
+        ties_even: How the format makes integers of real numbers (``--float-io``): ties go to even,
+            else away from zero.
+        operators: Lists what is read, by name; it imports what it needs when it is called. None
+            where the format has no operators that one could list.
+        golden: Runs the format's reference on a file and returns the arrays of a golden; it raises
+            ToolMissing when the reference is not installed. None where the format has none.
     """
 
     name: str

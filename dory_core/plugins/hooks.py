@@ -42,12 +42,15 @@ def hookimpl(
 
     It is pluggy's marker with a target in addition.
 
-    target: the target, or targets, that it answers for; it is not called for others. The plugin
-    need not provide the target itself. Without it the function is called for every target and may
-    ask ``ctx.name``. first: its answers go before those of the plugin that provides the target, as
-    kernels do that are preferred to the target's (pluggy's ``tryfirst``); without it they go after
-    them. wrapper: the function is a generator that yields once, is sent the answers of the
-    other plugins and returns what takes their place (pluggy's ``wrapper``).
+    Args:
+        target: The target, or targets, that it answers for; it is not called for others. The plugin
+            need not provide the target itself. Without it the function is called for every target
+            and may ask ``ctx.name``.
+        first: Its answers go before those of the plugin that provides the target, as kernels do
+            that are preferred to the target's (pluggy's ``tryfirst``); without it they go after
+            them.
+        wrapper: The function is a generator that yields once, is sent the answers of the other
+            plugins and returns what takes their place (pluggy's ``wrapper``).
 
     >>> @hookimpl(target="blinky")
     ... def dory_dma_hal(ctx):
@@ -66,8 +69,10 @@ def hookimpl(
 class Hook:
     """A hook as a plugin implements it.
 
-    parameters: those of the specification that the function takes. targets: that it answers for,
-    empty for all. options: those of pluggy's marker.
+    Attributes:
+        parameters: Those of the specification that the function takes.
+        targets: That it answers for, empty for all.
+        options: Those of pluggy's marker.
     """
 
     name: str

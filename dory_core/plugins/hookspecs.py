@@ -238,9 +238,10 @@ def dory_runners(ctx: TargetContext) -> list[Runner]:
 def dory_reports(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> list[OutputFile]:
     """Return files that explain an application to a person; they are written beside it.
 
-    plan, timeline: the documents of ``plan.json`` and ``timeline.json``. Every plugin is asked,
-    whatever the target. The application builds and runs without these files: when a plugin fails
-    here, dory warns and writes the application without them.
+    Args:
+        plan, timeline: The documents of ``plan.json`` and ``timeline.json``. Every plugin is asked,
+            whatever the target. The application builds and runs without these files: when a plugin
+            fails here, dory warns and writes the application without them.
 
     >>> from dory_core.api import OutputFile, hookimpl
     >>> @hookimpl

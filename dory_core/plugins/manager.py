@@ -365,9 +365,11 @@ def _joined(answers: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def discover(selection: str | None, only_commands: bool = False) -> Plugins:
-    """Find and load plugins; selection: entry point names, comma separated, None for all.
+    """Find and load plugins.
 
-    only_commands: load the modules that group ``dory.commands`` names, and look at no other.
+    Args:
+        selection: Entry point names, comma separated, None for all.
+        only_commands: Load the modules that group ``dory.commands`` names, and look at no other.
     """
     plugins = Plugins()
     wanted = None if selection is None else [n.strip() for n in selection.split(",") if n.strip()]

@@ -45,9 +45,14 @@ _DISK_FULL = os.strerror(errno.ENOSPC)
 class Recipe:
     """How a program is made of an application.
 
-    variant: folder below ``build/``. program: its file name. folders: with sources. includes:
-    folders of headers. flags: of compiler and linker. link_flags: of the linker, behind the
-    objects. link_inputs: files that the program depends on beside its objects.
+    Attributes:
+        variant: Folder below ``build/``.
+        program: Its file name.
+        folders: With sources.
+        includes: Folders of headers.
+        flags: Of compiler and linker.
+        link_flags: Of the linker, behind the objects.
+        link_inputs: Files that the program depends on beside its objects.
     """
 
     variant: str

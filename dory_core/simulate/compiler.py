@@ -96,7 +96,9 @@ def no_shadow() -> ToolMissing:
 class Compiler:
     """A host C compiler.
 
-    command: how to call it, e.g. ("gcc",). version: what it says about itself, for cache keys.
+    Attributes:
+        command: How to call it, e.g. ("gcc",).
+        version: What it says about itself, for cache keys.
     """
 
     command: tuple[str, ...]

@@ -18,9 +18,11 @@ def save_values(
 ) -> None:
     """Write ``layer_NN.npy`` of every layer into a folder; raises UsageError.
 
-    values: (H, W, C) by index of the layer, true integers. computed: of layers where nothing
-    computes some channels, those that are computed: the others are left out, and
-    ``layer_NN_channels.npy`` has the numbers of those that are written.
+    Args:
+        values: (H, W, C) by index of the layer, true integers.
+        computed: Of layers where nothing computes some channels, those that are computed: the
+            others are left out, and ``layer_NN_channels.npy`` has the numbers of those that are
+            written.
     """
     make_folder(folder)
     for index, array in values.items():

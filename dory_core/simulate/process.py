@@ -18,10 +18,12 @@ def run_process(
 ) -> subprocess.CompletedProcess[str]:
     """Run ``command`` in ``folder`` and return its status and output, whatever the status is.
 
-    what: subject of the message when it takes longer than ``timeout_s``, None for no limit.
-    environment: of the process, by default this one's. Bytes that are no text are replaced.
+    Args:
+        what: Subject of the message when it takes longer than ``timeout_s``, None for no limit.
+        environment: Of the process, by default this one's. Bytes that are no text are replaced.
 
-    Raises: VerificationFailed when it did not end in time.
+    Raises:
+        VerificationFailed: When it did not end in time.
     """
     try:
         return subprocess.run(

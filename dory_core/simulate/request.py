@@ -22,23 +22,28 @@ DMA_MODES = ("early", "late", "random")
 class RunRequest:
     """What to execute and what to compare it with.
 
-    layers: the layers to compare. expected: per input, the values of each layer by its index,
-        shape (H, W, C). inputs: per input its storage form; None for the
-        vectors embedded in the application. input_names: for the report.
-    output_layers: layers whose outputs, one after the other, are the network's output; it is then
-        checked that the application hands out exactly those bytes.
-    floats: per input, the network's inputs and expected outputs as float32, all of each one after
-        the other, for an application that converts them; None for one that does not.
-    state_layers: layers whose outputs, one after the other, are the state that an inference leaves.
-    starts: per input, whether the network begins with its initial state; empty for one without
-        state. Every repetition begins so.
-    dma, seed: when transfers move their bytes: early, late, or random by seed.
-    repeat: executions of all inputs, in one process, on the same arenas.
-    sanitize: "address,undefined" or "thread". dump: directory for ``layer_NN.npy``, shape
-        (H, W, C), true integers; in ``run_RR/`` when there is more than one execution.
-    timeout_s: seconds until the program is stopped; None for what suits the runner.
+    Attributes:
+        layers: The layers to compare.
+        expected: Per input, the values of each layer by its index, shape (H, W, C).
+        inputs: Per input its storage form; None for the vectors embedded in the application.
+        input_names: For the report.
+        output_layers: Layers whose outputs, one after the other, are the network's output; it is
+            then checked that the application hands out exactly those bytes.
+        floats: Per input, the network's inputs and expected outputs as float32, all of each one
+            after the other, for an application that converts them; None for one that does not.
+        state_layers: Layers whose outputs, one after the other, are the state that an inference
+            leaves.
+        starts: Per input, whether the network begins with its initial state; empty for one without
+            state. Every repetition begins so.
+        dma, seed: When transfers move their bytes: early, late, or random by seed.
+        repeat: Executions of all inputs, in one process, on the same arenas.
+        sanitize: "address,undefined" or "thread".
+        dump: Directory for ``layer_NN.npy``, shape (H, W, C), true integers; in ``run_RR/`` when
+            there is more than one execution.
+        timeout_s: Seconds until the program is stopped; None for what suits the runner.
 
-    Raises UsageError for numbers that make no sense.
+    Raises:
+        UsageError: For numbers that make no sense.
     """
 
     layers: Sequence[LayerOutput]

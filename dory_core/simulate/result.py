@@ -23,8 +23,11 @@ class LayerOutput:
     """A layer whose output is compared: its index, name and output tensor (storage and shape).
 
     Values are those of the file, with the channels that are not stored (``Tensor.removed``).
-    macs: multiply-accumulates of the layer, for reports. layout: of the bytes that are handed out.
-    result: name or index of the output in the file, empty where the format has none.
+
+    Attributes:
+        macs: Multiply-accumulates of the layer, for reports.
+        layout: Of the bytes that are handed out.
+        result: Name or index of the output in the file, empty where the format has none.
     """
 
     index: int
@@ -90,11 +93,15 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class LayerResult:
-    """How one layer compares. cycles, instructions: None where the runner cannot tell.
+    """How one layer compares.
 
     An instruction count says what a kernel costs beside another one, it is no number of cycles.
-    macs: multiply-accumulates of the layer. tensor: name or index of its output in the file.
-    not_computed: channels of the output that nothing reads and nothing computes or compares.
+
+    Attributes:
+        cycles, instructions: None where the runner cannot tell.
+        macs: Multiply-accumulates of the layer.
+        tensor: Name or index of its output in the file.
+        not_computed: Channels of the output that nothing reads and nothing computes or compares.
     """
 
     index: int
@@ -125,8 +132,10 @@ class Counts:
 class Run:
     """One execution of the network.
 
-    input: which vector it was given. counts: by layer index, None where the runner does not count;
-    external_counts: of transfers between L3 and L2.
+    Attributes:
+        input: Which vector it was given.
+        counts: By layer index, None where the runner does not count.
+        external_counts: Of transfers between L3 and L2.
     """
 
     input: str
@@ -139,8 +148,9 @@ class Run:
 class RunResult:
     """All executions of one call of a runner.
 
-    reference: whose arithmetic the network has. notes: which runner ran and why, how
-    the given inputs were read.
+    Attributes:
+        reference: Whose arithmetic the network has.
+        notes: Which runner ran and why, how the given inputs were read.
     """
 
     target: str

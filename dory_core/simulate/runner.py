@@ -14,12 +14,16 @@ from dory_core.simulate.result import RunResult
 class Runner:
     """A way to execute an application.
 
-    name: what ``--runner`` takes. summary: one line for the user. run: executes the application of
-    a directory and compares its layers, as :func:`dory_core.simulate.run.run_host` does: it raises
-    VerificationFailed when the program was stopped, and UsageError for a dma, seed, sanitize or
-    dump other than the default that it has no use for. preferred: it is what runs when nobody asks
-    for another one; a target says so when the tools for it are there. missing: why it is not, and
-    what to install, for a runner that would be preferred then.
+    Attributes:
+        name: What ``--runner`` takes.
+        summary: One line for the user.
+        run: Executes the application of a directory and compares its layers, as
+            :func:`dory_core.simulate.run.run_host` does: it raises VerificationFailed when the
+            program was stopped, and UsageError for a dma, seed, sanitize or dump other than the
+            default that it has no use for.
+        preferred: It is what runs when nobody asks for another one; a target says so when the tools
+            for it are there.
+        missing: Why it is not, and what to install, for a runner that would be preferred then.
     """
 
     name: str

@@ -39,8 +39,9 @@ class Choice:
 class Choices:
     """What became of each kernel of a target.
 
-    chosen: by kernel, in the order of preference. reasons: by kernel that was never chosen, each
-    with the layers for which it held.
+    Attributes:
+        chosen: By kernel, in the order of preference.
+        reasons: By kernel that was never chosen, each with the layers for which it held.
     """
 
     chosen: dict[str, Choice] = field(default_factory=dict)

@@ -37,9 +37,11 @@ _IDS = {"address,undefined": "asan_ubsan", "thread": "tsan"}
 class Capabilities:
     """What a target claims to compute.
 
-    target: name as in ``--target``. settings: options to test with. refused: tags of the cases
-    (``cases.Case.tags``) that the target refuses with NotSupported. l1_budgets: bytes of L1 to test
-    with; the first must hold every layer case.
+    Attributes:
+        target: Name as in ``--target``.
+        settings: Options to test with.
+        refused: Tags of the cases (``cases.Case.tags``) that the target refuses with NotSupported.
+        l1_budgets: Bytes of L1 to test with; the first must hold every layer case.
     """
 
     target: str

@@ -19,8 +19,11 @@ _MULTIPLES = (64, 32, 16, 8, 4, 2, 1)
 class Ran:
     """What one kernel was called with. Each set holds texts.
 
-    layers, calls: how many. sizes: of windows. multiples: the largest power of two up to 64 that
-    divides the channels (input, output) of a layer.
+    Attributes:
+        layers, calls: How many.
+        sizes: Of windows.
+        multiples: The largest power of two up to 64 that divides the channels (input, output) of a
+            layer.
     """
 
     kernel: str

@@ -73,10 +73,13 @@ def names_of(candidates: Candidates) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Draws:
-    """Layers that a kernel accepts. name: of the kernel among the candidates.
+    """Layers that a kernel accepts.
 
-    recipes: the first of each kind that it accepts. fixed: layers of the conformance matrix, of
-    kinds without recipes, or where it accepts none of them.
+    Attributes:
+        name: Of the kernel among the candidates.
+        recipes: The first of each kind that it accepts.
+        fixed: Layers of the conformance matrix, of kinds without recipes, or where it accepts none
+            of them.
     """
 
     candidates: Candidates

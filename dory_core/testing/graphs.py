@@ -26,7 +26,10 @@ U16: Range = (0, 1020)
 class GraphBuilder:
     """Builds a Graph layer by layer; every method returns the name of the tensor it makes.
 
-    shape: (C, H, W) of the input. values: its range. seed: of all parameters.
+    Attributes:
+        shape: (C, H, W) of the input.
+        values: Its range.
+        seed: Of all parameters.
     """
 
     shape: tuple[int, int, int]
@@ -80,10 +83,14 @@ class GraphBuilder:
         second: bool = False,
         weights: Range = I8,
     ) -> str:
-        """Add a Conv. output: clip range, None for 32-bit accumulators.
+        """Add a Conv.
 
-        wide: force 64-bit requantisation. div: divisor, not only powers of two. second: a second
-        requantisation in sequence. weights: their range; its storage gives ``weight_bits``.
+        Args:
+            output: Clip range, None for 32-bit accumulators.
+            wide: Force 64-bit requantisation.
+            div: Divisor, not only powers of two.
+            second: A second requantisation in sequence.
+            weights: Their range; its storage gives ``weight_bits``.
         """
         x = self._type(source)
         shape = (channels, x.channels // groups, *window.kernel)
@@ -155,7 +162,9 @@ class GraphBuilder:
     ) -> str:
         """Add an AvgPool whose requantisation divides by about the window's size.
 
-        output: clip range. onto: range that the averages are mapped to instead.
+        Args:
+            output: Clip range.
+            onto: Range that the averages are mapped to instead.
         """
         x = self._type(source)
         count = window.taps
@@ -224,7 +233,12 @@ class GraphBuilder:
     def graph(
         self, outputs: Iterable[str] | None = None, states: Mapping[str, str] | None = None
     ) -> Graph:
-        """Return the Graph; outputs: by default the last tensor. states: as what each is left."""
+        """Return the Graph.
+
+        Args:
+            outputs: By default the last tensor.
+            states: As what each is left.
+        """
         kept = tuple(
             State(name, name, written, self._states[name])
             for name, written in (states or {}).items()

@@ -30,8 +30,9 @@ _UNITS = (1, 1, 1, 2, 4, 8, 16)  # that sizes are multiples of, as constraints l
 class KernelCase:
     """A kernel, a layer that it accepts, and how the layer is computed.
 
-    inputs: values of shape (C, H, W). tile: sizes (c_out, h, w, c_in); c_in counts where the kernel
-    accumulates.
+    Attributes:
+        inputs: Values of shape (C, H, W).
+        tile: Sizes (c_out, h, w, c_in); c_in counts where the kernel accumulates.
     """
 
     kernel: Kernel
@@ -81,8 +82,9 @@ def _few(values: Sequence[int]) -> str:
 def alone(kind: type[_Kind], **fields: Any) -> _Kind:
     """Return a layer that is a network of its own: it reads ``input`` and writes ``layer_00``.
 
-    kind: class of the layer; one with two operands reads ``input_1``, too. fields: what else the
-    class takes.
+    Args:
+        kind: Class of the layer; one with two operands reads ``input_1``, too.
+        fields: What else the class takes.
     """
     inputs = ("input", "input_1") if issubclass(kind, Pairwise) else ("input",)
     given: dict[str, Any] = {"name": kind.__name__.lower(), "inputs": inputs, **fields}
@@ -127,8 +129,10 @@ def make_case(
 ) -> KernelCase:
     """Return a case with random values and random tile sizes, some of which are the whole axis.
 
-    granule: output channels that the kernel takes only together. constrained: only tiles that the
-    kernel's constraints allow; else also those that come about at borders alone.
+    Args:
+        granule: Output channels that the kernel takes only together.
+        constrained: Only tiles that the kernel's constraints allow; else also those that come about
+            at borders alone.
     """
     case = whole_case(kernel, layer, random)
     full, traits = extent(layer), kernel.traits(layer)

@@ -47,10 +47,13 @@ def _draws(candidates: Candidates, name: str) -> Draws:
 class KernelConformance:
     """Subclass it, set ``target`` or ``cases``, and pytest runs random cases.
 
-    target: whose kernels to test, those of all installed plugins but the portable ones. settings:
-    its options. candidates: returns the kernels of a layer, in place of those of an installed
-    target. cases: returns so many cases for a kind of layers and a seed. kinds: those of
-    ``random_layers.ALL_KINDS`` that ``cases`` draws; without ``cases`` the names of kernels.
+    Attributes:
+        target: Whose kernels to test, those of all installed plugins but the portable ones.
+        settings: Its options.
+        candidates: Returns the kernels of a layer, in place of those of an installed target.
+        cases: Returns so many cases for a kind of layers and a seed.
+        kinds: Those of ``random_layers.ALL_KINDS`` that ``cases`` draws; without ``cases`` the
+            names of kernels.
     """
 
     target: ClassVar[str] = ""

@@ -97,7 +97,9 @@ class Machine(ABC):
     def call(self, number: int, buffers: Buffers, numbers: Mapping[str, int]) -> None:
         """Call the kernel of case ``number`` on one tile; buffers are changed in place.
 
-        buffers: those of POINTERS that the call has. numbers: all of NUMBERS.
+        Args:
+            buffers: Those of POINTERS that the call has.
+            numbers: All of NUMBERS.
         """
 
     def run(self, number: int) -> Values:
@@ -155,8 +157,11 @@ class HostLibrary(Machine):
     """The kernels of several cases on this machine, in a process of their own.
 
     A kernel that crashes or does not end fails its case. Cores call one after another, or as
-    threads where the code of the kernel meets at barriers. flags: of the compiler, beside warnings
-    as errors. compiler: by default the one that applications are built with.
+    threads where the code of the kernel meets at barriers.
+
+    Attributes:
+        flags: Of the compiler, beside warnings as errors.
+        compiler: By default the one that applications are built with.
     """
 
     def __init__(

@@ -18,7 +18,11 @@ _ROUND = requant(1, 1 << 19, 1 << 20, add_negative=(1 << 19) - 1)
 
 @dataclass(frozen=True, slots=True)
 class KindCase:
-    """A network of one layer. shape, values: of its input."""
+    """A network of one layer.
+
+    Attributes:
+        shape, values: Of its input.
+    """
 
     name: str
     make: Make

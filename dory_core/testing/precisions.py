@@ -41,8 +41,9 @@ def precision_cases(
 ) -> tuple[Case, ...]:
     """Return networks of every kind over all pairs of input and output types.
 
-    weights: one network per type for each kind that has weights. operands: likewise for the second
-    operand of an Add.
+    Args:
+        weights: One network per type for each kind that has weights.
+        operands: Likewise for the second operand of an Add.
     """
     cases = [
         _case(f"{name}_{type_name(w)}", partial(append, w), tag)

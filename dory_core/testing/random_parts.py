@@ -23,11 +23,15 @@ _Choice = TypeVar("_Choice")
 class LayerSpace:
     """What is drawn; what a tuple holds twice is drawn twice as often.
 
-    inputs: ranges of inputs. outputs: clips of outputs, None for accumulators as they are.
-    weight_bits: widths of weights. packed: values that fit 2 or 4 bits are stored so.
-    filters_per_channel: of depthwise layers. kernels: (height, width) of convolutions.
-    numerator_bits: about how many bits mul * acc + add takes. features: which of
-    ``dory_core.ir.features`` layers may need.
+    Attributes:
+        inputs: Ranges of inputs.
+        outputs: Clips of outputs, None for accumulators as they are.
+        weight_bits: Widths of weights.
+        packed: Values that fit 2 or 4 bits are stored so.
+        filters_per_channel: Of depthwise layers.
+        kernels: (height, width) of convolutions.
+        numerator_bits: About how many bits mul * acc + add takes.
+        features: Which of ``dory_core.ir.features`` layers may need.
     """
 
     inputs: tuple[Range, ...] = ((0, 255), (0, 255), (0, 127), (-128, 127), (-300, 300), (0, 999))

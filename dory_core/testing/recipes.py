@@ -31,11 +31,16 @@ RECIPE_KINDS = ("conv", "pointwise", "depthwise", "grouped", "linear", "maxpool"
 class Recipe:
     """A layer by its properties.
 
-    x, x2, y: ranges of operands and output; y None: sums as they are. packed: values of 2 or 4 bits
-    are stored so. c_in, c_out: channels, of a group where there are several. rows, columns: of the
-    output. unread: rows and columns of the input behind those that windows reach, where strides
-    leave some. pads: what of the windows' reach is padding. steps: the form of requantisation, of
-    numerators of ``bits``. seed: of all values.
+    Attributes:
+        x, x2, y: Ranges of operands and output; y None: sums as they are.
+        packed: Values of 2 or 4 bits are stored so.
+        c_in, c_out: Channels, of a group where there are several.
+        rows, columns: Of the output.
+        unread: Rows and columns of the input behind those that windows reach, where strides leave
+            some.
+        pads: What of the windows' reach is padding.
+        steps: The form of requantisation, of numerators of ``bits``.
+        seed: Of all values.
     """
 
     kind: str

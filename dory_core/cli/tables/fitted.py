@@ -17,11 +17,14 @@ _LEAST_NAME, _LEAST_PROSE = 10, 24
 
 
 class FittedTable:
-    """A table for the terminal. titles: of the columns.
+    """A table for the terminal.
 
-    right: titles of columns of numbers, aligned to the right. drop: titles of columns that are left
-    out where the terminal is too narrow, the least important first; a line below says which. wrap:
-    title of the column of sentences, which are wrapped; other texts lose their middle.
+    Attributes:
+        titles: Of the columns.
+        right: Titles of columns of numbers, aligned to the right.
+        drop: Titles of columns that are left out where the terminal is too narrow, the least
+            important first; a line below says which.
+        wrap: Title of the column of sentences, which are wrapped; other texts lose their middle.
     """
 
     def __init__(

@@ -14,8 +14,9 @@ _MOST = 6
 def golden_lines(document: Mapping[str, Any], layers: Mapping[int, str]) -> list[str]:
     """Return the lines about goldens: one for all layers, one for each that is a step away.
 
-    document: a :class:`dory_core.golden.layers.GoldenReport` as JSON. layers: of the network,
-    names by index.
+    Args:
+        document: A :class:`dory_core.golden.layers.GoldenReport` as JSON.
+        layers: Of the network, names by index.
     """
     document = visible_document(document)
     found = document["layers"]

@@ -34,8 +34,10 @@ def new_table(
 ) -> FittedTable:
     """Return an empty table with these columns, for ``console().print``.
 
-    right: columns of numbers. drop: columns that are left out where the terminal is too narrow, the
-    least important first. wrap: the column of sentences. Rows are added by ``add_row(*cells)``.
+    Args:
+        right: Columns of numbers.
+        drop: Columns that are left out where the terminal is too narrow, the least important first.
+        wrap: The column of sentences. Rows are added by ``add_row(*cells)``.
     """
     return FittedTable(columns, right, drop, wrap)
 

@@ -20,7 +20,9 @@ from onnx.reference.op_run import OpRun
 class DeeployBuilder(OnnxBuilder):
     """Integer layers, each followed by a RequantShift node.
 
-    domain: of the RequantShift nodes. old: the attribute is n_levels, and attributes are lists.
+    Attributes:
+        domain: Of the RequantShift nodes.
+        old: The attribute is n_levels, and attributes are lists.
     """
 
     def __init__(

@@ -35,10 +35,12 @@ _INT64_LIMIT = 2.0**63
 class Step:
     """One arithmetic node of a chain.
 
-    constant: operand of Mul, Add, Div: one value, or one per channel, as in the file.
-    source: name of the constant's tensor, for messages. lo, hi: bounds of a Clip.
-    to_integer: for a Cast, whether its result is an integer type. kind: its operator, where one
-    node stands for several steps.
+    Attributes:
+        constant: Operand of Mul, Add, Div: one value, or one per channel, as in the file.
+        source: Name of the constant's tensor, for messages.
+        lo, hi: Bounds of a Clip.
+        to_integer: For a Cast, whether its result is an integer type.
+        kind: Its operator, where one node stands for several steps.
     """
 
     node: Node
@@ -245,10 +247,13 @@ class _Affine:
 def requants_of(steps: tuple[Step, ...], label: str, divisor: int = 1) -> tuple[Requant, ...]:
     """Return the requantisations, in sequence, that a chain of steps means.
 
-    label: the layer, for messages. divisor: what the accumulator is to be divided by to give the
-    value that the chain starts with (the window size of an average).
+    Args:
+        label: The layer, for messages.
+        divisor: What the accumulator is to be divided by to give the value that the chain starts
+            with (the window size of an average).
 
-    Raises: NotSupported when the result is a fraction that nothing rounds.
+    Raises:
+        NotSupported: When the result is a fraction that nothing rounds.
     """
     done: list[Requant] = []
     pending = _Affine(divisor)

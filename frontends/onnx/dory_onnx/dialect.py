@@ -31,11 +31,13 @@ class AddMeaning:
 class Dialect:
     """What differs between dialects; the base class is the plain reading of the nodes.
 
-    extra_attributes: attribute names that the exporter adds to layer nodes. reference: whose
-    arithmetic the Graph has, for ``Graph.reference``. arithmetic: operators that belong to the
-    layer before them. rounding_operands: those of them that may also stand between a tensor with
-    several readers and a residual Add. byte_weights: weights of type uint8 are the bytes of signed
-    weights.
+    Attributes:
+        extra_attributes: Attribute names that the exporter adds to layer nodes.
+        reference: Whose arithmetic the Graph has, for ``Graph.reference``.
+        arithmetic: Operators that belong to the layer before them.
+        rounding_operands: Those of them that may also stand between a tensor with several readers
+            and a residual Add.
+        byte_weights: Weights of type uint8 are the bytes of signed weights.
     """
 
     extra_attributes: frozenset[str] = frozenset()

@@ -56,8 +56,12 @@ class GrowingGraph:
         self.ranges.append(proven)
 
     def begin(self, node: Node, name: str, chw: Triple) -> str:
-        """Return the tensor of the next layer. chw: of its result. name: in the file, if it is
-        there."""
+        """Return the tensor of the next layer.
+
+        Args:
+            chw: Of its result.
+            name: In the file, if it is there.
+        """
         output = f"layer_{len(self.layers):02d}"
         self.labels[output], self.names[output], self.chw[output] = node.label, name, chw
         return output

@@ -68,7 +68,10 @@ def reduced_window(model: OnnxModel, node: Node, shape: Shape) -> ops.Window:
 class BorderMean:
     """A mean whose windows see fewer elements at the border: a sum, and a factor per position.
 
-    window: of the sum. factors: shape (1, H, W) of the output. divisor: of sum * factor.
+    Attributes:
+        window: Of the sum.
+        factors: Shape (1, H, W) of the output.
+        divisor: Of sum * factor.
     """
 
     window: ops.Window

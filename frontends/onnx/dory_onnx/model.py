@@ -51,7 +51,9 @@ class Node:
 class OnnxModel:
     """Nodes in file order (unused ones removed), inputs with static shapes, outputs, constants.
 
-    inputs: shape by name of each network input, initialisers excluded. opsets: version by domain.
+    Attributes:
+        inputs: Shape by name of each network input, initialisers excluded.
+        opsets: Version by domain.
     """
 
     path: Path

@@ -72,7 +72,12 @@ def conv_window(
 ) -> ops.Window:
     """Return the window of a Conv over a value of ``shape``, folded Pad nodes included.
 
-    values: the weights. shape: (1, C, H, W) or (1, C, L). Raises: NotSupported, naming the node.
+    Args:
+        values: The weights.
+        shape: (1, C, H, W) or (1, C, L).
+
+    Raises:
+        NotSupported: Naming the node.
     """
     if values.ndim != len(shape) or values.ndim not in (3, 4):
         raise NotSupported(

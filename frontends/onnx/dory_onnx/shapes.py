@@ -55,10 +55,13 @@ def window_of(
 ) -> ops.Window:
     """Return the window of a Conv or pool node over an input of spatial ``size``.
 
-    kernel, size: one element for 1-D data, (vertical, horizontal) for 2-D data. 1-D becomes H = 1.
-    ceil: the pads hold what ceil_mode adds behind the image.
+    Args:
+        kernel, size: One element for 1-D data, (vertical, horizontal) for 2-D data. 1-D becomes H =
+            1.
+        ceil: The pads hold what ceil_mode adds behind the image.
 
-    Raises: NotSupported for attributes that do not fit together.
+    Raises:
+        NotSupported: For attributes that do not fit together.
     """
     rank = len(size)
     if rank not in (1, 2):

@@ -21,9 +21,11 @@ QUANTISE_HINT = "quantise the network entirely: `dory quantize` does that"
 class Call:
     """One operator with its inputs, and what its result is quantised to.
 
-    y: None where nothing quantises the result. lo, hi: bounds of activations behind it, as reals.
-    result: the value of the file that holds the result. turned: onnxruntime computes with uint8
-    what the file has as int8.
+    Attributes:
+        y: None where nothing quantises the result.
+        lo, hi: Bounds of activations behind it, as reals.
+        result: The value of the file that holds the result.
+        turned: Onnxruntime computes with uint8 what the file has as int8.
     """
 
     node: Node

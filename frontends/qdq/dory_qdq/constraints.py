@@ -14,8 +14,11 @@ from dory_qdq.values import Constant, QuantisedConstant
 class Constraint:
     """What an operator must be like.
 
-    sentence: what the user reads, in ``dory --list-operators`` and in the refusal. holds: whether
-    an operator is. hint: the way out. position: the input that it speaks of.
+    Attributes:
+        sentence: What the user reads, in ``dory --list-operators`` and in the refusal.
+        holds: Whether an operator is.
+        hint: The way out.
+        position: The input that it speaks of.
     """
 
     sentence: str

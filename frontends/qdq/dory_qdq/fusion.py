@@ -55,7 +55,9 @@ class Fusion:
     ) -> bool:
         """Return whether onnxruntime computes an operator of reals in integers.
 
-        y: what the QuantizeLinear behind it rounds to. lo, hi: bounds of activations between them.
+        Args:
+            y: What the QuantizeLinear behind it rounds to.
+            lo, hi: Bounds of activations between them.
         """
         if node.op == "Relu":  # goes where the type cannot hold less than zero
             return y.zero_point == y.bounds[0]

@@ -45,9 +45,12 @@ def golden_of(path: Path, request: GoldenRequest) -> dict[str, Array]:
 class Fused:
     """What onnxruntime made of a file.
 
-    made: its network, an onnx.ModelProto. session: of it, with all stored tensors as outputs.
-    stored: (name in the file, whether it is int8 there) by name in the session. shapes: of inputs.
-    imported: the network as it is read here.
+    Attributes:
+        made: Its network, an onnx.ModelProto.
+        session: Of it, with all stored tensors as outputs.
+        stored: (name in the file, whether it is int8 there) by name in the session.
+        shapes: Of inputs.
+        imported: The network as it is read here.
     """
 
     name: str

@@ -153,9 +153,11 @@ class Network:
         y: Quantisation | None = None,
         **fields: Any,
     ) -> str:
-        """Append a layer; returns its output. tensor: the value of the file that it computes.
+        """Append a layer; returns its output.
 
-        y: what the output means; that of the first input where it is not given.
+        Args:
+            tensor: The value of the file that it computes.
+            y: What the output means; that of the first input where it is not given.
         """
         name = ranges.append_layer(self.ops, self.tensors, kind, label, inputs, tensor, **fields)
         if y is not None:

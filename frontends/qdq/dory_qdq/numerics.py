@@ -21,7 +21,9 @@ _BOUNDS = {True: (-128, 127), False: (0, 255)}
 class Quantisation:
     """What stored values of 8 bits mean: scale * (value - zero_point).
 
-    scale: positive normal number of binary32. signed: int8 or uint8.
+    Attributes:
+        scale: Positive normal number of binary32.
+        signed: int8 or uint8.
     """
 
     scale: float

@@ -52,9 +52,15 @@ def quiet_session(
 ) -> Any:
     """Return a session of a model on the CPU.
 
-    level: of optimisation: none, basic or extended. outputs: tensors to give besides the model's.
-    optimised: where the optimised model is written. kept: optimisers that are left out. name, hint:
-    for the message. Raises: NotSupported when onnxruntime does not take the model.
+    Args:
+        level: Of optimisation: none, basic or extended.
+        outputs: Tensors to give besides the model's.
+        optimised: Where the optimised model is written.
+        kept: Optimisers that are left out.
+        name, hint: For the message.
+
+    Raises:
+        NotSupported: When onnxruntime does not take the model.
     """
     import onnxruntime
     from onnx import helper

@@ -18,8 +18,11 @@ Shape = tuple[int, ...]
 class Place:
     """Where the elements of a value lie.
 
-    tensor: of the Graph. shape: of the file. order: axes (0 C, 1 H, 2 W) of the tensor from the
-    slowest to the fastest one in the order of the file; axes of size 1 are left out.
+    Attributes:
+        tensor: Of the Graph.
+        shape: Of the file.
+        order: Axes (0 C, 1 H, 2 W) of the tensor from the slowest to the fastest one in the order
+            of the file; axes of size 1 are left out.
     """
 
     tensor: str
@@ -93,8 +96,10 @@ class QuantisedConstant:
 class Pending:
     """Reals that an operator computes and that a QuantizeLinear behind it will round.
 
-    inputs: of the operator. lo, hi: bounds of the activations behind it. moves: what moves its
-    elements before they are rounded.
+    Attributes:
+        inputs: Of the operator.
+        lo, hi: Bounds of the activations behind it.
+        moves: What moves its elements before they are rounded.
     """
 
     node: Node

@@ -74,7 +74,9 @@ class QuantlabBuilder(OnnxBuilder):
     ) -> Self:
         """Append a Gemm or MatMul (which has no bias), flattened if need be.
 
-        weights: (outputs, inputs). scale: as for ``conv``.
+        Args:
+            weights: (outputs, inputs).
+            scale: As for ``conv``.
         """
         if len(self.shape) > 1:
             self.flatten()
@@ -127,9 +129,12 @@ class QuantlabBuilder(OnnxBuilder):
     ) -> Self:
         """Append a residual: the current value is operand 1, ``other`` operand 2.
 
-        in1, in2, out: (mul, add, shift), None for none. levels: of in1, in2 and out. signed: the
-        attribute out_signed, None leaves it out as older exporters do. without, attributes: names
-        to leave out and values to write instead, for files that are damaged.
+        Args:
+            in1, in2, out: (mul, add, shift), None for none.
+            levels: Of in1, in2 and out.
+            signed: The attribute out_signed, None leaves it out as older exporters do.
+            without, attributes: Names to leave out and values to write instead, for files that are
+                damaged.
         """
         written: dict[str, Any] = {"add_bits": 8}
         if signed is not None:

@@ -102,7 +102,9 @@ def reason(
 ) -> str:
     """Return one sentence on why the result of a layer is another one.
 
-    resolver: of the interpreter's operators. operands, got: shape (C, H, W).
+    Args:
+        resolver: Of the interpreter's operators.
+        operands, got: Shape (C, H, W).
     """
     written = ((op, index) for op in subgraph.operators for index in op.outputs)
     op = next((op for op, index in written if f"t{index}" == layer.op.tensor), None)

@@ -27,10 +27,13 @@ ELEMENT_TYPES: Mapping[str, type[np.generic]] = {
 class FileTensor:
     """A tensor of a subgraph.
 
-    index: position in the subgraph; goldens call it ``t{index}``. shape: as in the file, () for a
-    scalar. type: name of the element type. data: values of a constant, of this shape, else None.
-    scales, zero_points: empty when it is not quantised, one each, or one per slice of ``axis``.
-    variable: the values live from one inference to the next.
+    Attributes:
+        index: Position in the subgraph; goldens call it ``t{index}``.
+        shape: As in the file, () for a scalar.
+        type: Name of the element type.
+        data: Values of a constant, of this shape, else None.
+        scales, zero_points: Empty when it is not quantised, one each, or one per slice of ``axis``.
+        variable: The values live from one inference to the next.
     """
 
     index: int
@@ -58,8 +61,10 @@ class FileTensor:
 class FileOperator:
     """An operator of a subgraph.
 
-    code: name of the builtin operator, or ``CUSTOM name``. inputs, outputs: indices of tensors,
-    -1 for one that is left out. options: attributes by the names of the schema.
+    Attributes:
+        code: Name of the builtin operator, or ``CUSTOM name``.
+        inputs, outputs: Indices of tensors, -1 for one that is left out.
+        options: Attributes by the names of the schema.
     """
 
     position: int

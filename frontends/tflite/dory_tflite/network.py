@@ -64,10 +64,13 @@ def axis_of(tensor: FileTensor, dimension: int) -> int | None:
 class Bound:
     """Where a tensor of the file lies.
 
-    name: tensor of the Graph, which has the same elements. axes: None, they have the same order in
-    memory; otherwise per dimension of the file the axis of (C, H, W), None for size 1. pads:
-    (top, left, bottom, right) elements that the file's tensor has around them, of value pad_value.
-    real: (scale, zero point) of a tensor of reals, which are scale * (element - zero point).
+    Attributes:
+        name: Tensor of the Graph, which has the same elements.
+        axes: None, they have the same order in memory; otherwise per dimension of the file the axis
+            of (C, H, W), None for size 1.
+        pads: (top, left, bottom, right) elements that the file's tensor has around them, of value
+            pad_value.
+        real: (scale, zero point) of a tensor of reals, which are scale * (element - zero point).
     """
 
     name: str
@@ -81,10 +84,13 @@ class Bound:
 class Variables:
     """State of the file: what is kept from one inference to the next.
 
-    handles: name of the variable by the tensor that names it. values: where the value lies that a
-    read gives. read: tensor of the file that holds what the inference before has left, by variable.
-    assigned: tensor of the file that an inference leaves, by variable. initial: what the first
-    inference finds, by variable. own: state of operators that keep some.
+    Attributes:
+        handles: Name of the variable by the tensor that names it.
+        values: Where the value lies that a read gives.
+        read: Tensor of the file that holds what the inference before has left, by variable.
+        assigned: Tensor of the file that an inference leaves, by variable.
+        initial: What the first inference finds, by variable.
+        own: State of operators that keep some.
     """
 
     handles: dict[int, str] = field(default_factory=dict)

@@ -174,8 +174,11 @@ def _tensor_text(tensor: FileTensor) -> str:
 class Constraint:
     """What an operator must be like.
 
-    sentence: what the user reads, in `dory --list-operators` and in the refusal. holds: whether an
-    operator is. hint: the way out. found: what an operator is like that is not so.
+    Attributes:
+        sentence: What the user reads, in `dory --list-operators` and in the refusal.
+        holds: Whether an operator is.
+        hint: The way out.
+        found: What an operator is like that is not so.
     """
 
     sentence: str
@@ -188,7 +191,10 @@ class Constraint:
 class Operator:
     """How an operator becomes layers.
 
-    code: name in the schema. becomes: kinds of layers. lower: appends them.
+    Attributes:
+        code: Name in the schema.
+        becomes: Kinds of layers.
+        lower: Appends them.
     """
 
     code: str

@@ -75,9 +75,13 @@ def read_options(
 ) -> dict[str, Any]:
     """Return the attributes of an operator; defaults of the schema where it has no options.
 
-    operator: the table of the file. numbers, text: how a vector of numbers and a text are read.
-    Raises: KeyError with a sentence when the options are those of another operator, or an
-    enumeration has no such member.
+    Args:
+        operator: The table of the file.
+        numbers, text: How a vector of numbers and a text are read.
+
+    Raises:
+        KeyError: With a sentence when the options are those of another operator, or an enumeration
+            has no such member.
     """
     import tflite
 

@@ -72,8 +72,9 @@ def activation_range(
 ) -> tuple[int, int]:
     """Return the clip bounds of a fused activation.
 
-    activation: NONE, RELU, RELU6 or RELU_N1_TO_1. bounds: of the element type.
-    Source: ``CalculateActivationRangeQuantized``.
+    Args:
+        activation: NONE, RELU, RELU6 or RELU_N1_TO_1.
+        bounds: Of the element type. Source: ``CalculateActivationRangeQuantized``.
     """
     lo, hi = bounds
     limits: dict[str, tuple[float | None, float | None]] = {
@@ -106,7 +107,9 @@ def same_padding(size: int, kernel: int, stride: int, dilation: int) -> tuple[in
 class BilinearAxis:
     """Sampling of one axis of RESIZE_BILINEAR with fractions of 10 bits.
 
-    low, high: the two input positions of each output position. weight: share of ``high`` in 1024.
+    Attributes:
+        low, high: The two input positions of each output position.
+        weight: Share of ``high`` in 1024.
     """
 
     low: tuple[int, ...]

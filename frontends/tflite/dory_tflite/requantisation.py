@@ -20,9 +20,12 @@ def rescaling(
 ) -> Requant:
     """Return ``clip(round(factor * (acc - turn)) + zero_point, bounds)`` with the two roundings.
 
-    factors, reach: one for all channels or one each; reach is what acc - turn can be. turn: what
-    the accumulator counts from.
-    Raises: FactorError when the factors of the channels need more than 64 bits together.
+    Args:
+        factors, reach: One for all channels or one each; reach is what acc - turn can be.
+        turn: What the accumulator counts from.
+
+    Raises:
+        FactorError: When the factors of the channels need more than 64 bits together.
     """
     count = max(len(factors), len(reach))
     channels = [

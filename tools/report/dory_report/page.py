@@ -28,7 +28,12 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A large figure. state: ``good``, ``bad`` or empty. notes: small lines below it."""
+    """A large figure.
+
+    Attributes:
+        state: ``good``, ``bad`` or empty.
+        notes: Small lines below it.
+    """
 
     title: str
     value: str
@@ -42,8 +47,11 @@ class Card:
 class Page:
     """Everything that a page shows.
 
-    subtitle: below the title. problems: why it cannot be used as it is. first: charts above the
-    tables, figures: below. facts: (name, value) at its end.
+    Attributes:
+        subtitle: Below the title.
+        problems: Why it cannot be used as it is.
+        first: Charts above the tables, figures: below.
+        facts: (name, value) at its end.
     """
 
     title: str

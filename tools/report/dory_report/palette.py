@@ -11,7 +11,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Colour:
-    """What a colour means. name: its class in charts. light, dark: as ``#rrggbb``."""
+    """What a colour means.
+
+    Attributes:
+        name: Its class in charts.
+        light, dark: As ``#rrggbb``.
+    """
 
     name: str
     light: str

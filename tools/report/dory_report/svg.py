@@ -18,9 +18,14 @@ SEPARATOR = " \u00b7 "
 class Figure:
     """A chart.
 
-    name: of its element and of its image file. hint: a sentence below the title. legend: pairs of
-    class and text. height_px: of the plot. axis, gutter_px: what stands left of the plot, and the
-    width of that. marks: of the plot. zooms: the plot may become wider than the page.
+    Attributes:
+        name: Of its element and of its image file.
+        hint: A sentence below the title.
+        legend: Pairs of class and text.
+        height_px: Of the plot.
+        axis, gutter_px: What stands left of the plot, and the width of that.
+        marks: Of the plot.
+        zooms: The plot may become wider than the page.
     """
 
     name: str
@@ -57,7 +62,12 @@ class Scale:
 
 
 def tag(name: str, content: str = "", /, **attributes: object) -> str:
-    """Return an element. content: SVG. attributes: quoted; ``data_l`` is ``data-l``."""
+    """Return an element.
+
+    Args:
+        content: SVG.
+        attributes: Quoted; ``data_l`` is ``data-l``.
+    """
     texts = (
         f' {key.strip("_").replace("_", "-")}="{quoting.html(value)}"'
         for key, value in attributes.items()

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 class Cell:
     """A cell: what it shows, what it is sorted by, and a text for the mouse.
 
-    head: it names the row. share: of the length of a bar behind the text, None without a bar.
+    Attributes:
+        head: It names the row.
+        share: Of the length of a bar behind the text, None without a bar.
     """
 
     text: str

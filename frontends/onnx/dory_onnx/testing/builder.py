@@ -24,9 +24,11 @@ Pair = int | tuple[int, ...]
 class OnnxBuilder:
     """Nodes, constants and names; the dialect's layers are in subclasses.
 
-    input_shape: (C, H, W), (C, L) for 1-D data or (F,). numbered: decimal value names and nameless
-    nodes as old exporters wrote them. constant_nodes: Constant nodes instead of initialisers.
-    opset: 9 writes Clip with attributes, 11 and above with inputs.
+    Attributes:
+        input_shape: (C, H, W), (C, L) for 1-D data or (F,).
+        numbered: Decimal value names and nameless nodes as old exporters wrote them.
+        constant_nodes: Constant nodes instead of initialisers.
+        opset: 9 writes Clip with attributes, 11 and above with inputs.
     """
 
     def __init__(
@@ -196,9 +198,12 @@ class OnnxBuilder:
         spread: float | None,
         **extra: Any,
     ) -> None:
-        """Add a Conv node. window: of :meth:`window`. spread: of a random bias, None without one.
+        """Add a Conv node.
 
-        extra: attributes of the dialect.
+        Args:
+            window: Of :meth:`window`.
+            spread: Of a random bias, None without one.
+            extra: Attributes of the dialect.
         """
         attributes, size = window
         inputs = [self.value, self.constant(weights)]
@@ -212,7 +217,9 @@ class OnnxBuilder:
     ) -> None:
         """Add a Gemm (weights stored as outputs x inputs) or MatMul node.
 
-        weights: (outputs, inputs). spread: of a random bias of a Gemm, None without one.
+        Args:
+            weights: (outputs, inputs).
+            spread: Of a random bias of a Gemm, None without one.
         """
         if not gemm:
             self.node("MatMul", self.value, self.constant(weights.T), **extra)

@@ -124,8 +124,9 @@ class IntegerOnnxBuilder(OnnxBuilder):
     ) -> Self:
         """Append a residual: (current * factors[0] + other * factors[1]) / divisor.
 
-        swapped: the operands stand the other way round at the Add node.
-        activation: a second requantisation with a Clip to [lo, hi] behind the sum.
+        Args:
+            swapped: The operands stand the other way round at the Add node.
+            activation: A second requantisation with a Clip to [lo, hi] behind the sum.
         """
         current = self.value
         scaled = [

@@ -16,8 +16,10 @@ def assert_passed_input_is_a_copy(
 ) -> None:
     """Add an Identity of the input as an output, and compare what the graph computes for it.
 
-    builder: with an input and nothing else. alone: it is the only output; else a convolution is
-    another one. folder: where the file is written.
+    Args:
+        builder: With an input and nothing else.
+        alone: It is the only output; else a convolution is another one.
+        folder: Where the file is written.
     """
     passed = builder.node("Identity", builder.input)
     if not alone:

@@ -11,8 +11,11 @@ UINT8, INT8 = "uint8", "int8"
 class Choices:
     """How activations and weights are quantised; weights are int8 and symmetric.
 
-    activations: type, uint8 or int8. per_channel: a scale for each output channel of the weights.
-    symmetric: activations have the middle of their type as zero point. reason: for the report.
+    Attributes:
+        activations: Type, uint8 or int8.
+        per_channel: A scale for each output channel of the weights.
+        symmetric: Activations have the middle of their type as zero point.
+        reason: For the report.
     """
 
     activations: str = UINT8

@@ -21,7 +21,12 @@ _EXPORT_HINT = "export the trained float network as ONNX"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FloatModel:
-    """A model that is ready. proto: an onnx.ModelProto. inputs: shape by name, (1, ...)."""
+    """A model that is ready.
+
+    Attributes:
+        proto: An onnx.ModelProto.
+        inputs: Shape by name, (1, ...).
+    """
 
     proto: Any
     inputs: Mapping[str, tuple[int, ...]]

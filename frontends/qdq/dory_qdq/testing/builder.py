@@ -14,7 +14,12 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A value with its quantisation. name: of the reals; stored: of the integers."""
+    """A value with its quantisation.
+
+    Attributes:
+        name: Of the reals.
+        stored: Of the integers.
+    """
 
     name: str
     stored: str

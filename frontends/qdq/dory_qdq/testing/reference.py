@@ -29,8 +29,9 @@ Arrays = dict[str, npt.NDArray[Any]]
 class Inference:
     """What onnxruntime made of a network at ORT_ENABLE_EXTENDED.
 
-    golden: its inputs and stored tensors, named as in a golden. reals: names of the operators that
-    it computed in reals.
+    Attributes:
+        golden: Its inputs and stored tensors, named as in a golden.
+        reals: Names of the operators that it computed in reals.
     """
 
     golden: Arrays

@@ -30,9 +30,13 @@ def lstm_network(
 ) -> bytes:
     """Return a file with UNIDIRECTIONAL_SEQUENCE_LSTM, several one behind the other.
 
-    features: of the network's input, which has ``rows`` of them. gain: spread of the gates. power:
-    the cell's scale is 2^power. hidden, zero: scale and zero point of the hidden state. clip: of
-    the cell, 0 for none. changes: other inputs of the first operator, by their number.
+    Args:
+        features: Of the network's input, which has ``rows`` of them.
+        gain: Spread of the gates.
+        power: The cell's scale is 2^power.
+        hidden, zero: Scale and zero point of the hidden state.
+        clip: Of the cell, 0 for none.
+        changes: Other inputs of the first operator, by their number.
     """
     random, b = np.random.default_rng(seed), TfliteBuilder()
 

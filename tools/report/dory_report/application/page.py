@@ -31,7 +31,11 @@ def figures(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> tuple[Figur
 
 
 def report_page(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> str:
-    """Return the page of an application. plan, timeline: its plan.json and timeline.json."""
+    """Return the page of an application.
+
+    Args:
+        plan, timeline: Its plan.json and timeline.json.
+    """
     network = plan["network"]
     first, *others = figures(plan, timeline)
     page = Page(

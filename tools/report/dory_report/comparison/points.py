@@ -26,9 +26,10 @@ COMPARE_VERSION = 1
 class Study:
     """The network, and what all points share.
 
-    content: the bytes of the file, for workers that do not see it under ``network``.
-    settings: target options as text; ``TARGET.NAME`` is for one target alone.
-    budgets: bytes per level number.
+    Attributes:
+        content: The bytes of the file, for workers that do not see it under ``network``.
+        settings: Target options as text; ``TARGET.NAME`` is for one target alone.
+        budgets: Bytes per level number.
     """
 
     network: Path
@@ -62,10 +63,13 @@ class Point:
 class Outcome:
     """What planning one point gave.
 
-    supported, fits: as for ``dory check``; fits is None when a layer is not supported.
-    reason, hint: why not. deployable_reason: why a plan that fits its budgets cannot be deployed.
-    totals, operating_point, memory, layers: of plan.json, None and empty without a plan; layers by
-    index. traffic: tiles, parts of layers, and what moves between the levels.
+    Attributes:
+        supported, fits: As for ``dory check``; fits is None when a layer is not supported.
+        reason, hint: Why not.
+        deployable_reason: Why a plan that fits its budgets cannot be deployed.
+        totals, operating_point, memory, layers: Of plan.json, None and empty without a plan; layers
+            by index.
+        traffic: Tiles, parts of layers, and what moves between the levels.
     """
 
     point: Point
