@@ -59,7 +59,9 @@ SECTIONS = {
 _HOOKS_BEGIN, _HOOKS_END = "<!-- hooks: docs/reference.py -->\n", "<!-- end of hooks -->\n"
 _ORDER = "in this order: hooks marked `first`, the plugin of the target, the others"
 #: A section of a docstring in Google style: its title and its entries, which are indented.
-_SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):\n(    .*(?:\n    .*)*)", re.MULTILINE)
+_SECTION = re.compile(
+    r"^(Args|Attributes|Raises|Returns|Yields):\n(    .*(?:\n    .*)*)", re.MULTILINE
+)
 _ENTRY = re.compile(r"^([\w*]+(?:, [\w*]+)*): (.*(?:\n    .*)*)", re.MULTILINE)
 _INTRODUCTION = """\
 # Names of dory_core.api
@@ -93,7 +95,8 @@ def _hook(name: str, parameters: tuple[str, ...]) -> str:
         joined = "Every plugin is asked, in load order, for a command that is not dory's own."
     text, example = _parts(inspect.getdoc(function) or "")
     heading = f"### `{name}({', '.join(parameters)})`"
-    return f"{heading}\n\nReturns `{returns}`. {joined}\n\n{_listed(text)}\n\n```pycon\n{example}\n```\n"
+    said = f"Returns `{returns}`. {joined}\n\n{_listed(text)}"
+    return f"{heading}\n\n{said}\n\n```pycon\n{example}\n```\n"
 
 
 def _parts(docstring: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What hooks answer: of the declared type, or an error that names the plugin and the hook."""
+"""Type checks of the answers of hooks; an error names the plugin and the hook."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from dory_core.plugins.frontend import Frontend
 
 _LEAVE_OUT = "report this to its authors; DORY_PLUGINS=NAME,... leaves it out"
-#: Records that hooks return, alone or in a list; a module is imported when its hook is asked.
+#: Module and class of the record that a hook returns, as such or in a list. The module is imported
+#: when the hook is asked.
 _RECORDS = {
     "dory_frontends": ("dory_core.plugins.frontend", "Frontend"),
     "dory_targets": ("dory_core.hardware.target", "Target"),
@@ -36,7 +37,7 @@ _DISPENSABLE = frozenset({"dory_reports", "dory_commands"})
 
 
 class Answer(list[Any]):
-    """The records that a plugin returned from a hook, and which plugin it is."""
+    """The records that a plugin returned from a hook, with the plugin."""
 
     def __init__(self, plugin: PluginState, records: Iterable[Any]) -> None:
         super().__init__(records)
@@ -46,11 +47,16 @@ class Answer(list[Any]):
 def guarded(
     plugin: PluginState, hook: Hook, warn: Callable[[PluginState, str], None]
 ) -> Callable[..., Any]:
-    """Return a hook as the plugin manager calls it, with all parameters of its specification.
+    """Return the function that pluggy calls in place of a hook, with all specified parameters.
 
-    It answers with one checked record where the first result wins, with an :class:`Answer` of
-    checked records elsewhere, and with None where the plugin has nothing to say. Its errors name
-    the plugin; those of a hook that an application does not need become warnings.
+    It returns one checked record where the first result wins, otherwise an :class:`Answer` of
+    checked records, and None where the plugin has no answer. Its errors name the plugin. Errors of
+    a hook that an application does not need become warnings.
+
+    Args:
+        plugin: The plugin that implements the hook.
+        hook: The hook to call.
+        warn: Function that reports a warning about a plugin.
     """
     specification = getattr(hookspecs, hook.name)
     names = specifications()[hook.name]
@@ -82,11 +88,11 @@ def guarded(
 
 @contextmanager
 def _blamed(plugin: PluginState, hook: Hook) -> Iterator[None]:
-    """Turn what a hook raises, but for dory's own errors, into a PluginError of the plugin."""
+    """Turn every exception of a hook except dory's own errors into a PluginError of the plugin."""
     try:
         yield
-    except PluginError as error:  # of a record that cannot be: it does not know whose it is
-        if hook.options["wrapper"]:  # of the plugin that it wraps
+    except PluginError as error:  # an invalid record, whose message does not name the plugin
+        if hook.options["wrapper"]:  # the error of a wrapped plugin
             raise
         reason = f"plugin {plugin.label} failed in {hook.name}: {error.message}"
         raise PluginError(reason, error.hint) from error
@@ -104,29 +110,29 @@ def _ask(hook: Hook, values: Mapping[str, Any]) -> Any:
 
 
 def _checked_answer(plugin: PluginState, hook: Hook, answer: Any) -> Any:
-    """Return an answer that the specification allows; raises PluginError.
+    """Return a valid answer; raises PluginError.
 
-    None is a forgotten list where the function is marked with the target.
+    None in place of a list is an error of a function that is marked with a target.
     """
     if first_result(hook.name):
-        return (
-            answer if answer is None else checked(hook.name, plugin, answer, record_type(hook.name))
-        )
+        if answer is None:
+            return None
+        return checked(hook.name, plugin, answer, record_type(hook.name))
     if answer is None and not hook.targets:
         return None
     records = checked(hook.name, plugin, answer, list, tuple)
-    if hook.options["wrapper"]:  # a list of the answers of the other plugins
+    if hook.options["wrapper"]:  # a list of the wrapped plugins' answers
         return [a if isinstance(a, Answer) else _answer(plugin, hook, a) for a in records]
     return _answer(plugin, hook, records)
 
 
 def _answer(plugin: PluginState, hook: Hook, records: Any) -> Answer:
     type_ = tuple if hook.name == "dory_commands" else record_type(hook.name)
-    return Answer(plugin, (checked(hook.name, plugin, one, type_) for one in records))
+    return Answer(plugin, (checked(hook.name, plugin, record, type_) for record in records))
 
 
 def first_result(hook: str) -> bool:
-    """Return whether a hook is answered by one record, that of the first plugin that has one."""
+    """Return True for a hook whose result is the record of the first plugin that returns one."""
     return bool(getattr(hookspecs, hook).dory_spec["firstresult"])
 
 
@@ -137,7 +143,7 @@ def record_type(hook: str) -> type[Any]:
 
 
 def _commands(hook: Hook) -> Mapping[str, Any]:
-    """Return the commands that a plugin adds by name, as objects of click."""
+    """Return the commands that a plugin adds, objects of click by name."""
     import typer
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None)  # as dory itself
@@ -151,7 +157,17 @@ def _no_operation() -> None:
 
 
 def checked(name: str, plugin: PluginState, answer: Any, *types: type[Any]) -> Any:
-    """Return an answer that is of one of these types; raises PluginError."""
+    """Return an answer after a check of its type.
+
+    Args:
+        name: Name of the hook.
+        plugin: The plugin that answered.
+        answer: What it returned.
+        types: Types of which the answer must have one.
+
+    Raises:
+        PluginError: When the answer has another type.
+    """
     if isinstance(answer, types):
         return answer
     wanted = "a list" if len(types) > 1 else types[0].__name__
@@ -183,7 +199,17 @@ def check_clash(
     known: Mapping[str, tuple[Any, PluginState]],
     state: PluginState,
 ) -> None:
-    """Refuse records without a name or of one that a plugin provides already. Raises: Refused."""
+    """Refuse frontends or targets without a name, or with a name that is taken.
+
+    Args:
+        kind: ``frontend`` or ``target``, for messages.
+        records: The records that a plugin provides.
+        known: Records of other plugins by name, each with its plugin.
+        state: The plugin that provides ``records``.
+
+    Raises:
+        Refused: With the reason.
+    """
     seen: set[str] = set()
     for record in records:
         if not record.name:
@@ -192,8 +218,8 @@ def check_clash(
             raise Refused(f"it provides {kind} {record.name!r} twice")
         seen.add(record.name)
         if record.name in known:
-            other = known[record.name][1].label
+            owner = known[record.name][1].label
             raise Refused(
-                f"{kind} {record.name!r} is provided by both {other} and {state.label}; "
+                f"{kind} {record.name!r} is provided by both {owner} and {state.label}; "
                 f"the first one is used (DORY_PLUGINS=NAME,... chooses)"
             )

@@ -18,12 +18,16 @@ COMMAND_GROUP = "dory.commands"
 
 @dataclass(frozen=True, slots=True)
 class PluginState:
-    """What became of one entry point; a row of ``dory plugins``.
+    """The state of one entry point; a row of ``dory plugins``.
 
     Attributes:
-        state: ``loaded``, ``failed`` (reason says why), ``skipped`` (by DORY_PLUGINS) or
-            ``missing`` (named by DORY_PLUGINS, not installed).
-        hooks: Names of the hooks that it implements.
+        dist: Name of the distribution; empty for a plugin object of a test.
+        version: Version of the distribution.
+        entry: Name of the entry point.
+        state: ``loaded``, ``failed``, ``skipped`` (by DORY_PLUGINS) or ``missing`` (named by
+            DORY_PLUGINS, not installed).
+        reason: Why the plugin is not loaded, or what is wrong with a loaded one.
+        hooks: Names of the hooks that the plugin implements.
     """
 
     dist: str
@@ -48,8 +52,10 @@ class FoundPlugin:
     """An installed plugin that is not imported yet.
 
     Attributes:
-        module: What its entry point names.
-        commands: Whether group ``dory.commands`` names it too.
+        state: Its name and distribution.
+        module: The module that its entry point names.
+        commands: True when group ``dory.commands`` names the module too.
+        load: Function that imports the module and returns it.
     """
 
     state: PluginState
@@ -62,32 +68,29 @@ def installed() -> list[FoundPlugin]:
     """Return the installed plugins in load order: by entry point name, then distribution."""
     from importlib.metadata import distributions
 
-    found: dict[str, list[FoundPlugin]] = {}
+    plugins: dict[str, list[FoundPlugin]] = {}
     for dist in distributions():
         points = _entry_points(dist)
-        modules = {point.value for point in points if point.group == COMMAND_GROUP}
-        plugins = [
+        advertised = {point.value for point in points if point.group == COMMAND_GROUP}
+        offered = [
             FoundPlugin(
                 PluginState(dist.name, dist.version, point.name, "loaded"),
                 point.value,
-                point.value in modules,
+                point.value in advertised,
                 point.load,
             )
             for point in points
             if point.group == GROUP
         ]
-        if plugins:
-            found.setdefault(dist.name, plugins)  # the first one on the path is what is imported
-    return sorted((one for plugins in found.values() for one in plugins), key=_load_order)
+        if offered:  # Python imports the first distribution of a name on the path
+            plugins.setdefault(dist.name, offered)
+    every = (plugin for offered in plugins.values() for plugin in offered)
+    return sorted(every, key=lambda p: (p.state.entry, p.state.dist, p.module))
 
 
 def _entry_points(dist: Distribution) -> list[EntryPoint]:
-    """Return the entry points of a distribution, none where its file is damaged."""
+    """Return the entry points of a distribution, none when its file is damaged."""
     try:
         return list(dist.entry_points)
-    except (TypeError, ValueError):  # importlib.metadata reads a line without "=" so, or no UTF-8
+    except (TypeError, ValueError):  # a line without "=", or bytes that are not UTF-8
         return []
-
-
-def _load_order(found: FoundPlugin) -> tuple[str, str, str]:
-    return found.state.entry, found.state.dist, found.module

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     Tensors = Mapping[str, npt.NDArray[Any]]
 
 
-# What every other file with a network is called.
+# Names of files that do not tell networks apart.
 _ANY_NETWORK = frozenset({"graph", "model", "net", "network"})
 
 
 def network_name(path: Path) -> str:
-    """Return what a network is called: as its file, or as the folder of a ``net.onnx``."""
+    """Return the name of a network: that of its file, or of the folder of a ``net.onnx``."""
     name = Path(path).stem
     folder = Path(path).absolute().parent.name
     return folder if folder and name.lower() in _ANY_NETWORK else name
@@ -29,11 +29,11 @@ def network_name(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FrontendOptions:
-    """What the file does not say about the network input.
+    """Properties of the network input that the file does not state.
 
     Attributes:
         input_bits: Significant bits, 1 to 16.
-        input_signed: Two's complement.
+        input_signed: True for two's complement.
     """
 
     input_bits: int = 8
@@ -45,10 +45,9 @@ class DesktopRun:
     """One inference of an interpreter for desktop computers.
 
     Attributes:
-        interpreter: How users call it.
-        tensors: What it computed, and what its inputs were: tensors of the Graph by name, shape (C,
-            H, W).
-        refused: Why it does not run the network, else empty.
+        interpreter: Name of the interpreter, for users.
+        tensors: Its inputs and results: tensors of the Graph by name, shape (C, H, W).
+        refused: Why the interpreter does not run the network; empty when it does.
     """
 
     interpreter: str
@@ -61,12 +60,12 @@ class Desktop:
     """Interpreters of a format that people run on desktop computers, loaded with one network.
 
     Attributes:
-        name: Package and version.
+        name: Package and version of the interpreters.
         graph: The network.
-        run: Every interpreter on network inputs by name, shape (C, H, W), with state as it is at
-            first.
-        explain: Why an interpreter's result of a layer is another one: called with its name, the
-            layer, its operands and its result; one sentence.
+        run: Function that runs every interpreter from the initial state on network inputs by name,
+            shape (C, H, W).
+        explain: Function that says in one sentence why an interpreter's result of a layer differs.
+            Its arguments are the interpreter's name, the layer, its operands and its result.
     """
 
     name: str
@@ -77,12 +76,12 @@ class Desktop:
 
 @dataclass(frozen=True, slots=True)
 class ReadOperator:
-    """An operator of a format that is read: a row of ``dory --list-operators``.
+    """An operator that a frontend reads: a row of ``dory --list-operators``.
 
     Attributes:
-        name: In the file.
-        becomes: Kinds of layers.
-        constraints: What it must be like, a sentence each.
+        name: Name of the operator in the file.
+        becomes: Kinds of layers that the operator becomes.
+        constraints: What the operator has to fulfil, a sentence each.
     """
 
     name: str
@@ -92,11 +91,12 @@ class ReadOperator:
 
 @dataclass(frozen=True, slots=True)
 class GoldenRequest:
-    """What a format's reference computes for ``dory golden``.
+    """The inferences that ``dory golden`` asks of a format's reference.
 
     Attributes:
-        inputs: Files with one inference each.
-        runs, seed: Inferences on random inputs, where no file is given.
+        inputs: Files with the inputs of one inference each.
+        runs: Number of inferences on random inputs when no file is given.
+        seed: Seed of the random inputs.
     """
 
     inputs: tuple[Path, ...] = ()
@@ -109,19 +109,22 @@ class Frontend:
     """A way to read networks of one file format.
 
     Attributes:
-        name: What ``--frontend`` takes.
+        name: The name that ``--frontend`` takes.
         summary: One line for ``dory frontends``.
-        reader: Reads a file; it imports what it needs when it is called.
-        recognises: Tells from a file's bytes that it is of this format, so that ``--frontend`` may
-            be left out; None where the file does not show it. It imports nothing heavy.
-        desktop: Loads the interpreters of this format that are installed, for ``dory check
-            --compare-desktop``; it raises ToolMissing when none is. None where the format has none.
-        ties_even: How the format makes integers of real numbers (``--float-io``): ties go to even,
-            else away from zero.
-        operators: Lists what is read, by name; it imports what it needs when it is called. None
-            where the format has no operators that one could list.
-        golden: Runs the format's reference on a file and returns the arrays of a golden; it raises
-            ToolMissing when the reference is not installed. None where the format has none.
+        reader: Function that reads a file. It imports what it needs when it is called.
+        recognises: Function that tells from a file's bytes that it has this format, so that
+            ``--frontend`` may be left out. It imports nothing heavy. None where the bytes do not
+            tell.
+        desktop: Function that loads the installed interpreters of this format, for ``dory check
+            --compare-desktop``. It raises ToolMissing when none is installed. None where the format
+            has no interpreter.
+        ties_even: Rounding of real numbers to integers in this format (``--float-io``): True for
+            ties to even, False for ties away from zero.
+        operators: Function that lists the operators that are read, by name. It imports what it
+            needs when it is called. None where the format has no list of operators.
+        golden: Function that runs the format's reference on a file and returns the arrays of a
+            golden. It raises ToolMissing when the reference is not installed. None where the format
+            has no reference.
     """
 
     name: str
@@ -136,15 +139,16 @@ class Frontend:
     def parse(self, path: Path, options: FrontendOptions | None = None) -> Graph:
         """Return the integer network of a file.
 
-        A network that is called as its file gets the name of :func:`network_name`. Outputs that
-        are inputs become copies. Raises: UsageError when the file is missing, NotSupported when it
+        A network with the name of its file gets the name of :func:`network_name`. Outputs that are
+        inputs become copies. Raises: UsageError when the file is missing, NotSupported when it
         cannot be computed exactly.
         """
         import numpy as np
 
         from dory_core.ir.passed import copy_passed_inputs
 
-        # Constants that are no numbers are refused by name: what numpy says of them names nothing.
+        # Constants that are not numbers are refused later, with their names; numpy's warnings have
+        # none.
         with np.errstate(all="ignore"):
             graph = copy_passed_inputs(self.reader(Path(path), options or FrontendOptions()))
         if graph.name != Path(path).stem:

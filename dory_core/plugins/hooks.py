@@ -16,13 +16,13 @@ from dory_core.plugins import hookspecs
 API_VERSION = 1
 
 MARKER = pluggy.HookimplMarker(hookspecs.PROJECT)
-_OPTIONS = f"{hookspecs.PROJECT}_impl"  # where pluggy's marker leaves its options
+_OPTIONS = f"{hookspecs.PROJECT}_impl"  # attribute in which pluggy's marker stores its options
 _TARGETS = f"{hookspecs.PROJECT}_targets"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Refused(Exception):
-    """Why a plugin cannot be used."""
+    """A plugin cannot be used; the text is the reason."""
 
 
 @overload
@@ -43,14 +43,15 @@ def hookimpl(
     It is pluggy's marker with a target in addition.
 
     Args:
-        target: The target, or targets, that it answers for; it is not called for others. The plugin
-            need not provide the target itself. Without it the function is called for every target
-            and may ask ``ctx.name``.
-        first: Its answers go before those of the plugin that provides the target, as kernels do
-            that are preferred to the target's (pluggy's ``tryfirst``); without it they go after
-            them.
-        wrapper: The function is a generator that yields once, is sent the answers of the other
-            plugins and returns what takes their place (pluggy's ``wrapper``).
+        function: The function to mark.
+        target: Names of the targets that the function answers for; it is not called for other
+            targets. Another plugin may provide the target. Without a name the function is called
+            for every target and may read ``ctx.name``.
+        first: True when the answers go before those of the plugin that provides the target
+            (pluggy's ``tryfirst``), as for kernels that are preferred to the target's own.
+            Otherwise they go after them.
+        wrapper: True for a generator that yields once, receives the answers of the other plugins
+            and returns their replacement (pluggy's ``wrapper``).
 
     >>> @hookimpl(target="blinky")
     ... def dory_dma_hal(ctx):
@@ -70,9 +71,11 @@ class Hook:
     """A hook as a plugin implements it.
 
     Attributes:
-        parameters: Those of the specification that the function takes.
-        targets: That it answers for, empty for all.
-        options: Those of pluggy's marker.
+        name: Name of the hook.
+        function: The plugin's function.
+        parameters: Parameters of the specification that the function takes.
+        targets: Targets that the function answers for, empty for all.
+        options: Options of pluggy's marker.
     """
 
     name: str
@@ -82,15 +85,15 @@ class Hook:
     options: Mapping[str, Any]
 
     def answers_for(self, target: str | None) -> bool:
-        """Return whether the function is to be called for a target."""
+        """Return True when the function is called for a target."""
         return not self.targets or target in self.targets
 
 
 @cache
 def specifications() -> Mapping[str, tuple[str, ...]]:
     """Return the parameter names of every hook, in the order of their definition."""
-    found = {n: f for n, f in vars(hookspecs).items() if n.startswith("dory_")}
-    return {name: tuple(inspect.signature(f).parameters) for name, f in found.items()}
+    hooks = {n: f for n, f in vars(hookspecs).items() if n.startswith("dory_")}
+    return {name: tuple(inspect.signature(f).parameters) for name, f in hooks.items()}
 
 
 def hooks_of(plugin: Any) -> dict[str, Hook]:
@@ -100,7 +103,7 @@ def hooks_of(plugin: Any) -> dict[str, Hook]:
     """
     _check_api(getattr(plugin, "DORY_API", API_VERSION))
     specs = specifications()
-    found = {}
+    hooks = {}
     for name in dir(plugin):
         function = getattr(plugin, name, None)
         options = getattr(function, _OPTIONS, None)
@@ -108,10 +111,10 @@ def hooks_of(plugin: Any) -> dict[str, Hook]:
             if name not in specs:
                 known = ", ".join(specs)
                 raise Refused(f"unknown hook {name} (this version of dory-core has: {known})")
-            found[name] = _hook(name, function, options)
+            hooks[name] = _hook(name, function, options)
         elif name in specs and callable(function):
             raise Refused(f"{name} is not marked with dory_core.api.hookimpl")
-    return {name: found[name] for name in specs if name in found}
+    return {name: hooks[name] for name in specs if name in hooks}
 
 
 def _check_api(wanted: Any) -> None:

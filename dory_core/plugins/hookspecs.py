@@ -2,11 +2,11 @@
 
 A plugin is a module named by an entry point of group ``dory``. It implements any of these functions
 under the same name, marked with ``dory_core.api.hookimpl``; it may leave out parameters that it
-does not need. Hooks return frozen records, they have no side effects, and each one may be called
-any number of times. Where a hook receives a ``ctx``, ``@hookimpl(target="NAME")`` says which target
-it answers for, of its own or of another plugin: several plugins can contribute to one target, and
-one plugin to several. With ``[]`` (or ``None``) it leaves the question to others; that is what a
-plugin without the hook answers, and what the functions here return.
+does not need. Hooks return frozen records, have no side effects, and may be called any number of
+times. Where a hook receives a ``ctx``, ``@hookimpl(target="NAME")`` names the target that it
+answers for, of its own or of another plugin: several plugins can contribute to one target, and one
+plugin to several. A hook that has no answer returns ``[]`` (or ``None``). This is what the
+functions here return, and it has the same effect as a plugin without the hook.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def dory_frontends() -> list[Frontend]:
     ...     raise NotSupported(f"{path.name}: this example reads nothing")
     >>> @hookimpl
     ... def dory_frontends():
-    ...     return [Frontend("example", "a format that nobody writes", read)]
+    ...     return [Frontend("example", "a format of this example", read)]
     >>> [frontend.name for frontend in dory_frontends()]
     ['example']
     """
@@ -77,10 +77,10 @@ def dory_targets() -> list[Target]:
 def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
     """Return the memories of target ``ctx.name`` and the links between them; first result wins.
 
-    ``ctx`` has the options but no hierarchy yet. Sizes, timings and core count are data that
-    solver, estimator and simulator read alike, so an option that changes the chip acts here.
-    ``storage_bits`` says which widths of activations the kernels profit from, by default 2, 4, 8,
-    16 and 32; each tensor is stored in the narrowest of them that its layers' kernels accept.
+    ``ctx`` has the options but no hierarchy yet. Solver, estimator and simulator all read sizes,
+    timings and core count here, so an option that changes the chip takes effect here.
+    ``storage_bits`` lists the widths of activations that the kernels profit from, by default 2, 4,
+    8, 16 and 32. Each tensor is stored in the narrowest width that its layers' kernels accept.
 
     >>> from dory_core.api import Level, Link, Memory, MemoryHierarchy, TargetContext, hookimpl
     >>> @hookimpl(target="blinky")
@@ -102,13 +102,12 @@ def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy | None:
 def dory_objective_terms(
     ctx: TargetContext, layer: Layer, kernel: Kernel, tile: Tile
 ) -> list[Term]:
-    """Return what makes a tile good or bad on the target, such as that it fills the memory.
+    """Return terms of the objective that rate a tile of ``kernel`` beyond the memory that it fills.
 
-    A kernel states its own terms next to its code (``Kernel.terms``).
-
-    tile: its sizes are expressions of the solver; write terms with + - * // % and ``ceil_div``,
-    ``minimum``, ``maximum``. The solver maximises the sum of weight * value over all plugins'
-    terms and those of the kernel.
+    A kernel states its own terms next to its code (``Kernel.terms``). The sizes of ``tile`` are
+    expressions of the solver. Write terms with + - * // % and ``ceil_div``, ``minimum``,
+    ``maximum``. The solver maximises the sum of weight * value over the terms of all plugins and
+    those of the kernel.
 
     >>> from types import SimpleNamespace
     >>> from dory_core.api import Term, hookimpl
@@ -143,10 +142,10 @@ def dory_dma_hal(ctx: TargetContext) -> DmaHal | None:
 def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """Return the kernels of the target that may compute ``layer``, best first.
 
-    All plugins' kernels are candidates. Each one judges the layer itself (``Kernel.accepts``) and
-    says why not in a sentence, so return those too that will reject it: the user sees the reason.
-    Names are unique within a target. A kernel reads a layer that it has accepted as ``layer.conv``,
-    ``linear``, ``add``, ``weighted`` (Conv or Linear) or ``window``.
+    All plugins' kernels are candidates. Each kernel checks the layer itself (``Kernel.accepts``)
+    and rejects it with a sentence. Return also the kernels that will reject the layer: the user
+    sees the reason. Names are unique within a target. A kernel reads a layer that it has accepted
+    as ``layer.conv``, ``linear``, ``add``, ``weighted`` (Conv or Linear) or ``window``.
 
     >>> from dory_core.api import FunctionCall, Kernel, Rejection, hookimpl
     >>> class AddKernel(Kernel):
@@ -177,11 +176,11 @@ def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
 def dory_passes(ctx: TargetContext) -> list[Pass]:
     """Return graph passes of the target, run in the order given, before those of the core.
 
-    The core's choose storage by the kernels of the layers, so they need the final layers.
+    The core's passes choose storage by the kernels of the layers, so they need the final layers.
 
-    A pass keeps every value of the network, but for one that an option of the target asks for and
-    that says so (``exact=False``): then dory computes the test vectors with and without it, and
-    notes how many values differ and by how much.
+    A pass keeps every value of the network. The exception is a pass with ``exact=False``, which an
+    option of the target has to switch on. dory then computes the test vectors with and without it,
+    and notes how many values differ and by how much.
 
     >>> from dory_core.api import Pass, hookimpl
     >>> def pad_channels(graph):
@@ -199,9 +198,9 @@ def dory_passes(ctx: TargetContext) -> list[Pass]:
 def dory_application(ctx: TargetContext, application: Application) -> list[OutputFile]:
     """Return every file of the application outside network, layers and weights.
 
-    That is main, the SDK's Makefile, start-up code, linker script and weight containers. Paths are
-    relative to the application directory. ``application`` has what they need to know: layers, where
-    tensors lie, bytes of the arenas, the README to complete.
+    These are main, the SDK's Makefile, start-up code, linker script and weight containers. Paths
+    are relative to the application directory. ``application`` describes layers, addresses of
+    tensors, bytes of the arenas and the README to complete.
 
     >>> from dory_core.api import OutputFile, hookimpl
     >>> @hookimpl(target="blinky")
@@ -236,12 +235,14 @@ def dory_runners(ctx: TargetContext) -> list[Runner]:
 
 @hookspec
 def dory_reports(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> list[OutputFile]:
-    """Return files that explain an application to a person; they are written beside it.
+    """Return files that explain an application to a person; they are written next to it.
+
+    Every plugin is asked, for every target. The application builds and runs without these files:
+    when a plugin fails here, dory warns and writes the application without them.
 
     Args:
-        plan, timeline: The documents of ``plan.json`` and ``timeline.json``. Every plugin is asked,
-            whatever the target. The application builds and runs without these files: when a plugin
-            fails here, dory warns and writes the application without them.
+        plan: The document of ``plan.json``.
+        timeline: The document of ``timeline.json``.
 
     >>> from dory_core.api import OutputFile, hookimpl
     >>> @hookimpl
@@ -258,10 +259,10 @@ def dory_reports(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> list[O
 def dory_commands(app: typer.Typer) -> None:
     """Add commands to the command line.
 
-    dory's own commands cannot be replaced, and of two plugins the first one keeps a name: `dory
-    plugins` shows what is left out. A plugin whose entry point is also in the group
-    ``dory.commands`` has its commands in ``dory --help``, which imports no other plugin: keep that
-    module light. ``cli`` holds what commands share: options, console, messages.
+    dory's own commands cannot be replaced. When two plugins add a command of the same name, the
+    first plugin keeps it; `dory plugins` shows what is left out. ``dory --help`` lists the commands
+    of plugins whose entry point is also in the group ``dory.commands``, and imports no other
+    plugin: keep that module light. ``cli`` holds what commands share: options, console, messages.
 
     >>> import typer
     >>> from dory_core.api import cli, hookimpl

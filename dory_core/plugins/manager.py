@@ -1,67 +1,45 @@
 """Finding, loading and asking plugins.
 
 Entry points of group ``dory`` name plugin modules. :func:`load_plugins` imports them in a fixed
-order (entry point name, then distribution), and leaves out, with a reason, each one that is broken;
-the others work on. pluggy calls their hooks. Nothing is imported before the first call.
+order (entry point name, then distribution). A broken plugin is left out with its reason, and the
+others are loaded. pluggy calls their hooks. Nothing is imported before the first call.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import logging
 import os
-import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from dory_core.errors import PluginError, UsageError
+from dory_core.errors import PluginError
 from dory_core.plugins import hookspecs
-from dory_core.plugins.answers import check_clash, guarded, offers
+from dory_core.plugins.answers import guarded
 from dory_core.plugins.discovery import PluginState, installed
-from dory_core.plugins.hooks import Hook, Refused, describe, hooks_of
+from dory_core.plugins.registry import Registry, log
 
 if TYPE_CHECKING:
     from dory_core.codegen.application_record import Application
-    from dory_core.hardware.target import DmaHal, Option, OutputFile, Target, TargetContext
+    from dory_core.hardware.target import DmaHal, OutputFile, TargetContext
     from dory_core.ir import Layer
     from dory_core.ir.geometry import Tile
     from dory_core.kernels.kernel import Kernel, Term
     from dory_core.passes import Pass
-    from dory_core.plugins.frontend import Frontend
     from dory_core.simulate.runner import Runner
 
 
-log = logging.getLogger("dory")
-
-
-def _same(thing: Any) -> Any:
-    return thing
-
-
-@dataclass(frozen=True, slots=True)
-class _Plugin:
-    """A loaded plugin: what became of its entry point, and its hooks by name."""
-
-    state: PluginState
-    hooks: Mapping[str, Hook]
-
-
-class Plugins:
-    """The plugins of one process: what they offer, and their hooks by target.
+class Plugins(Registry):
+    """The plugins of one process: what they provide, and their hooks by target.
 
     Made by :func:`load_plugins` or, with given plugin objects, by :meth:`from_objects`.
     """
 
     def __init__(self) -> None:
-        self._states: list[PluginState] = []
-        self._loaded: list[_Plugin] = []
-        self._frontends: dict[str, tuple[Frontend, PluginState]] = {}
-        self._targets: dict[str, tuple[Target, PluginState]] = {}
+        super().__init__()
         self._managers: dict[str | None, pluggy.PluginManager] = {}
         self._kernel_owners: dict[tuple[str, str], PluginState] = {}
 
@@ -69,138 +47,20 @@ class Plugins:
     def from_objects(cls, **objects: Any) -> Plugins:
         """Return Plugins made of modules or other objects with hooks, by name; for tests."""
         plugins = cls()
-        for name, thing in objects.items():
-            plugins._add(PluginState("", "", name, "loaded"), functools.partial(_same, thing))
+        for name, plugin in objects.items():
+            plugins.add(PluginState("", "", name, "loaded"), functools.partial(_same, plugin))
         return plugins
 
-    # -- loading ---------------------------------------------------------------------------------
-
-    def _add(self, state: PluginState, load: Callable[[], Any]) -> None:
-        """Import one plugin, check it and take what it offers; a broken one becomes ``failed``."""
-        try:
-            with contextlib.redirect_stdout(sys.stderr):  # stdout belongs to --json
-                try:
-                    plugin = load()
-                except (Exception, SystemExit) as error:
-                    raise Refused(f"import failed: {describe(error)}") from error
-                hooks = hooks_of(plugin)
-                frontends = offers(hooks, "dory_frontends")
-                targets = offers(hooks, "dory_targets")
-            state = replace(state, hooks=tuple(hooks))
-            check_clash("frontend", frontends, self._frontends, state)
-            check_clash("target", targets, self._targets, state)
-        except Refused as refused:
-            self._states.append(replace(state, state="failed", reason=str(refused)))
-            log.warning("plugin %s is left out: %s", state.label, refused)
-            return
-        self._states.append(state)
-        self._frontends.update({f.name: (f, state) for f in frontends})
-        self._targets.update({t.name: (t, state) for t in targets})
-        self._loaded.append(_Plugin(state, hooks))
-
-    def _warn(self, plugin: PluginState, reason: str) -> None:
-        """Note a reason, and say it once."""
-        if self._note(plugin, reason):
-            log.warning("%s", reason)
-
-    def _warn_of_clash(self, plugin: PluginState, kind: str, name: str, owner: str) -> None:
-        both = f"{owner} and {plugin.label}"
-        self._warn(plugin, f"{kind} {name!r} is provided by both {both}; the first one is used")
-
-    def _note(self, plugin: PluginState, reason: str) -> bool:
-        """Give a loaded plugin a reason unless it has one; return whether it had none."""
-        for position, state in enumerate(self._states):
-            if (state.dist, state.entry) == (plugin.dist, plugin.entry) and not state.reason:
-                self._states[position] = replace(state, reason=reason)
-                return True
-        return False
-
-    def _note_unknown_targets(self) -> None:
-        for plugin in self._loaded:
-            for hook in plugin.hooks.values():
-                for target in sorted({*hook.targets} - {*self._targets}):
-                    reason = f"no plugin provides target {target!r} of its {hook.name}"
-                    self._note(plugin.state, reason)
-
-    # -- what there is ---------------------------------------------------------------------------
-
-    @property
-    def states(self) -> tuple[PluginState, ...]:
-        """What became of each plugin that was found, in load order."""
-        return tuple(self._states)
-
-    def frontends(self) -> tuple[Frontend, ...]:
-        """Return all frontends, by name."""
-        return tuple(self._frontends[name][0] for name in sorted(self._frontends))
-
-    def targets(self) -> tuple[Target, ...]:
-        """Return all targets, by name."""
-        return tuple(self._targets[name][0] for name in sorted(self._targets))
-
-    def frontend(self, name: str) -> Frontend:
-        """Return the frontend called ``name``; raises UsageError."""
-        if name not in self._frontends:
-            raise self._unknown("frontend", name, self._frontends)
-        return self._frontends[name][0]
-
-    def frontend_for(self, path: Path) -> Frontend:
-        """Return the one frontend that recognises a file; raises UsageError."""
-        found = self.recognising(path)
-        if len(found) == 1:
-            return found[0]
-        if not self._frontends:
-            raise UsageError(f"{path}: no frontend is there to read it", self._missing("frontend"))
-        names = ", ".join(f.name for f in found or self.frontends())
-        if found:
-            raise UsageError(
-                f"{path}: several frontends recognise this file",
-                f"give --frontend NAME, one of: {names}",
-            )
-        raise UsageError(
-            f"{path}: no frontend recognises this file",
-            "give the file of a quantised network, or its format with"
-            f" --frontend NAME, one of: {names} (`dory frontends` explains them)",
-        )
-
-    def recognising(self, path: Path) -> tuple[Frontend, ...]:
-        """Return the frontends that recognise a file."""
-        return tuple(f for f in self.frontends() if f.recognises is not None and f.recognises(path))
-
-    def target(self, name: str) -> Target:
-        """Return the target called ``name``; raises UsageError."""
-        if name not in self._targets:
-            raise self._unknown("target", name, self._targets)
-        return self._targets[name][0]
-
-    def options(self, target: str) -> tuple[Option, ...]:
-        """Return the options that :meth:`context` takes for a target; raises UsageError."""
-        from dory_core.hardware.options import all_options
-
-        return all_options(self.target(target))
-
-    def provider(self, kind: str, name: str) -> PluginState:
-        """Return which plugin provides the ``frontend`` or ``target`` called ``name``."""
-        return self._frontends[name][1] if kind == "frontend" else self._targets[name][1]
-
-    def _unknown(self, kind: str, name: str, known: Iterable[str]) -> UsageError:
-        names = ", ".join(sorted(known)) or "none is installed"
-        return UsageError(f"unknown {kind} {name!r}; known: {names}", self._missing(kind))
-
-    def _missing(self, kind: str) -> str:
-        """Return what to do where a frontend or target is missing."""
-        broken = [s for s in self._states if s.state != "loaded"]
-        if broken:
-            why = f"not every plugin could be used ({broken[0].label}: {broken[0].reason})"
-            return f"{why}; `dory plugins` tells more"
-        return f"a {kind} comes with a Python package of its own: install it with pip"
-
-    # -- hooks of a target -----------------------------------------------------------------------
-
     def context(self, target: str, settings: Mapping[str, str] | None = None) -> TargetContext:
-        """Return the complete context of a target; settings: ``--set`` options as text.
+        """Return the complete context of a target.
 
-        Raises UsageError for an unknown target, option or value, PluginError when no plugin
-        describes the target's memories.
+        Args:
+            target: Name of the target.
+            settings: Target options (``--set``) as text.
+
+        Raises:
+            UsageError: For an unknown target, option or value.
+            PluginError: When no plugin describes the target's memories.
         """
         from dory_core.hardware.options import resolve_options
         from dory_core.hardware.target import TargetContext
@@ -219,8 +79,8 @@ class Plugins:
     def kernels(self, ctx: TargetContext, layer: Layer) -> tuple[Kernel, ...]:
         """Return the candidates of all plugins for ``layer``, best first; see ``hookimpl``.
 
-        A name belongs to the plugin that offered it first; another plugin's kernel of that name is
-        left out and the clash reported. Raises: PluginError when a plugin fails.
+        A name belongs to the plugin that offered it first. A kernel of that name from another
+        plugin is left out, and the clash is reported. Raises: PluginError when a plugin fails.
         """
         kernels: dict[str, Kernel] = {}
         answers = self._hooks(ctx).dory_kernels(ctx=ctx, layer=layer)
@@ -238,7 +98,10 @@ class Plugins:
         return tuple(kernels.values())
 
     def foreign_kernels(self, target: str) -> Mapping[str, str]:
-        """Return plugins by the names of kernels that they offered for a target of another one."""
+        """Return the kernels that other plugins than the target's own offered for it.
+
+        The result maps the name of each kernel to the label of its plugin.
+        """
         provider = self.provider("target", target)
         return {
             name: plugin.label
@@ -263,13 +126,15 @@ class Plugins:
         return _joined(self._hooks(ctx).dory_passes(ctx=ctx))
 
     def has_application(self, ctx: TargetContext) -> bool:
-        """Return whether a plugin has ``dory_application`` for the target by name, or is its."""
+        """Return True when a plugin implements ``dory_application`` for the target.
+
+        A hook without a target counts for the plugin that provides the target.
+        """
         provider = self.provider("target", ctx.name)
+        hooks = ((p.state, p.hooks.get("dory_application")) for p in self._loaded)
         return any(
-            ctx.name in hook.targets or (not hook.targets and plugin.state is provider)
-            for plugin in self._loaded
-            for name, hook in plugin.hooks.items()
-            if name == "dory_application"
+            hook is not None and (ctx.name in hook.targets if hook.targets else plugin is provider)
+            for plugin, hook in hooks
         )
 
     def application(self, ctx: TargetContext, application: Application) -> tuple[OutputFile, ...]:
@@ -278,9 +143,9 @@ class Plugins:
         answers = self._hooks(ctx).dory_application(ctx=ctx, application=application)
         for plugin, file in _records(answers):
             if file.path in files:
-                other = files[file.path][1].label
+                first = files[file.path][1].label
                 raise PluginError(
-                    f"application file {file.path!r} comes from both {other} and {plugin.label}",
+                    f"application file {file.path!r} comes from both {first} and {plugin.label}",
                     "leave one of them out with DORY_PLUGINS=NAME,...",
                 )
             files[file.path] = (file, plugin)
@@ -293,9 +158,12 @@ class Plugins:
     def reports(
         self, plan: Mapping[str, Any], timeline: Mapping[str, Any], taken: Collection[str]
     ) -> tuple[OutputFile, ...]:
-        """Return the files that explain an application, whose other files have the paths ``taken``.
+        """Return the files of ``dory_reports``; a failure or a taken path becomes a warning.
 
-        A plugin that fails and a path that is taken are reported, and left out.
+        Args:
+            plan: The document of ``plan.json``.
+            timeline: The document of ``timeline.json``.
+            taken: Paths of the application's other files.
         """
         files: dict[str, OutputFile] = {}
         answers = self._hooks().dory_reports(plan=plan, timeline=timeline)
@@ -321,8 +189,6 @@ class Plugins:
                 providers[name], commands[name] = plugin.label, command
         return commands
 
-    # -- asking ----------------------------------------------------------------------------------
-
     def _hooks(self, ctx: TargetContext | None = None) -> Any:
         """Return the hooks of all plugins as pluggy calls them, for a target or for none."""
         name = None if ctx is None else ctx.name
@@ -333,26 +199,31 @@ class Plugins:
     def _manager(self, target: str | None) -> pluggy.PluginManager:
         """Return a plugin manager with the hooks that answer for a target.
 
-        It asks first who declares to be first, then the plugin of the target, then the others,
-        each in load order: pluggy asks first who was registered last.
+        It asks first the hooks marked ``first``, then the plugin of the target, then the others,
+        each in load order. pluggy asks the plugin that was registered last first.
         """
         manager = pluggy.PluginManager(hookspecs.PROJECT)
         manager.add_hookspecs(hookspecs)
         provider = self.provider("target", target) if target in self._targets else None
-        own = [plugin for plugin in self._loaded if plugin.state is provider]
-        others = [plugin for plugin in self._loaded if plugin.state is not provider]
-        for plugin in reversed(own + others):
+        order = sorted(self._loaded, key=lambda plugin: plugin.state is not provider)
+        for plugin in reversed(order):
             hooks = {n: h for n, h in plugin.hooks.items() if h.answers_for(target)}
             guards = {name: guarded(plugin.state, h, self._warn) for name, h in hooks.items()}
-            manager.register(_Registered(guards), plugin.state.label)
+            manager.register(SimpleNamespace(**guards), plugin.state.label)
         return manager
 
+    def _warn(self, plugin: PluginState, reason: str) -> None:
+        """Note a reason, and log it once."""
+        if self.note(plugin, reason):
+            log.warning("%s", reason)
 
-class _Registered:
-    """The functions of a plugin that pluggy calls, as attributes."""
+    def _warn_of_clash(self, plugin: PluginState, kind: str, name: str, owner: str) -> None:
+        both = f"{owner} and {plugin.label}"
+        self._warn(plugin, f"{kind} {name!r} is provided by both {both}; the first one is used")
 
-    def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        vars(self).update(functions)
+
+def _same(plugin: Any) -> Any:
+    return plugin
 
 
 def _records(answers: Iterable[Any]) -> Iterator[tuple[PluginState, Any]]:
@@ -368,26 +239,25 @@ def discover(selection: str | None, only_commands: bool = False) -> Plugins:
     """Find and load plugins.
 
     Args:
-        selection: Entry point names, comma separated, None for all.
-        only_commands: Load the modules that group ``dory.commands`` names, and look at no other.
+        selection: Entry point names separated by commas, None for all.
+        only_commands: Load only the modules that group ``dory.commands`` names.
     """
     plugins = Plugins()
     wanted = None if selection is None else [n.strip() for n in selection.split(",") if n.strip()]
-    found = [one for one in installed() if one.commands or not only_commands]
-    for one in found:
-        if wanted is None or one.state.entry in wanted:
-            plugins._add(one.state, one.load)
+    found = [plugin for plugin in installed() if plugin.commands or not only_commands]
+    for plugin in found:
+        if wanted is None or plugin.state.entry in wanted:
+            plugins.add(plugin.state, plugin.load)
         else:
-            skipped = replace(one.state, state="skipped", reason="not in DORY_PLUGINS")
-            plugins._states.append(skipped)
+            plugins.leave_out(replace(plugin.state, state="skipped", reason="not in DORY_PLUGINS"))
     if only_commands:
         return plugins
     for name in wanted or ():
-        if all(one.state.entry != name for one in found):
+        if all(plugin.state.entry != name for plugin in found):
             reason = "named by DORY_PLUGINS but not installed"
-            plugins._states.append(PluginState("", "", name, "missing", reason))
+            plugins.leave_out(PluginState("", "", name, "missing", reason))
             log.warning("plugin %s is %s", name, reason)
-    plugins._note_unknown_targets()
+    plugins.note_unknown_targets()
     return plugins
 
 
@@ -397,8 +267,8 @@ def _load(selection: str | None, only_commands: bool) -> Plugins:
 
 
 def load_plugins(only_commands: bool = False) -> Plugins:
-    """Return the plugins that are installed, restricted by ``DORY_PLUGINS``; loaded once.
+    """Return the installed plugins, restricted by ``DORY_PLUGINS``; they are loaded once.
 
-    only_commands: those alone whose commands ``dory --help`` lists.
+    only_commands: load only the plugins whose commands ``dory --help`` lists.
     """
     return _load(os.environ.get("DORY_PLUGINS"), only_commands)
