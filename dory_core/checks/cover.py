@@ -1,5 +1,4 @@
-"""Independent check that the tiles of a layer are its output: all elements, and none beside it; and
-that constants lie apart."""
+"""Independent check that tiles cover each output, and that constants do not overlap."""
 
 from __future__ import annotations
 
@@ -19,16 +18,16 @@ _NEVER = 1 << 62  # an end that no memory has
 def verify_tiles(steps: Sequence[LayerStep]) -> None:
     """Raise DoryError (a bug) unless the tiles of each layer cover its output, (C, H, W).
 
-    Tiles of an axis follow each other from 0 on. The only part of a layer has all of its output;
-    several have no more than it each, and as many elements together, or more where layers that take
-    turns compute rows twice. Groups of channels follow each other, or fill the whole output.
+    Tiles of an axis follow each other from 0 on. Parts lie within the output of the layer. Together
+    they have at least as many elements as the output: more where a fused chain computes rows twice.
+    Groups of channels follow each other, or fill the whole output.
     """
     for step in steps:
         if step.is_view:
             continue
         who, shape = f"layer {step.index} '{step.layer.op.name}'", step.layer.output.shape
         ends = [tuple(_ends(part, who)) for part in step.parts]
-        inside = all(end <= size for one in ends for end, size in zip(one, shape, strict=True))
+        inside = all(end <= size for part in ends for end, size in zip(part, shape, strict=True))
         if not inside or sum(map(prod, ends)) < prod(shape):
             raise bug(f"tiles of {who} end at {', '.join(map(str, ends))}, its output at {shape}")
         if any(channels < shape[0] for channels, _, _ in ends):
@@ -36,10 +35,10 @@ def verify_tiles(steps: Sequence[LayerStep]) -> None:
 
 
 def _verify_groups(step: LayerStep, ends: Sequence[tuple[int, ...]], who: str) -> None:
-    """Raise DoryError where groups of channels do not lie in the output side by side.
+    """Raise DoryError unless groups of channels are adjacent in the output.
 
-    Of layouts that keep blocks of channels apart, a group is rows of its own, which the check of
-    contents follows.
+    In layouts with blocks of channels a group has rows of its own, which the check of contents
+    follows.
     """
     place, (channels, height, width) = step.output.place, step.layer.output.shape
     if step.output.layout.channel_block:
@@ -52,12 +51,12 @@ def _verify_groups(step: LayerStep, ends: Sequence[tuple[int, ...]], who: str) -
             channel = byte * 8 // place.tensor.bits
             pixels = first + width * np.arange(rows)[:, None] + np.arange(columns)
             if channel + count > channels or not 0 <= first <= pixels[-1, -1] < height * width:
-                raise bug(f"{who} has a group of channels beside its output")
+                raise bug(f"{who} has a group of channels outside its output")
             written[pixels.ravel(), channel : channel + count] = True
         if not written.all():
             raise bug(f"{who} has groups that leave channels of its output unwritten")
         return
-    channel = 0  # of the next group of a stripe; the first one lies where the stripe does
+    channel = 0  # first channel of the next group of a stripe
     for (part, (count, _, _)), (following, _) in pairwise(zip(step.parts, ends, strict=True)):
         channel += count
         if channel < channels and following.output - part.output != count * place.tensor.bits // 8:
@@ -66,8 +65,10 @@ def _verify_groups(step: LayerStep, ends: Sequence[tuple[int, ...]], who: str) -
 
 
 def verify_constants(steps: Sequence[LayerStep]) -> None:
-    """Raise DoryError (a bug) unless constants lie apart: chunks in their table, tables of streamed
-    constants in the image of their level."""
+    """Raise DoryError (a bug) when constants overlap.
+
+    Chunks lie in their table, tables of streamed constants in the image of their level.
+    """
     tables = []
     for step in steps:
         table = step.weights
@@ -75,21 +76,21 @@ def verify_constants(steps: Sequence[LayerStep]) -> None:
             continue
         who = f"layer {step.index} '{step.layer.op.name}'"
         chunks = [(c.offset, c.offset + len(c.data), f"constants of {who}") for c in table.chunks]
-        _verify_apart([*chunks, (table.size, _NEVER, f"what lies behind the table of {who}")])
+        _verify_apart([*chunks, (table.size, _NEVER, f"the end of the table of {who}")])
         if not table.linked:
             tables.append((table.offset, table.offset + table.size, f"constants of {who}"))
     _verify_apart(tables)
 
 
 def _verify_apart(blocks: Sequence[tuple[int, int, str]]) -> None:
-    """Raise DoryError where blocks (start, end, whose they are) of a memory overlap."""
-    for (start, end, one), (behind, _, other) in pairwise(sorted(blocks)):
-        if behind < end:
-            raise bug(f"{one}, bytes {start} to {end - 1}, overlap {other} at {behind}")
+    """Raise DoryError when blocks (start, end, owner) of a memory overlap."""
+    for (start, end, owner), (following, _, next_owner) in pairwise(sorted(blocks)):
+        if following < end:
+            raise bug(f"{owner}, bytes {start} to {end - 1}, overlap {next_owner} at {following}")
 
 
 def _ends(part: PartPlan, who: str) -> Iterator[int]:
-    """Yield where the tiles of each axis of the output end."""
+    """Yield the end of the tiles of each axis of the output."""
     schedule = part.schedule
     for spans in (schedule.c_out, schedule.h, schedule.w):
         yield _end(spans, who)
@@ -99,6 +100,6 @@ def _end(spans: Sequence[Span], who: str) -> int:
     end = 0
     for span in spans:
         if span.start != end or span.size < 1:
-            raise bug(f"{who} has a tile from {span.start} of {span.size}, behind {end}")
+            raise bug(f"{who} has a tile from {span.start} of {span.size}, after {end}")
         end += span.size
     return end

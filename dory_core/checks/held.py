@@ -1,4 +1,4 @@
-"""What lies where while a network runs, as ranges of bytes, and transfers on their way."""
+"""Contents of the memories while a network runs, as ranges of bytes, and transfers in flight."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ _L3 = "l3"
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Bytes start to end of a memory.
+    """Bytes of a memory.
 
     Attributes:
-        tensor: None for data of a layer alone.
-        reserved: They belong to a transfer on its way.
+        start: The first byte.
+        end: The byte after the last one.
+        tensor: Name of the tensor that they hold, None for buffers of a layer.
+        layout: Layout of the tensor.
+        reserved: Name of the transfer in flight that owns the bytes, otherwise empty.
     """
 
     start: int
@@ -36,10 +39,12 @@ class Range:
 
 @dataclass(slots=True)
 class _Transfer:
-    """A transfer on its way. arrives: what it brings. mark: reserves its target. source: the range
-    that its first byte comes from."""
+    """A transfer in flight.
 
-    one: ExtTransfer
+    arrives: the data that it moves, at the target. mark: the range that reserves its target.
+    source: the range of its first byte in the source.
+    """
+
     arrives: list[Range]
     mark: Range
     source: Range | None
@@ -47,77 +52,100 @@ class _Transfer:
 
 @dataclass(slots=True)
 class Held:
-    """What each memory holds, by its name. flying: transfers that have started."""
+    """Contents of the memories.
+
+    Attributes:
+        ranges: Ranges of each memory, by its name.
+        flying: Transfers in flight.
+    """
 
     ranges: dict[str, list[Range]] = field(default_factory=dict)
     flying: dict[ExtTransfer, _Transfer] = field(default_factory=dict)
 
     def at(self, where: str, byte: int, tensor: str | None = None) -> Range | None:
-        """Return what lies at a byte: ``tensor`` when that is there, maybe beside others that its
-        bytes belong to as well."""
+        """Return the range at a byte, None when there is none.
+
+        Args:
+            where: Name of the memory.
+            byte: Address in the memory.
+            tensor: Name of the range to prefer when several ranges share the byte.
+        """
         here = [r for r in self.ranges.get(where, ()) if r.start <= byte < r.end]
         return next((r for r in here if r.tensor == tensor), here[0] if here else None)
 
     def take(self, where: str, new: Range) -> None:
-        """Let something lie there, and nothing else that it overlaps."""
+        """Add a range to a memory and remove every range that it overlaps."""
         left = [r for r in self.ranges.get(where, ()) if not r.meets(new)]
         self.ranges[where] = [*left, new]
 
     # -- transfers between L2 and L3 ---------------------------------------------------------------
 
-    def start(self, one: ExtTransfer) -> None:
+    def start(self, transfer: ExtTransfer) -> None:
         """Start a transfer."""
-        source, start, target, goal = _ends(one)
-        found = self.at(source, start)
-        if found is None and not one.incoming:
-            raise bug(f"{one.name} leaves L2 at {start}, where no tensor lies")
+        source, start, target, goal = _ends(transfer)
+        first_range = self.at(source, start)
+        if first_range is None and not transfer.incoming:
+            raise bug(f"{transfer.name} leaves L2 at {start}, where no tensor lies")
         arrives = []
-        if one.incoming:  # what L3 holds from the start are constants, known by their place
-            arrives = [Range(goal, goal + one.size, constants_name(start - goal))]
-        here = Range(start, start + one.size)
+        if transfer.incoming:  # L3 holds constants from the start; their address names them
+            arrives = [Range(goal, goal + transfer.size, constants_name(start - goal))]
+        here = Range(start, start + transfer.size)
         for r in self.ranges.get(source, ()):
             if r.meets(here):
                 first, last = max(r.start, here.start), min(r.end, here.end)
                 arrives.append(replace(r, start=first - start + goal, end=last - start + goal))
-        mark = Range(goal, goal + one.size, reserved=one.name)
-        self.flying[one] = _Transfer(one, arrives, mark, found)
+        mark = Range(goal, goal + transfer.size, reserved=transfer.name)
+        self.flying[transfer] = _Transfer(arrives, mark, first_range)
         self.take(target, mark)
 
-    def wait(self, one: ExtTransfer) -> None:
-        """Let a transfer end."""
-        source, _, target, _ = _ends(one)
-        transfer = self.flying.pop(one)
-        found = transfer.source
-        if found is not None and found not in self.ranges.get(source, ()):
-            raise bug(f"{found.tensor} is written over while {one.name} is on its way")
-        if transfer.mark not in self.ranges.get(target, ()):
-            raise bug(f"{one.name} is written over before it is waited for")
-        for piece in transfer.arrives:
+    def wait(self, transfer: ExtTransfer) -> None:
+        """End a transfer: its data is valid at the target."""
+        source, _, target, _ = _ends(transfer)
+        flying = self.flying.pop(transfer)
+        read = flying.source
+        if read is not None and read not in self.ranges.get(source, ()):
+            raise bug(f"{read.tensor} is written over while {transfer.name} is on its way")
+        if flying.mark not in self.ranges.get(target, ()):
+            raise bug(f"{transfer.name} is written over before it is waited for")
+        for piece in flying.arrives:
             self.take(target, piece)
 
     # -- tensors -----------------------------------------------------------------------------------
 
     def read(self, place: Place, wanted: Layout, who: str) -> None:
-        """Check that a tensor lies at a place, from its first byte on."""
+        """Check that a place holds its whole tensor.
+
+        Args:
+            place: Where the tensor is read.
+            wanted: Layout in which it is read.
+            who: The reader, for messages.
+        """
         where, bytes_ = memory_of(place), range_of(place)
-        found = self.at(where, place.offset, place.tensor.name)
-        if found is None or found.start != place.offset:
+        held = self.at(where, place.offset, place.tensor.name)
+        if held is None or held.start != place.offset:
             raise not_there(who, place.tensor.name, where, place.offset)
         self.pieces(where, replace(bytes_, layout=wanted), who, place.tensor)
 
     def pieces(self, where: str, wanted: Range, who: str, tensor: Tensor | None = None) -> None:
-        """Check that bytes lie somewhere, in one piece or several. tensor: of which they are."""
+        """Check that a memory holds a range, in one piece or several.
+
+        Args:
+            where: Name of the memory.
+            wanted: The range that is read.
+            who: The reader, for messages.
+            tensor: The tensor of the range, to check its layout; None for constants.
+        """
         at = wanted.start
         while at < wanted.end:
-            found = self.at(where, at, wanted.tensor)
-            if found is None or found.tensor != wanted.tensor:
+            held = self.at(where, at, wanted.tensor)
+            if held is None or held.tensor != wanted.tensor:
                 raise not_there(who, str(wanted.tensor), where, at)
-            if tensor is not None and not found.layout.serves(wanted.layout, tensor):
+            if tensor is not None and not held.layout.serves(wanted.layout, tensor):
                 raise bug(
                     f"{who} reads {tensor.name} as {layout_text(wanted.layout)}, it lies there as "
-                    f"{layout_text(found.layout)}"
+                    f"{layout_text(held.layout)}"
                 )
-            at = found.end
+            at = held.end
 
     def convert(self, conversion: Conversion) -> None:
         """Run a conversion, which leaves zeros in the padding."""
@@ -132,14 +160,14 @@ class Held:
 
 
 def constants_name(shift: int) -> str:
-    """Return what constants are called that lie ``shift`` bytes further on in L3."""
+    """Return the name of constants whose address in L3 is ``shift`` bytes above that in L2."""
     return f"constants of L3, {shift} bytes on"
 
 
-def _ends(one: ExtTransfer) -> tuple[str, int, str, int]:
+def _ends(transfer: ExtTransfer) -> tuple[str, int, str, int]:
     """Return memory and first byte of the source and of the target of a transfer."""
-    near, far = (L2, one.l2_offset), (_L3, one.l3_offset)
-    return (*far, *near) if one.incoming else (*near, *far)
+    near, far = (L2, transfer.l2_offset), (_L3, transfer.l3_offset)
+    return (*far, *near) if transfer.incoming else (*near, *far)
 
 
 def memory_of(place: Place) -> str:
@@ -158,7 +186,7 @@ def layout_text(layout: Layout) -> str:
 
 
 def not_there(who: str, tensor: str, where: str, byte: int) -> DoryError:
-    """Return the error of who reads a tensor where it does not lie."""
+    """Return the error of a reader that does not find a tensor at its address."""
     return bug(f"{who} reads {tensor} at {byte} of {where}, where it does not lie")
 
 

@@ -1,7 +1,7 @@
 """Independent check of a memory plan. It shares no code with the planners.
 
-One sweep over the steps keeps the live blocks sorted by offset; every block is compared with its
-two neighbours at the moment it appears.
+One sweep over the steps keeps the live blocks sorted by offset. Every block is compared with its
+two neighbours when it becomes live.
 """
 
 from __future__ import annotations
@@ -25,12 +25,21 @@ def verify_packing(
     capacity_bytes: int | None = None,
     memory: str = "memory",
 ) -> None:
-    """Raise DoryError (a bug) unless ``packing`` is a legal placement of ``requests``.
+    """Check that ``packing`` is a legal placement of ``requests``.
 
-    Every request has exactly one block of its size over at least its lifetime; offsets are aligned;
-    blocks lie within the peak, the peak within ``capacity_bytes`` (None: no limit); no two blocks
-    that live in a common step share a byte. A slice lies at its place in its block and is live
-    while that is; a persistent block is live at every step.
+    Every request has exactly one block of its size over at least its live range. Offsets are
+    aligned. Two blocks with overlapping live ranges share no byte. A slice lies at its offset in
+    its block, which is live as long as the slice. A persistent block is live at every step.
+
+    Args:
+        requests: The blocks that the network needs.
+        packing: Their offsets, and the peak.
+        alignment: Divisor of every offset, in bytes.
+        capacity_bytes: Limit of the peak, None for no limit.
+        memory: Name of the memory, for messages.
+
+    Raises:
+        DoryError: When the packing is not legal, which is a bug.
     """
     requests = tuple(requests)
     _verify_requests(requests, packing.blocks, memory)
@@ -42,7 +51,16 @@ def verify_packing(
 def verify_bins(
     requests: Sequence[Request], packings: Mapping[str, Packing], bins: Sequence[Bin]
 ) -> None:
-    """Raise DoryError unless every bin is legal and every block lies in one that takes it."""
+    """Check the packings of the memories of a level.
+
+    Args:
+        requests: The blocks that the network needs.
+        packings: The packing of each memory, by its name.
+        bins: The memories of the level.
+
+    Raises:
+        DoryError: When a packing is not legal, or a memory does not hold the role of a block.
+    """
     known = {b.name: b for b in bins}
     for name in packings:
         if name not in known:
@@ -70,32 +88,32 @@ def _bug(message: str) -> DoryError:
 
 def _verify_requests(requests: Iterable[Request], blocks: Sequence[Block], memory: str) -> None:
     by_name: dict[str, Block] = {}
-    for block in blocks:
-        if block.name in by_name:
-            raise _bug(f"'{block.name}' has two blocks in {memory}")
-        by_name[block.name] = block
+    for new in blocks:
+        if new.name in by_name:
+            raise _bug(f"'{new.name}' has two blocks in {memory}")
+        by_name[new.name] = new
     wanted = set()
     for r in requests:
         wanted.add(r.name)
-        found = by_name.get(r.name)
-        if found is None:
+        block = by_name.get(r.name)
+        if block is None:
             raise _bug(f"'{r.name}' has no block in {memory}")
-        if found.size != r.size_bytes:
-            raise _bug(f"'{r.name}' needs {r.size_bytes} bytes, its block has {found.size}")
-        if found.first > r.first or found.last < r.last:
+        if block.size != r.size_bytes:
+            raise _bug(f"'{r.name}' needs {r.size_bytes} bytes, its block has {block.size}")
+        if block.first > r.first or block.last < r.last:
             raise _bug(
                 f"'{r.name}' is needed in steps {r.first} to {r.last}, its block lives from "
-                f"{found.first} to {found.last}"
+                f"{block.first} to {block.last}"
             )
     for name in by_name:
         if name not in wanted:
-            raise _bug(f"nobody asked for block '{name}' in {memory}")
+            raise _bug(f"no request is for block '{name}' in {memory}")
 
 
 def _verify_slices(
     requests: Sequence[Request], blocks: Sequence[Block], memory: str
 ) -> tuple[Block, ...]:
-    """Return the blocks that are no slices of others; raise DoryError for a wrong slice."""
+    """Return the blocks that are not slices of other blocks; raise DoryError for a wrong slice."""
     by_name = {block.name: block for block in blocks}
     begin = min((r.first for r in requests), default=0)
     end = max((r.last for r in requests), default=0)
@@ -127,7 +145,7 @@ def _verify_extent(
             raise _bug(f"'{block.name}' starts at {block.offset}, not a multiple of {alignment}")
         if block.offset + block.size > packing.peak_bytes:
             raise _bug(
-                f"'{block.name}' ends at {block.offset + block.size}, behind the peak "
+                f"'{block.name}' ends at {block.offset + block.size}, after the peak "
                 f"{packing.peak_bytes} of {memory}"
             )
     if capacity_bytes is not None and packing.peak_bytes > capacity_bytes:
@@ -135,8 +153,8 @@ def _verify_extent(
 
 
 def _verify_overlaps(blocks: Sequence[Block], memory: str) -> None:
-    # At equal steps blocks leave (0) before others come (1): lifetimes are inclusive, so a block
-    # leaves at last + 1.
+    # Live ranges are inclusive, so a block ends at last + 1. At equal steps ends (0) go before
+    # starts (1).
     events: list[tuple[int, int, int]] = []
     for i, block in enumerate(blocks):
         events.append((block.first, 1, i))
@@ -156,8 +174,8 @@ def _verify_overlaps(blocks: Sequence[Block], memory: str) -> None:
         insort(live, entry)
 
 
-def _overlap(one: Block, other: Block, step: int, memory: str) -> DoryError:
+def _overlap(first: Block, second: Block, step: int, memory: str) -> DoryError:
     return _bug(
-        f"'{one.name}' at {one.offset} (+{one.size}) and '{other.name}' at {other.offset} "
-        f"(+{other.size}) of {memory} are both live in step {step}"
+        f"'{first.name}' at {first.offset} (+{first.size}) and '{second.name}' at {second.offset} "
+        f"(+{second.size}) of {memory} are both live in step {step}"
     )

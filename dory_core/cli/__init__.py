@@ -18,7 +18,7 @@ HOMES = homes(
         ),
         "dory_core.cli.completion": "list_of_targets",
         "dory_core.cli.files": "existing_file write_file",
-        "dory_core.cli.python": "compile_options frontend_name given_budgets",
+        "dory_core.cli.requests": "compile_options frontend_name given_budgets",
         "dory_core.cli.tables.plan": "new_table print_plan",
         "dory_core.cli.tables.texts": "conversions_text cycles_text engines_text",
         "dory_core.cli.tables.units": "bytes_text count_text share_text tile_text",

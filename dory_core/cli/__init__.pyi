@@ -21,9 +21,9 @@ from dory_core.cli.compile import target_settings as target_settings
 from dory_core.cli.completion import list_of_targets as list_of_targets
 from dory_core.cli.files import existing_file as existing_file
 from dory_core.cli.files import write_file as write_file
-from dory_core.cli.python import compile_options as compile_options
-from dory_core.cli.python import frontend_name as frontend_name
-from dory_core.cli.python import given_budgets as given_budgets
+from dory_core.cli.requests import compile_options as compile_options
+from dory_core.cli.requests import frontend_name as frontend_name
+from dory_core.cli.requests import given_budgets as given_budgets
 from dory_core.cli.tables.plan import new_table as new_table
 from dory_core.cli.tables.plan import print_plan as print_plan
 from dory_core.cli.tables.texts import conversions_text as conversions_text

@@ -25,20 +25,30 @@ from dory_core.cli.compile import (
 )
 from dory_core.errors import DoesNotFit, NotSupported
 
+_Target = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        "-t",
+        metavar="NAME",
+        help="Check whether it fits this chip, too.",
+        autocompletion=completion.target_names,
+    ),
+]
+_CompareDesktop = Annotated[
+    bool,
+    typer.Option(
+        "--compare-desktop",
+        help="Run the interpreters for desktop computers that are installed, and tell in which "
+        "operators their values differ from the chip's, and why.",
+    ),
+]
+
 
 def check(
     network: Network,
     frontend: Frontend = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target",
-            "-t",
-            metavar="NAME",
-            help="Check whether it fits this chip, too.",
-            autocompletion=completion.target_names,
-        ),
-    ] = None,
+    target: _Target = None,
     golden: Golden = None,
     input_bits: InputBits = 8,
     input_signed: InputSigned = False,
@@ -48,14 +58,7 @@ def check(
     l2_reserve: L2Reserve = None,
     set_: Set = None,
     kernels: Kernels = None,
-    compare_desktop: Annotated[
-        bool,
-        typer.Option(
-            "--compare-desktop",
-            help="Run the interpreters for desktop computers that are installed, and tell in which "
-            "operators their values differ from the chip's, and why.",
-        ),
-    ] = False,
+    compare_desktop: _CompareDesktop = False,
     json: Json = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,

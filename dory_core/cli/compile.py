@@ -129,19 +129,58 @@ def target_settings(pairs: list[str] | None, kernels: str | None) -> dict[str, s
     return values
 
 
+_Output = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="The application's directory; default: ./NET_TARGET.",
+    ),
+]
+_Layer = Annotated[
+    int | None,
+    typer.Option(
+        "--layer", metavar="N", min=0, help="Emit this layer alone, as a callable function."
+    ),
+]
+_FloatIo = Annotated[
+    bool,
+    typer.Option(
+        "--float-io",
+        help="Add functions that convert float input and output; without it both are integers.",
+    ),
+]
+_Objective = Annotated[Objective, typer.Option("--objective", help="What the tiler makes best.")]
+_PlanOnly = Annotated[
+    bool, typer.Option("--plan-only", help="Plan and report, write no application.")
+]
+_DumpStages = Annotated[
+    Path | None,
+    typer.Option(
+        "--dump-stages",
+        metavar="DIR",
+        help="Write what each stage and pass gives.",
+    ),
+]
+_Prefix = Annotated[
+    str,
+    typer.Option("--prefix", metavar="NAME", help="What all public names in C begin with."),
+]
+_NotDeployableOk = Annotated[
+    bool,
+    typer.Option(
+        "--not-deployable-ok",
+        help="Also write an application whose budgets are beyond the chip's memory.",
+    ),
+]
+
+
 def compile_(
     network: Network,
     target: Target,
     frontend: Frontend = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="DIR",
-            help="The application's directory; default: ./NET_TARGET.",
-        ),
-    ] = None,
+    output: _Output = None,
     golden: Golden = None,
     input_: Input = None,
     input_layout: InputLayout = None,
@@ -153,44 +192,13 @@ def compile_(
     l2_reserve: L2Reserve = None,
     set_: Set = None,
     kernels: Kernels = None,
-    layer: Annotated[
-        int | None,
-        typer.Option(
-            "--layer", metavar="N", min=0, help="Emit this layer alone, as a callable function."
-        ),
-    ] = None,
-    float_io: Annotated[
-        bool,
-        typer.Option(
-            "--float-io",
-            help="Add functions that convert float input and output; without it both are integers.",
-        ),
-    ] = False,
-    objective: Annotated[
-        Objective, typer.Option("--objective", help="What the tiler makes best.")
-    ] = Objective.heuristic,
-    plan_only: Annotated[
-        bool, typer.Option("--plan-only", help="Plan and report, write no application.")
-    ] = False,
-    dump_stages: Annotated[
-        Path | None,
-        typer.Option(
-            "--dump-stages",
-            metavar="DIR",
-            help="Write what each stage and pass gives.",
-        ),
-    ] = None,
-    prefix: Annotated[
-        str,
-        typer.Option("--prefix", metavar="NAME", help="What all public names in C begin with."),
-    ] = "dory",
-    not_deployable_ok: Annotated[
-        bool,
-        typer.Option(
-            "--not-deployable-ok",
-            help="Also write an application whose budgets are beyond the chip's memory.",
-        ),
-    ] = False,
+    layer: _Layer = None,
+    float_io: _FloatIo = False,
+    objective: _Objective = Objective.heuristic,
+    plan_only: _PlanOnly = False,
+    dump_stages: _DumpStages = None,
+    prefix: _Prefix = "dory",
+    not_deployable_ok: _NotDeployableOk = False,
     json: Json = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,

@@ -1,4 +1,4 @@
-"""dory from Python: what the commands do, as functions whose results show themselves.
+"""dory from Python: the commands as functions, whose results a notebook can show.
 
     import dory_core.api as dory
 
@@ -11,13 +11,14 @@ A notebook shows the results as tables.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dory_core.cli.files import existing_file
+from dory_core.cli.html import html_page
+from dory_core.cli.requests import compile_options, given_budgets
 from dory_core.errors import UsageError
 from dory_core.plan import DEFAULT_PREFIX
 
@@ -35,18 +36,15 @@ PathName = str | Path
 #: Called with (stage, steps done, steps in all).
 Progress = Callable[[str, int, int], None]
 
-_COLUMNS = 110
-_PAGE = "<pre style='font-family:monospace;line-height:1.25'>{code}</pre>"
-
 
 @dataclass(frozen=True, slots=True)
 class CompiledNetwork:
-    """A network that was compiled.
+    """A compiled network.
 
     Attributes:
         plan: The document plan.json, which docs/json.md describes.
-        path: Of the application, None when it was only planned.
-        golden: How goldens confirmed the import, None without one.
+        path: Directory of the application, None when the network was only planned.
+        golden: Layers that goldens confirmed, None without a golden.
         passes: Names of the passes over the graph, in order.
     """
 
@@ -82,12 +80,16 @@ class CompiledNetwork:
     def _repr_html_(self) -> str:
         from dory_core.cli.tables.plan import print_plan
 
-        return _page(lambda out: print_plan(self.plan, out))
+        return html_page(lambda out: print_plan(self.plan, out))
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationRun:
-    """An application that ran. result: every layer of every run, and what differs."""
+    """The result of a run.
+
+    Attributes:
+        result: Every layer of every execution, with the elements that differ.
+    """
 
     result: RunResult
 
@@ -97,7 +99,10 @@ class ApplicationRun:
         return self.result.exact
 
     def report(self, *, details: bool = False) -> None:
-        """Print what ran and what differs. details: every layer."""
+        """Print the executions and the elements that differ.
+
+        details: print every layer.
+        """
         from dory_core.cli.common import console
         from dory_core.cli.tables.run import print_run
 
@@ -106,12 +111,16 @@ class ApplicationRun:
     def _repr_html_(self) -> str:
         from dory_core.cli.tables.run import print_run
 
-        return _page(lambda out: print_run(self.result.to_json(), out, details=True))
+        return html_page(lambda out: print_run(self.result.to_json(), out, details=True))
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedNetwork:
-    """Whether a network is supported and fits. result: kernels, refusals and memory, as records."""
+    """The result of a check.
+
+    Attributes:
+        result: Kernels, refusals and memory, as records.
+    """
 
     result: CheckReport
 
@@ -122,17 +131,17 @@ class CheckedNetwork:
 
     @property
     def fits(self) -> bool | None:
-        """True when memory suffices; None without a target, and where it is not supported."""
+        """True when memory suffices; None without a target or for an unsupported network."""
         return self.result.fits
 
     @property
     def reason(self) -> str:
-        """Why not: the first problem, empty without any."""
+        """The first problem, empty when there is none."""
         return self.result.reason
 
     @property
     def hint(self) -> str:
-        """What to change, empty where there is nothing to suggest."""
+        """What the user can change, empty when there is nothing to suggest."""
         return self.result.hint
 
     def to_json(self) -> dict[str, Any]:
@@ -149,7 +158,7 @@ class CheckedNetwork:
         self._print(console(), details)
 
     def _repr_html_(self) -> str:
-        return _page(self._print)
+        return html_page(self._print)
 
     def _print(self, out: Console, details: int = 0) -> None:
         from dory_core.cli.tables.check import print_check
@@ -189,24 +198,30 @@ def compile(
 ) -> CompiledNetwork:
     """Compile a network for a target as ``dory`` does, and write the application to ``output``.
 
-    Raises: the errors of each stage; see docs/errors.md.
-
     Args:
-        output: Directory; None plans and writes nothing.
-        frontend: None takes the one that recognises the file.
+        network: File of the network.
+        target: Name of the target.
+        output: Directory of the application; None plans and writes nothing.
+        frontend: Name of the frontend; None takes the one that recognises the file.
         golden: Files or folders of test vectors.
-        input: One input instead, of which input_layout is ``hwc`` or ``chw``.
-        input_bits, input_signed: Type of the network input where the file does not say it.
-        l1, l2, l3: Bytes for the network.
-        l2_reserve: Bytes of L2 that the program around it keeps.
+        input: File with one test input, in place of a golden.
+        input_layout: Layout of the input, ``hwc`` or ``chw``.
+        input_bits: Bits of the network input where the file does not state them.
+        input_signed: Signedness of the network input where the file does not state it.
+        l1, l2, l3: Budget of each level in bytes.
+        l2_reserve: Bytes of L2 that the surrounding program needs.
         settings: Options of the target.
-        objective: ``heuristic`` or ``latency``.
-        layer: Index of the one layer to emit.
-        prefix: Of all public names in C.
-        float_io: Also functions that convert real numbers.
-        not_deployable_ok: Also write what cannot run on the chip.
-        dump_stages: Directory for what each stage gives.
-        progress: Called with (stage, steps done, steps in all).
+        objective: What the tile search maximises, ``heuristic`` or ``latency``.
+        layer: Index of a layer to emit as a function of its own; None for the whole network.
+        prefix: Prefix of all public names in C.
+        float_io: Add functions that convert float input and output.
+        not_deployable_ok: Write an application even when it cannot run on the chip.
+        dump_stages: Directory for the result of each stage.
+        progress: Function called with (stage, steps done, total steps).
+        plugins: Plugins to use; None for the installed ones.
+
+    Raises:
+        DoryError: The errors of each stage; see docs/errors.md.
     """
     from dory_core.driver.compiler import compile_network
 
@@ -227,7 +242,7 @@ def compile(
         l2_reserve=l2_reserve,
         settings=settings,
         output=None if output is None else Path(output),
-        golden=tuple(Path(one) for one in golden),
+        golden=tuple(Path(path) for path in golden),
         input=None if input is None else existing_file(Path(input), "input"),
         input_layout=input_layout,
         objective=objective,
@@ -257,22 +272,27 @@ def run(
     runner: str | None = None,
     plugins: Plugins | None = None,
 ) -> ApplicationRun:
-    """Build and run an application as ``dory run`` does, and compare every layer, all elements.
+    """Build and run an application as ``dory run`` does, and compare every element of every layer.
 
     Args:
-        inputs, golden: Other test vectors than the embedded ones; state goes from one input to the
-            next.
-        input_layout: Of arrays, ``hwc`` or ``chw``.
+        application: Directory of the application.
+        inputs: Files with test inputs, in place of the embedded ones. State passes from one input
+            to the next.
+        input_layout: Layout of the inputs, ``hwc`` or ``chw``.
+        golden: Files or folders of test vectors, in place of the embedded ones.
         dump: Directory for ``layer_NN.npy``.
-        dma: When simulated transfers move their bytes: ``early``, ``late``, ``random`` by seed, or
-            None for all of them where that is quick.
-        repeat: Runs of each input.
-        sanitize: ``address,undefined`` or ``thread``.
-        runner: Where to run; None for the one that the target prefers.
+        dma: When simulated transfers move their bytes: ``early``, ``late``, ``random``, or None to
+            run all three modes if that is quick.
+        seed: Seed of ``random``.
+        repeat: Number of executions of each input.
+        sanitize: Sanitizers of the C compiler, ``address,undefined`` or ``thread``.
+        runner: Name of the runner; None for the one that the target prefers.
+        plugins: Plugins to use; None for the installed ones.
 
     Raises:
-        UsageError, ToolMissing, VerificationFailed: When the program was stopped; values that
-            differ are in the result.
+        UsageError: For invalid arguments.
+        ToolMissing: When a compiler or a tool of the runner is missing.
+        VerificationFailed: When the program was stopped. Values that differ are in the result.
     """
     from dory_core.driver.application import run_application
 
@@ -280,9 +300,9 @@ def run(
         run_application(
             Path(application),
             plugins=plugins or _plugins(),
-            inputs=tuple(Path(one) for one in inputs),
+            inputs=tuple(Path(path) for path in inputs),
             input_layout=input_layout,
-            golden=tuple(Path(one) for one in golden),
+            golden=tuple(Path(path) for path in golden),
             dump=None if dump is None else Path(dump),
             dma=dma,
             seed=seed,
@@ -309,15 +329,20 @@ def check(
     compare_desktop: bool = False,
     plugins: Plugins | None = None,
 ) -> CheckedNetwork:
-    """Return whether a network is supported and fits, layer by layer; writes nothing.
+    """Check layer by layer that a network is supported and fits; write nothing.
+
+    Arguments that are not listed are those of :func:`compile`.
 
     Args:
-        target: None checks the import alone, and there are no budgets and settings then. The others
-            are those of :func:`compile`.
+        network: File of the network.
+        target: Name of the target. An empty name checks only the import, without budgets and
+            settings.
         compare_desktop: Also run the desktop interpreters of the format.
 
     Raises:
-        UsageError, ToolMissing, VerificationFailed: Where the network differs from a golden.
+        UsageError: For invalid arguments.
+        ToolMissing: When a desktop interpreter is missing.
+        VerificationFailed: When the network differs from a golden.
     """
     from dory_core.driver.check import check_network
 
@@ -334,7 +359,7 @@ def check(
         target,
         plugins,
         frontend=frontend,
-        golden=tuple(Path(one) for one in golden),
+        golden=tuple(Path(file) for file in golden),
         input_bits=input_bits,
         input_signed=input_signed,
         budgets=budgets,
@@ -345,45 +370,6 @@ def check(
     if compare_desktop and report.supported:
         report = replace(report, desktop=_desktop(options, plugins))
     return CheckedNetwork(report)
-
-
-def compile_options(
-    network: PathName,
-    target: str,
-    plugins: Plugins,
-    *,
-    frontend: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    **others: Any,
-) -> CompileOptions:
-    """Return what compile, check and comparisons are asked for.
-
-    Args:
-        others: Fields of CompileOptions.
-        frontend: None takes the one that recognises the file.
-
-    Raises:
-        UsageError: When there is no such file, or when not exactly one frontend recognises it.
-    """
-    from dory_core.driver.compiler import CompileOptions
-
-    path = existing_file(Path(network), "network")
-    return CompileOptions(
-        path, target, frontend_name(frontend, path, plugins), settings=settings or {}, **others
-    )
-
-
-def frontend_name(frontend: str | None, path: Path, plugins: Plugins) -> str:
-    """Return the frontend's name as given, or of the one that recognises the file.
-
-    Raises: UsageError when none was given and not exactly one recognises it.
-    """
-    return frontend or plugins.frontend_for(path).name
-
-
-def given_budgets(l1: int | None, l2: int | None, l3: int | None) -> dict[int, int]:
-    """Return the given budgets by level number."""
-    return {level: size for level, size in enumerate((l1, l2, l3), start=1) if size is not None}
 
 
 def _desktop(options: CompileOptions, plugins: Plugins) -> DesktopReport:
@@ -402,12 +388,3 @@ def _plugins() -> Plugins:
     from dory_core.plugins.manager import load_plugins
 
     return load_plugins()
-
-
-def _page(show: Callable[[Console], None]) -> str:
-    """Return what ``show`` prints as HTML."""
-    from rich.console import Console
-
-    out = Console(record=True, width=_COLUMNS, file=io.StringIO(), force_jupyter=False)
-    show(out)
-    return out.export_html(inline_styles=True, code_format=_PAGE)

@@ -33,56 +33,67 @@ class Dma(StrEnum):
     random = "random"
 
 
+_App = Annotated[Path, typer.Argument(metavar="DIR", help="An application made by dory.")]
+_Input = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--input",
+        metavar="FILE",
+        help="Run this input: .npy, .npz with an array per input, .bin, .txt or a picture; may"
+        " be repeated: state goes from one to the next.",
+    ),
+]
+_Golden = Annotated[
+    list[Path] | None,
+    typer.Option("--golden", metavar="PATH", help="Compare with this golden; may be repeated."),
+]
+_Dump = Annotated[
+    Path | None,
+    typer.Option("--dump", metavar="DIR", help="Write every layer's output as layer_NN.npy."),
+]
+_Dma = Annotated[
+    Dma | None,
+    typer.Option(
+        "--dma",
+        help="When simulated transfers happen: start, wait, between; default: all of them "
+        "where that is quick, else early.",
+    ),
+]
+_Seed = Annotated[
+    int,
+    typer.Option("--seed", metavar="N", min=0, max=_MOST_SEED, help="Seed of --dma random."),
+]
+_Repeat = Annotated[
+    int, typer.Option("--repeat", metavar="N", min=1, help="Run each input so many times.")
+]
+_Sanitize = Annotated[
+    str | None,
+    typer.Option(
+        "--sanitize", metavar="LIST", help="address,undefined or thread, of the C compiler."
+    ),
+]
+_Runner = Annotated[
+    str | None,
+    typer.Option(
+        "--runner",
+        metavar="NAME",
+        help="Where to run; default: what the target prefers, else host, the simulation.",
+        autocompletion=completion.runner_names,
+    ),
+]
+
+
 def run(
-    app: Annotated[Path, typer.Argument(metavar="DIR", help="An application made by dory.")],
-    input_: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--input",
-            metavar="FILE",
-            help="Run this input: .npy, .npz with an array per input, .bin, .txt or a picture; may"
-            " be repeated: state goes from one to the next.",
-        ),
-    ] = None,
+    app: _App,
+    input_: _Input = None,
     input_layout: InputLayout = None,
-    golden: Annotated[
-        list[Path] | None,
-        typer.Option("--golden", metavar="PATH", help="Compare with this golden; may be repeated."),
-    ] = None,
-    dump: Annotated[
-        Path | None,
-        typer.Option("--dump", metavar="DIR", help="Write every layer's output as layer_NN.npy."),
-    ] = None,
-    dma: Annotated[
-        Dma | None,
-        typer.Option(
-            "--dma",
-            help="When simulated transfers happen: start, wait, between; default: all of them "
-            "where that is quick, else early.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int,
-        typer.Option("--seed", metavar="N", min=0, max=_MOST_SEED, help="Seed of --dma random."),
-    ] = 1,
-    repeat: Annotated[
-        int, typer.Option("--repeat", metavar="N", min=1, help="Run each input so many times.")
-    ] = 1,
-    sanitize: Annotated[
-        str | None,
-        typer.Option(
-            "--sanitize", metavar="LIST", help="address,undefined or thread, of the C compiler."
-        ),
-    ] = None,
-    runner: Annotated[
-        str | None,
-        typer.Option(
-            "--runner",
-            metavar="NAME",
-            help="Where to run; default: what the target prefers, else host, the simulation.",
-            autocompletion=completion.runner_names,
-        ),
-    ] = None,
+    golden: _Golden = None,
+    dump: _Dump = None,
+    dma: _Dma = None,
+    seed: _Seed = 1,
+    repeat: _Repeat = 1,
+    sanitize: _Sanitize = None,
+    runner: _Runner = None,
     json: Json = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,

@@ -84,7 +84,12 @@ def _with(
 
 def layer_cases() -> tuple[Case, ...]:
     """Return single layers over kinds, shapes and precisions."""
-    depthwise = {"groups": 20}
+    kinds = (Case(case.name, frozenset({"kinds"}), case.build) for case in KIND_LAYERS)
+    return (*_convolutions(), *_depthwise(), *_linear(), *_pools(), *_additions(), *kinds)
+
+
+def _convolutions() -> tuple[Case, ...]:
+    """Return convolutions, dense and grouped."""
     return (
         _conv("3x3", (16, 20, 20), 24, _win(3, 1, 1)),
         _conv("3x3_odd_everything", (7, 13, 11), 9, _win(3, 1, 1)),
@@ -115,6 +120,13 @@ def layer_cases() -> tuple[Case, ...]:
         _conv("channel_multiplier", (6, 10, 10), 12, _win(3, 1, 1), groups=6),
         _conv("deep_3x3", (256, 8, 8), 40, _win(3, 1, 1)),
         _conv("deep_1x1", (2048, 3, 3), 24, _win(1)),
+    )
+
+
+def _depthwise() -> tuple[Case, ...]:
+    """Return depthwise convolutions."""
+    depthwise = {"groups": 20}
+    return (
         _conv("depthwise", (20, 21, 19), 20, _win(3, 1, 1), **depthwise),
         _conv("depthwise_stride_2", (20, 20, 20), 20, _win(3, 2, (0, 0, 1, 1)), **depthwise),
         _conv("depthwise_5x5", (20, 14, 14), 20, _win(5, 1, 2), **depthwise),
@@ -122,12 +134,24 @@ def layer_cases() -> tuple[Case, ...]:
         _conv("depthwise_1d", (20, 1, 60), 20, _win((1, 5), 1, (0, 4, 0, 0)), **depthwise),
         _conv("depthwise_wide", (20, 14, 14), 20, _win(3, 1, 1), wide=True, **depthwise),
         _conv("depthwise_16_bit", (20, 9, 9), 20, _win(3, 1, 1), values=U16, **depthwise),
+    )
+
+
+def _linear() -> tuple[Case, ...]:
+    """Return fully connected layers."""
+    return (
         _with("linear", "linear", (16, 6, 6), lambda b: b.linear(10)),
         _with("linear_bias", "linear", (16, 4, 4), lambda b: b.linear(33, bias=True)),
         _with("linear_hidden", "linear", (30, 3, 3), lambda b: b.linear(20, output=U8, bias=True)),
         _with("linear_wide", "linear", (64, 1, 1), lambda b: b.linear(31, output=U8, wide=True)),
         _with("linear_long", "linear", (64, 20, 20), lambda b: b.linear(6)),
         _with("linear_16_bit", "linear 16-bit", (40, 2, 2), lambda b: b.linear(9), U16),
+    )
+
+
+def _pools() -> tuple[Case, ...]:
+    """Return pools."""
+    return (
         _with("max_pool", "pool", (12, 21, 18), lambda b: b.max_pool(_win(2, 2))),
         _with("max_pool_3", "pool", (12, 21, 18), lambda b: b.max_pool(_win(3, 2, 1))),
         _with(
@@ -155,6 +179,12 @@ def layer_cases() -> tuple[Case, ...]:
             lambda b: b.avg_pool(_win(4), output=U16),
             U16,
         ),
+    )
+
+
+def _additions() -> tuple[Case, ...]:
+    """Return additions."""
+    return (
         _with("add_unclipped", "add", (16, 12, 12), lambda b: b.add("input", b.extra_input())),
         _with(
             "add_16_bit",
@@ -192,7 +222,6 @@ def layer_cases() -> tuple[Case, ...]:
             ),
             I8,
         ),
-        *(Case(one.name, frozenset({"kinds"}), one.build) for one in KIND_LAYERS),
     )
 
 

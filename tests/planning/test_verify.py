@@ -35,7 +35,7 @@ def test_good_plan_passes_and_touching_lifetimes_may_share_memory():
         (changed("c", first=1), r"'a' at 0 .* and 'c' at 0 .* live in step 1"),
         (changed("c", offset=4), "'c' starts at 4, not a multiple of 8"),
         (changed("c", offset=-8), "'c' starts at -8, before L2"),
-        (changed("b", offset=24), "'b' ends at 48, behind the peak 40"),
+        (changed("b", offset=24), "'b' ends at 48, after the peak 40"),
         (changed("b", size=16), "'b' needs 24 bytes, its block has 16"),
         (changed("a", last=0), "'a' is needed in steps -1 to 1, its block lives from -1 to 0"),
         (changed("c", first=3), "'c' is needed in steps 2 to 3"),
@@ -43,7 +43,7 @@ def test_good_plan_passes_and_touching_lifetimes_may_share_memory():
         (replace(GOOD, blocks=(*GOOD.blocks, GOOD.blocks[2])), "'c' has two blocks"),
         (
             replace(GOOD, blocks=(*GOOD.blocks, Block("d", 0, 8, 9, 9))),
-            "nobody asked for block 'd'",
+            "no request is for block 'd'",
         ),
         (replace(GOOD, peak_bytes=48), "L2 has 40 bytes, the plan uses 48"),
     ],

@@ -18,42 +18,50 @@ _METHODS = ("minmax", "entropy", "percentile")
 _TYPES = ("uint8", "int8")
 
 
+_Model = Annotated[Path, typer.Argument(metavar="FLOAT.ONNX", help="The float network.")]
+_Calibration = Annotated[
+    Path,
+    typer.Option(
+        "--calibration",
+        metavar="FILE",
+        help="An .npz with samples (N, ...) by the input's name; 'labels' holds classes.",
+    ),
+]
+_Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="FILE", help="Default: FLOAT_int8.onnx."),
+]
+_Target = Annotated[
+    str | None, typer.Option("--target", "-t", metavar="NAME", help="Choose what suits it.")
+]
+_PerChannel = Annotated[
+    bool | None,
+    typer.Option("--per-channel/--per-tensor", help="Scales of weights; default: the target's."),
+]
+_Activations = Annotated[
+    str | None,
+    typer.Option("--activations", metavar="TYPE", help="uint8 or int8; default: the target's."),
+]
+_Symmetric = Annotated[
+    bool | None,
+    typer.Option(
+        "--symmetric/--asymmetric", help="Zero points of activations; default: the target's."
+    ),
+]
+_Method = Annotated[
+    str, typer.Option("--method", metavar="NAME", help="minmax, entropy or percentile.")
+]
+
+
 def quantize(
-    model: Annotated[Path, typer.Argument(metavar="FLOAT.ONNX", help="The float network.")],
-    calibration: Annotated[
-        Path,
-        typer.Option(
-            "--calibration",
-            metavar="FILE",
-            help="An .npz with samples (N, ...) by the input's name; 'labels' holds classes.",
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Default: FLOAT_int8.onnx."),
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", "-t", metavar="NAME", help="Choose what suits it.")
-    ] = None,
-    per_channel: Annotated[
-        bool | None,
-        typer.Option(
-            "--per-channel/--per-tensor", help="Scales of weights; default: the target's."
-        ),
-    ] = None,
-    activations: Annotated[
-        str | None,
-        typer.Option("--activations", metavar="TYPE", help="uint8 or int8; default: the target's."),
-    ] = None,
-    symmetric: Annotated[
-        bool | None,
-        typer.Option(
-            "--symmetric/--asymmetric", help="Zero points of activations; default: the target's."
-        ),
-    ] = None,
-    method: Annotated[
-        str, typer.Option("--method", metavar="NAME", help="minmax, entropy or percentile.")
-    ] = "minmax",
+    model: _Model,
+    calibration: _Calibration,
+    output: _Output = None,
+    target: _Target = None,
+    per_channel: _PerChannel = None,
+    activations: _Activations = None,
+    symmetric: _Symmetric = None,
+    method: _Method = "minmax",
     json: cli.Json = False,
     quiet: cli.Quiet = False,
     debug: cli.Debug = False,

@@ -20,56 +20,65 @@ if TYPE_CHECKING:
 _WORTH_PROCESSES = 4
 
 
+_Targets = Annotated[
+    str,
+    typer.Option(
+        "--targets",
+        metavar="A,B",
+        help="The chips, separated by commas.",
+        autocompletion=cli.list_of_targets,
+    ),
+]
+_Vary = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vary",
+        metavar="KEY=A,B",
+        help="Values of l1, l2, l3 or of an option of the target; every combination of all "
+        "--vary is planned.",
+    ),
+]
+_Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="[TARGET.]KEY=VALUE",
+        help="An option of the targets, or of one of them; may be repeated.",
+    ),
+]
+_Objective = Annotated[
+    cli.Objective, typer.Option("--objective", help="What the tiler makes best.")
+]
+_Processes = Annotated[
+    int | None,
+    typer.Option("--processes", metavar="N", min=1, help="Processes; default: all cores."),
+]
+_Dask = Annotated[
+    str | None,
+    typer.Option("--dask", metavar="ADDRESS", help="Plan on the cluster of this scheduler."),
+]
+_Markdown = Annotated[
+    Path | None,
+    typer.Option("--markdown", metavar="FILE", help="Also write the table as Markdown."),
+]
+
+
 def compare(
     network: cli.Network,
-    targets: Annotated[
-        str,
-        typer.Option(
-            "--targets",
-            metavar="A,B",
-            help="The chips, separated by commas.",
-            autocompletion=cli.list_of_targets,
-        ),
-    ],
+    targets: _Targets,
     frontend: cli.Frontend = None,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--vary",
-            metavar="KEY=A,B",
-            help="Values of l1, l2, l3 or of an option of the target; every combination of all "
-            "--vary is planned.",
-        ),
-    ] = None,
+    vary: _Vary = None,
     input_bits: cli.InputBits = 8,
     input_signed: cli.InputSigned = False,
     l1: cli.L1 = None,
     l2: cli.L2 = None,
     l3: cli.L3 = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="[TARGET.]KEY=VALUE",
-            help="An option of the targets, or of one of them; may be repeated.",
-        ),
-    ] = None,
-    objective: Annotated[
-        cli.Objective, typer.Option("--objective", help="What the tiler makes best.")
-    ] = cli.Objective.heuristic,
-    processes: Annotated[
-        int | None,
-        typer.Option("--processes", metavar="N", min=1, help="Processes; default: all cores."),
-    ] = None,
-    dask: Annotated[
-        str | None,
-        typer.Option("--dask", metavar="ADDRESS", help="Plan on the cluster of this scheduler."),
-    ] = None,
+    set_: _Set = None,
+    objective: _Objective = cli.Objective.heuristic,
+    processes: _Processes = None,
+    dask: _Dask = None,
     html: Html = None,
-    markdown: Annotated[
-        Path | None,
-        typer.Option("--markdown", metavar="FILE", help="Also write the table as Markdown."),
-    ] = None,
+    markdown: _Markdown = None,
     images: Images = None,
     image_format: ImageFormat = "svg",
     json: cli.Json = False,

@@ -1,0 +1,93 @@
+"""Layers and their parts as the check of contents executes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dory_core.checks.held import Range
+from dory_core.expr import evaluate
+from dory_core.kernels.kernel import OPERANDS
+from dory_core.plan import LayerStep, OperandPlan
+from dory_core.plan.accesses import LayerAccesses
+from dory_core.plan.operations import Copy, LayerProgram, constants_of, is_constants
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerRun:
+    """A layer with its program.
+
+    Attributes:
+        step: The step of the layer in the plan.
+        accesses: Accesses of the operations of its program.
+        used: Bytes of L1 of its buffers, by name.
+    """
+
+    step: LayerStep
+    accesses: LayerAccesses
+    used: Mapping[str, Range]
+
+    @classmethod
+    def of(cls, step: LayerStep, program: LayerProgram) -> LayerRun:
+        """Return a layer with the program that it runs."""
+        accesses = LayerAccesses(program)
+        used = {name: Range(*bytes_) for name, bytes_ in accesses.used_l1.items()}
+        return cls(step, accesses, used)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartRun:
+    """One part of a layer."""
+
+    layer: LayerRun
+    part: int
+
+    @property
+    def step(self) -> LayerStep:
+        """The step of the layer."""
+        return self.layer.step
+
+    @property
+    def program(self) -> LayerProgram:
+        """The operations of the layer."""
+        return self.layer.accesses.program
+
+    @property
+    def who(self) -> str:
+        """The layer, for messages."""
+        return f"layer {self.step.index} '{self.step.layer.op.name}'"
+
+    def operand(self, name: str) -> OperandPlan:
+        """Return the plan of an operand."""
+        return self.step.output if name == "y" else self.step.inputs[OPERANDS.index(name)]
+
+    def buffers(self, without: str = "") -> list[Range]:
+        """Return the buffers in L1 that the layer uses, except the one called ``without``."""
+        return [bytes_ for name, bytes_ in self.layer.used.items() if name != without]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightPrefetch:
+    """Constants that are being loaded into L1 for a later part.
+
+    Attributes:
+        memory: Name of the source memory.
+        source: First byte of the source.
+        start: First byte of the target in L1.
+        size: Number of bytes.
+    """
+
+    memory: str
+    source: int
+    start: int
+    size: int
+
+    @classmethod
+    def of(cls, run: PartRun, copy: Copy) -> WeightPrefetch:
+        """Return the prefetch that a copy of a part starts."""
+        values = {"part": run.part}
+        start, source = (int(evaluate(a.offset, values)) for a in (copy.l1, copy.l2))
+        memory = copy.l2.memory
+        if is_constants(memory) and copy.l2.operand == "w":
+            memory = constants_of(run.step.index)
+        return cls(memory, source, start, int(evaluate(copy.shape[0], values)))
