@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class CodeSizes:
         number: Of each number of the parts of a layer in a table.
         line: Of each line around the call of a kernel.
         kernel: Of a kernel that does not say it itself (``Kernel.code_bytes``).
+        kernels: Of such kernels whose sizes are known, by their symbols.
     """
 
     network: int
@@ -37,3 +39,4 @@ class CodeSizes:
     number: int
     line: int
     kernel: int
+    kernels: Mapping[str, int] = field(default_factory=dict)

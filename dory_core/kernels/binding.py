@@ -132,6 +132,12 @@ class BoundKernel:
         size = self._ask("code_bytes")
         return None if size is None else self._integer("code_bytes", size)
 
+    @property
+    def shared_code(self) -> dict[str, int]:
+        """The bytes of functions that it shares with other kernels. Raises PluginError."""
+        shared = self.kernel.shared_code(self.layer)
+        return {name: self._integer("shared_code", size) for name, size in shared.items()}
+
     def constraints(self, tile: Tile) -> tuple[Constraint, ...]:
         """Return the kernel's conditions on a tile. Raises PluginError."""
         declared: object = self._ask("constraints", tile)

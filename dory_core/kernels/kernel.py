@@ -289,6 +289,13 @@ class Kernel(ABC):
         """
         return None
 
+    def shared_code(self, layer: Layer) -> Mapping[str, int]:
+        """Return the bytes of functions that its call shares with other kernels, by their names.
+
+        Each name counts once in a network, beside ``code_bytes``.
+        """
+        return {}
+
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
         """Return what makes a tile good or bad for the kernel, beside filling the memory.
 

@@ -134,8 +134,12 @@ def _kernel_bytes(layers: Iterable[TiledLayer], level: Level) -> int:
     if level.code is None:
         return 0
     called = {one.bound.symbol: one.bound for one in layers if not one.view}
-    sizes = (bound.code_bytes for bound in called.values())
-    return sum(level.code.kernel if size is None else size for size in sizes)
+    found, shared = 0, dict[str, int]()
+    for symbol, bound in called.items():
+        size = bound.code_bytes
+        found += level.code.kernels.get(symbol, level.code.kernel) if size is None else size
+        shared |= bound.shared_code
+    return found + sum(shared.values())
 
 
 def _takes_less(one: Code, other: Code, ctx: TargetContext, budgets: Budgets) -> bool:

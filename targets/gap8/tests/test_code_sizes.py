@@ -7,18 +7,20 @@ third, those of kernels have C in place of assembly and keep to no rule.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import struct
 import subprocess
 import sys
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from dory_gap8.code_sizes import KERNELS, SIZES, kernel_bytes
+from dory_gap8.code_sizes import KERNELS, PORTABLE, SIZES, UNPACKED, kernel_bytes
 from gap8_layers import SPACE, kernels_for
 
-from dory_core.api import ops
+from dory_core.api import ops, portable_kernels
 from dory_core.testing import Plan, event_count, function_bytes
 from dory_core.testing.apps import build_app
 from dory_core.testing.cases import network_cases
@@ -36,6 +38,9 @@ ZIG = (
 #: What zig makes of a function of a layer, by what the chip's compiler makes of it.
 ZIG_RATIO = (1.0, 1.9)
 _ALLOC, _NOBITS = 2, 8
+
+
+SAME = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 
 
 def loaded_bytes(path: Path) -> int:
@@ -128,6 +133,14 @@ def test_functions_of_layers_have_the_size_of_the_rule(l2: int | None, tmp_path:
     assert rule == pytest.approx(compiled, rel=0.2)
 
 
+def kernels_of(plan: Plan) -> int:
+    """Return the bytes of the kernels that a plan counts."""
+    functions = sum(function_bytes(one, plan.steps, SIZES) for one in plan.program.functions)
+    events = SIZES.event * event_count(plan.program)
+    fixed = SIZES.network + SIZES.layer * len(plan.steps)
+    return plan.code_bytes - functions - events - fixed
+
+
 def test_kernels_have_the_sizes_of_the_table(tmp_path: Path) -> None:
     command = chip_command()
     network = next(case for case in network_cases() if case.name == "residual").build()
@@ -137,10 +150,73 @@ def test_kernels_have_the_sizes_of_the_table(tmp_path: Path) -> None:
         app = tmp_path / str(number)
         sources = {f"kernels/{s.kernel.symbol}.c" for s in plan.steps if not s.is_view}
         compiled = sum(compiled_bytes(app, name, command, "-O3") for name in sorted(sources))
-        functions = sum(function_bytes(one, plan.steps, SIZES) for one in plan.program.functions)
-        events = SIZES.event * event_count(plan.program)
-        fixed = SIZES.network + SIZES.layer * len(plan.steps)
-        assert plan.code_bytes - functions - events - fixed == pytest.approx(compiled, rel=0.15)
+        assert kernels_of(plan) == pytest.approx(compiled, rel=0.15)
+
+
+@pytest.mark.skipif(find_spec("ziglang") is None, reason="the ziglang wheel is not installed")
+def test_portable_kernels_take_no_more_than_the_table_says(tmp_path: Path) -> None:
+    mobile(tmp_path, None)
+    assert set(PORTABLE) == {kernel.name for kernel in portable_kernels(8)}
+    for file in (files("dory_core") / "kernels" / "c").iterdir():
+        (tmp_path / "kernels" / file.name).write_bytes(file.read_bytes())
+    for name, size in PORTABLE.items():
+        compiled = compiled_bytes(tmp_path, f"kernels/{name}.c", ZIG, "-O3")
+        assert 0.2 * size <= compiled <= size, (name, compiled, size)
+
+
+def packed(tmp_path: Path, layers: int) -> Plan:
+    """Return a network of different kernels on tensors of 4 bits."""
+    b = GraphBuilder((16, 12, 12), values=(0, 15))
+    for number in range(layers):
+        window = ops.Window(kernel=(1, 1)) if number % 2 else SAME
+        b.conv(16, window, output=(0, 15))
+    return build_app(b.graph(), "gap8", tmp_path)
+
+
+def instance_bytes(app: Path, symbol: str) -> int:
+    text = (app / "kernels" / f"{symbol}.c").read_text()
+    macros = dict(re.findall(r"#define (DORY_\w+) (\S+)", text))
+    [kind] = re.findall(r'"dory_gap8_(\w+)_impl.h"', text)
+    return kernel_bytes(kind, macros)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_functions_that_unpack_count_once(layers: int, tmp_path: Path) -> None:
+    plan = packed(tmp_path, layers)
+    kernels = {step.kernel.symbol for step in plan.steps if not step.is_view}
+    assert len(kernels) == layers
+    shared = kernels_of(plan)
+    shared -= sum(instance_bytes(tmp_path, symbol) for symbol in kernels)
+    names = re.findall(
+        r"dory_gap8_(?:un)?pack_\w+(?=\()",
+        "".join(path.read_text() for path in (tmp_path / "src").glob("*.c")),
+    )
+    assert shared == sum(UNPACKED[name] for name in set(names)) > 0
+
+
+@pytest.mark.skipif(find_spec("ziglang") is None, reason="the ziglang wheel is not installed")
+def test_functions_that_unpack_take_no_more_than_the_table_says(tmp_path: Path) -> None:
+    packed(tmp_path, 1)
+    compiled = compiled_bytes(tmp_path, "kernels/dory_gap8_unpacked.c", ZIG, "-O3")
+    assert 0.5 * sum(UNPACKED.values()) <= compiled <= sum(UNPACKED.values())
+
+
+@pytest.mark.skipif(find_spec("ziglang") is None, reason="the ziglang wheel is not installed")
+def test_large_depthwise_kernels_of_64_bits_keep_to_the_table(tmp_path: Path) -> None:
+    b = GraphBuilder((16, 12, 12))
+    b.conv(16, ops.Window(kernel=(5, 5), pads=(2, 2, 2, 2)), groups=16)
+    [step] = build_app(b.graph(), "gap8", tmp_path).steps
+    source = tmp_path / "kernels" / f"{step.kernel.symbol}.c"
+    head, _, rest = source.read_text().partition("#define DORY_STEPS")
+    head = head.replace("#define DORY_STRIP_ASM 1", "#define DORY_STRIP_ASM 0")
+    wide = {"STEPS": 2, "Q_BITS": 64, "Q_FORM": "DORY_Q_STEPS", "PER_CHANNEL": 1, "Q_TURNED": 0}
+    wide |= {
+        f"{name}{n}": value for n in (1, 2) for name, value in (("DIV", "DORY_SHIFT"), ("CLIP", 1))
+    }
+    defines = "".join(f"#define DORY_{name} {value}\n" for name, value in wide.items())
+    source.write_text(f"{head}{defines}#include{rest.partition('#include')[2]}")
+    compiled = compiled_bytes(tmp_path, f"kernels/{source.name}", ZIG, "-O3")
+    assert 0.3 * KERNELS["depthwise_5x5"][2] <= compiled <= KERNELS["depthwise_5x5"][2]
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "grouped"])

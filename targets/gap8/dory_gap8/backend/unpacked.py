@@ -7,6 +7,7 @@ and the one that the DMA moves stay packed; the scratch holds the bytes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from string import Template
 from typing import TYPE_CHECKING, Protocol
@@ -33,7 +34,7 @@ from dory_core.api import (
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import ClusterKernel, shipped
 from dory_gap8.backend.packing import Constants, per_byte, weight_bits, weight_words
-from dory_gap8.code_sizes import UNPACKED_BYTES
+from dory_gap8.code_sizes import UNPACKED
 
 if TYPE_CHECKING:
     from dory_core.api import Tile
@@ -178,9 +179,16 @@ class UnpackingKernel(Kernel):
         return self.inner.symbol(wide(layer))
 
     def code_bytes(self, layer: Layer) -> int | None:
-        """The kernel inside, and what takes elements apart."""
-        inner = self.inner.code_bytes(wide(layer))
-        return None if inner is None else inner + UNPACKED_BYTES
+        """The kernel inside."""
+        return self.inner.code_bytes(wide(layer))
+
+    def shared_code(self, layer: Layer) -> Mapping[str, int]:
+        """What takes elements apart and packs them."""
+        x, y, bits = layer.inputs[0], layer.output, self._weight_bits(layer)
+        names = [f"dory_gap8_unpack_{x.type_name}"] if x.bits < 8 else []
+        names += [f"dory_gap8_unpack_weights_i{bits}"] if bits < 8 else []
+        names += [f"dory_gap8_pack_{y.bits}"] if y.bits < 8 else []
+        return {name: UNPACKED[name] for name in names}
 
     def headers(self, layer: Layer) -> tuple[str, ...]:
         """The header of the kernel inside, and of what is called around it."""
