@@ -150,7 +150,7 @@ def _of_weights(after: Mapping[str, str], lines: list[Change], found: Try) -> Re
         added = one.new.removeprefix(one.old)
         if re.fullmatch(r"[\s0x,u]*", added):
             changed = one.new.removesuffix(added) + added.replace("0x00000000", "0x5a5a5a5a")
-            other[one.path] = other[one.path].replace(one.new, changed)
+            other[one.path] = other[one.path].replace(f"\n{one.new}\n", f"\n{changed}\n")
     evidence = "; ".join(
         f"'{one.old.strip()[:40]}' becomes '{one.new.strip()[:40]}'" for one in lines
     )
@@ -350,10 +350,10 @@ def _numbers(one: Change, before: Mapping[str, str], place: tuple[int, int], fou
         return Reason(FLAG, evidence)
     if value is not None and _REQUANT.search(one.old):
         return _smallest(line, value, wrong)
-    if value is not None and right and min(right) > value > max(bad):
-        return Reason(LIMIT, evidence)
     if re.match(r"\s*L1_\w+ = |.*\(?l1 \+ ", one.old):
         return Reason(ALIGNED, evidence)
+    if value is not None and right and min(right) > value > max(bad):
+        return Reason(LIMIT, evidence)
     return Reason(SIZES, evidence)
 
 

@@ -168,6 +168,7 @@ def test_the_verifier_finds_a_copy_from_elsewhere(tmp_path: Path) -> None:
         ),
         ("  {INT64_C(-128), 2},", "  {INT64_C(-128), 3},", lambda n: True, survivors.UNREAD),
         ("  run(1, 2);", ";", lambda n: True, survivors.UNEXPLAINED),
+        ("  L1_Y = 464,", "  L1_Y = 460,", lambda n: n >= 460, survivors.ALIGNED),
     ],
 )
 def test_reasons_of_survivors(
@@ -179,6 +180,16 @@ def test_reasons_of_survivors(
 
     before, after = {"a.c": f"int a;\n{old}\n"}, {"a.c": f"int a;\n{new}\n"}
     assert survivors.explain(before, after, found, before).name == reason
+
+
+def test_bytes_behind_the_last_constant_may_be_any() -> None:
+    rows = "int a[] = {\n  0x00000000, 0x00000001,\n"
+    before, after = ({"weights/a.c": f"{rows}{more}}};\n"} for more in ("", "  0x00000000,\n"))
+
+    def found(contents: Mapping[str, str]) -> bool:
+        return not contents["weights/a.c"].startswith(rows)
+
+    assert survivors.explain(before, after, found, before).name == survivors.ROOM
 
 
 def test_listed_survivors_have_reasons() -> None:
