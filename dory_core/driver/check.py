@@ -174,7 +174,7 @@ def check_tiled(tiled: TiledGraph, setup: Setup, notes: tuple[str, ...]) -> Chec
         except DoesNotFit as error:
             problems.append(error)
             ctx, budgets = setup.ctx, setup.budgets
-            levels = resident_map(tiled, ctx, budgets).levels(ctx, budgets)
+            levels = resident_map(setup.tilings(tiled), ctx, budgets).levels(ctx, budgets)
     unsupported = [p for p in problems if isinstance(p, NotSupported)]
     first = (unsupported or problems or [None])[0]
     return CheckReport(

@@ -35,6 +35,8 @@ from dory_core.planning.planner import make_plan
 from dory_core.plugins.frontend import Frontend, FrontendOptions
 from dory_core.plugins.manager import Plugins
 from dory_core.tiling.network import Progress, TiledGraph, tile_graph, tiled_text
+from dory_core.tiling.parts import Tilings
+from dory_core.tiling.tiler import Tiler
 
 #: Receives the result of every stage and of every pass by its name, in order.
 Watch = Callable[[str, Any], None]
@@ -78,6 +80,15 @@ class Setup:
     def terms(self, layer: Layer, kernel: Kernel, tile: Tile) -> Sequence[Term]:
         """Return the objective terms of the target for tiles in L1."""
         return self.plugins.objective_terms(self.ctx, layer, kernel, tile)
+
+    @property
+    def tiler(self) -> Tiler:
+        """What tiles a layer; each one remembers the problems that it has solved."""
+        return Tiler(self.ctx.memory, self.terms, self.objective)
+
+    def tilings(self, tiled: TiledGraph) -> Tilings:
+        """Return the tilings that the planner chooses from."""
+        return Tilings(tiled, self.tiler, self.budgets.bytes[1])
 
     def show(self, name: str, value: Any) -> None:
         """Hand a result to ``watch``."""
@@ -190,16 +201,14 @@ def _bind(graph: Graph, setup: Setup) -> BoundGraph:
 
 
 def _tile(bound: BoundGraph, setup: Setup) -> TiledGraph:
-    l1_bytes = setup.budgets.bytes[1]
-    return tile_graph(
-        bound, setup.ctx.memory, l1_bytes, setup.terms, setup.objective, setup.progress
-    )
+    return tile_graph(bound, setup.tiler, setup.budgets.bytes[1], setup.progress)
 
 
 def _plan(tiled: TiledGraph, setup: Setup) -> Plan:
     hal = setup.plugins.dma_hal(setup.ctx)
     missing = _missing(setup, hal)
-    return make_plan(tiled, setup.ctx, setup.budgets, setup.frontend, hal, setup.prefix, missing)
+    tilings = setup.tilings(tiled)
+    return make_plan(tilings, setup.ctx, setup.budgets, setup.frontend, hal, setup.prefix, missing)
 
 
 def _missing(setup: Setup, hal: DmaHal | None) -> str:

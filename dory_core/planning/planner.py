@@ -47,7 +47,7 @@ from dory_core.planning.ways import BELOW, HOME, Problem, Way
 from dory_core.schedule.costs import link_name
 from dory_core.schedule.loops import Schedule
 from dory_core.schedule.moves import l1_dma, weight_unit
-from dory_core.tiling.network import TiledGraph
+from dory_core.tiling.parts import Tilings
 from dory_core.tiling.tiled import TiledLayer
 
 
@@ -66,7 +66,7 @@ _ATTEMPTS = 5
 
 
 def place_network(
-    tiling: TiledGraph, ctx: TargetContext, budgets: Budgets, any_core: bool
+    tiling: Tilings, ctx: TargetContext, budgets: Budgets, any_core: bool
 ) -> tuple[Planned, Program]:
     """Place a network within the budgets; return where everything lies, and the operations.
 
@@ -94,7 +94,7 @@ def place_network(
 
 
 def _linked(
-    tiling: TiledGraph, ctx: TargetContext, budgets: Budgets, any_core: bool, code: Code
+    tiling: Tilings, ctx: TargetContext, budgets: Budgets, any_core: bool, code: Code
 ) -> tuple[Planned, Program]:
     """Return a plan that fits beside its own code. code: what is taken for granted at first.
 
@@ -152,7 +152,7 @@ def _takes_less(one: Code, other: Code, ctx: TargetContext, budgets: Budgets) ->
     return any(a > b for a, b in zip(left, least, strict=True))
 
 
-def _placed(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets, code: Code) -> Planned:
+def _placed(tiling: Tilings, ctx: TargetContext, budgets: Budgets, code: Code) -> Planned:
     """Place a network beside code. Raises: NotSupported or DoesNotFit."""
     within = l2_after_code(ctx, budgets, code)
     limits, name = within.bytes, tiling.graph.name
@@ -188,7 +188,7 @@ def _placed(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets, code: Code
     raise _beside_code(refusals[0], ctx, budgets, code, streamed=True)
 
 
-def resident_map(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> MemoryMap:
+def resident_map(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> MemoryMap:
     """Return where all would lie without transfers, whether it fits or not."""
     budgets = shared(tiling, ctx, budgets)
     graph = tiling.graph
@@ -199,7 +199,7 @@ def resident_map(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> Me
     return _planned(problem, problem.resident()).map
 
 
-def shared(tiling: TiledGraph, ctx: TargetContext, budgets: Budgets) -> Budgets:
+def shared(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> Budgets:
     """Return the budgets with what scratch memory leaves of L2, where both are one memory."""
     if not ctx.memory.one_memory:
         return budgets
@@ -450,7 +450,7 @@ def _verify(planned: Planned, problem: Problem) -> None:
 
 
 def make_plan(
-    tiling: TiledGraph,
+    tiling: Tilings,
     ctx: TargetContext,
     budgets: Budgets,
     frontend: str,

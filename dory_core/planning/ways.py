@@ -49,8 +49,8 @@ from dory_core.planning.steps import (
 from dory_core.planning.views import Views, plan_views
 from dory_core.schedule.loops import Schedule
 from dory_core.schedule.moves import weight_unit
-from dory_core.tiling.network import TiledGraph, split_is_whole
 from dory_core.tiling.outer import UNCUT, Cuts, Split
+from dory_core.tiling.parts import Tilings, split_is_whole
 from dory_core.tiling.tiled import TiledLayer
 
 #: Level of whole tensors, and that from which networks are streamed for which it is too small.
@@ -100,7 +100,7 @@ def _add(waits: dict[str, float], transfer: ExtTransfer, cycles: float) -> None:
 class Problem:
     """What all ways of a network share."""
 
-    tiling: TiledGraph
+    tiling: Tilings
     ctx: TargetContext
     budgets: Budgets
     network: Sequencer
@@ -108,7 +108,7 @@ class Problem:
 
     @classmethod
     def of(
-        cls, tiling: TiledGraph, ctx: TargetContext, budgets: Budgets, views: bool = True
+        cls, tiling: Tilings, ctx: TargetContext, budgets: Budgets, views: bool = True
     ) -> Problem:
         """Return the problem of a network within budgets. views: tensors may be slices of others,
         so that nothing copies them."""
@@ -481,7 +481,7 @@ class Problem:
         whole = (first == last for first, last in zip(program.first, program.last, strict=True))
         linked = [n for n, one in enumerate(whole) if one and not chunks[n]]
         writes, budget = self.network.flow.writes, self.budgets.bytes[1]
-        smaller = self.tiling.parts.smaller
+        smaller = self.tiling.smaller
         return plan_ahead(residency, writes, linked, self.ctx.memory, budget, smaller)
 
     def _pack(

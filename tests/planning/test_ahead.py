@@ -21,7 +21,7 @@ from dory_core.planning import ways
 from dory_core.planning.ways import Problem
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
-from dory_core.tiling.network import PartTilings
+from dory_core.tiling.parts import Tilings
 from dory_core.tiling.tiler import SMALLER
 from tests.planning.networks import win
 from tests.planning.symbolic import check_plan
@@ -108,7 +108,7 @@ def test_smaller_tiles_make_room_for_loads_ahead(
     assert max(step.l1_bytes for step in plan.steps) <= plan.levels[0].budget
     check_plan(plan)
     assert_exact(tmp_path / "app", plugins=CHIP.plugins())
-    monkeypatch.setattr(PartTilings, "smaller", lambda *_: None)
+    monkeypatch.setattr(Tilings, "smaller", lambda *_: None)
     best_alone = cut(tmp_path / "alone")
     assert best_alone.cycles > plan.cycles
     tables = [[s.weights.size for s in p.steps if s.weights] for p in (plan, best_alone)]

@@ -11,8 +11,9 @@ from dory_core.ir import Layer, Window
 from dory_core.kernels.binding import BoundGraph, bind_layer
 from dory_core.kernels.kernel import Kernel
 from dory_core.testing.graphs import GraphBuilder
-from dory_core.tiling.network import PartTilings
+from dory_core.tiling.network import tile_graph
 from dory_core.tiling.outer import Split
+from dory_core.tiling.parts import Tilings
 from dory_core.tiling.tiler import Tiler
 from tests.tiling.sample_layers import SampleKernel
 
@@ -61,10 +62,9 @@ def test_a_kernel_of_a_part_is_asked_about_the_whole_layer() -> None:
     [layer] = graph.layers
     tiler = Tiler(CHIP, lambda *_: ())
     bound = BoundGraph(graph, (bind_layer(layer, [kernel]),))
-    whole = tiler.tile(bound.layers[0], 4096)
-    parts = PartTilings(bound, tiler, 4096)
+    tilings = Tilings(tile_graph(bound, tiler, 4096), tiler, 4096)
     for split in (Split(stripes=4), Split(groups=4), Split(stripes=2, groups=2)):
-        part = parts.tiling(0, split, whole, None)
+        part = tilings.part(0, split)
         assert part.layer.output.shape != layer.output.shape
         [scratch] = [b.bytes for b in part.tiling.buffers if b.name == "scratch"]
         assert scratch == 8 * 64 + 8 * 32
