@@ -18,6 +18,7 @@ from dory_core.schedule.loops import (
     l1_buffers,
     make_schedule,
     place_l1,
+    repeats,
 )
 from tests.tiling.sample_layers import SampleKernel, add, conv, random_layer
 
@@ -169,3 +170,15 @@ def test_an_add_has_two_input_buffers():
         )
     ]
     assert names == ["x", "x2", "y"]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_repeats_are_counted_as_the_steps_load(order):
+    for seed in range(200):
+        layer, schedule = random_schedule(seed, order, Buffering())
+        steps = list(schedule.steps())
+        o, h, w, i = schedule.counts
+        inputs = h * w * (o if schedule.is_channelwise else i)
+        x, weights = repeats(order, schedule.counts, schedule.is_channelwise)
+        assert sum(step.load_x for step in steps) == x * inputs
+        assert sum(step.load_w for step in steps) == weights * o * i

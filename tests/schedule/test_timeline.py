@@ -6,7 +6,7 @@ from itertools import pairwise, product
 
 import pytest
 
-from dory_core.hardware.copies import PIECES, Carriage, DmaCost
+from dory_core.hardware.copies import AS_IT_IS, CORES, PIECES, Carriage, DmaCost
 from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
 from dory_core.ir.geometry import make_tile
 from dory_core.kernels.binding import bind_kernel
@@ -14,9 +14,7 @@ from dory_core.schedule.bounds import lower_bound
 from dory_core.schedule.costs import LayerCosts
 from dory_core.schedule.loops import ORDERS, Buffering, make_schedule
 from dory_core.schedule.moves import box_transfer
-from dory_core.schedule.timeline import (
-    estimate,
-)
+from dory_core.schedule.timeline import estimate
 from tests.tiling.sample_layers import SampleKernel, add, conv, random_layer, tensor
 
 
@@ -90,6 +88,16 @@ def test_cores_that_copy_meet_before_they_load_the_next_tile():
     found = estimate(costs, schedule, events.append, resident=("y",))
     assert found.cycles == 4 * (128 // 8 + 22 + 1000 + 22)
     assert [event.start for event in events[:3]] == [0, 16 + 22, 16 + 22 + 16]
+
+
+def test_a_transfer_is_waited_for_when_the_cores_copy_another_operand():
+    chip = hierarchy(cores=2, core_cycles_per_byte=1.0, alignment_bytes=4)
+    layer = add(8, (8, 8))
+    carriages = {"x": AS_IT_IS, "x2": Carriage(CORES), "y": AS_IT_IS}
+    costs = LayerCosts.of(layer, bind_kernel(ConstantKernel(), layer), chip)
+    schedule = make_schedule(layer, make_tile(layer, 8, 8, 8), Buffering(), has_weights=False)
+    found = estimate(costs.in_loops(schedule, carriages=carriages), schedule)
+    assert found.cycles == (10 + 512) + 22 + 1000 + 22 + (10 + 512)
 
 
 def test_a_busy_port_is_waited_for_unless_the_kernel_hides_it():
