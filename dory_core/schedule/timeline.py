@@ -137,28 +137,6 @@ def loaded_estimate(
 class _Walk:
     """The cores and the DMA engine of one layer while it runs a tile loop."""
 
-    __slots__ = (
-        "_ahead",
-        "_arrives",
-        "_blocked",
-        "_blocking",
-        "_busy",
-        "_bytes",
-        "_compute",
-        "_costs",
-        "_free",
-        "_link_name",
-        "_loaded",
-        "_now",
-        "_record",
-        "_resident",
-        "_schedule",
-        "_stall",
-        "_stored",
-        "_stores",
-        "_transfers",
-    )
-
     def __init__(
         self,
         costs: LayerCosts,

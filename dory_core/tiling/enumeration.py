@@ -88,26 +88,26 @@ def best_values(
 ) -> tuple[int, dict[str, int]] | None:
     """Return (objective, values) of the best allowed combination, None without one.
 
-    Of equals any is returned: the objective must tell combinations apart.
+    Of equals it is the one with the largest first variable, then the largest second one, and so on.
     """
     if not is_small(variables):
         variables = [even_sizes(variable) for variable in variables]
-    domains = {v.name: v.domain for v in variables}
+    domains = {v.name: v.domain[::-1] for v in variables}
     longest = max(domains, key=lambda name: len(domains[name]))
     size = prod(len(domain) for domain in domains.values())
     slices = np.array_split(domains[longest], min(-(-size // _SLICE), len(domains[longest])))
-    best = None
-    for part in slices:
-        found = _best_of_grid({**domains, longest: part}, objective, limits)
-        if found is not None and (best is None or found[0] > best[0]):
-            best = found
-    return best
+    found = (_best_of_grid({**domains, longest: part}, objective, limits) for part in slices)
+    return max(
+        (one for one in found if one is not None),
+        key=lambda one: (one[0], *one[1].values()),
+        default=None,
+    )
 
 
 def _best_of_grid(
     domains: dict[str, Any], objective: Sum, limits: Sequence[Limit]
 ) -> tuple[int, dict[str, int]] | None:
-    """Return (objective, values) of the best allowed combination of values of each domain."""
+    """Return (objective, values) of the first best allowed combination of the domains."""
     grids = np.meshgrid(*domains.values(), indexing="ij", sparse=True)
     env = dict(zip(domains, grids, strict=True))
     shape = tuple(len(domain) for domain in domains.values())

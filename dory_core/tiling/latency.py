@@ -8,7 +8,7 @@ minimises the very estimate that is reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -29,8 +29,6 @@ WALKED_STEPS = 60_000
 
 # Tiles that are looked at; of a larger space only the common sizes.
 LARGEST_SPACE = 1 << 18
-# Tiles that are looked at together: bounds the memory of the search.
-CHUNK = 1 << 18
 
 #: What is proven about a tile, shown to users; and the tiles that it is about.
 FASTEST = "no tile has fewer estimated cycles"
@@ -38,15 +36,11 @@ FASTEST_TRIED = "fastest of the evenly splitting tiles tried"
 TRIED = {FASTEST: "no tile", FASTEST_TRIED: "no evenly splitting tile"}
 
 
-def tile_space(variables: Sequence[Var]) -> Iterator[dict[str, Any]]:
+def tile_space(variables: Sequence[Var]) -> dict[str, Any]:
     """Return all values of the variables as arrays, in descending lexicographic order."""
-    by_name = {v.name: v for v in variables}
-    ordered: list[Var] = [by_name[name] for name in AXES if name in by_name]
-    total = int(np.prod([len(v.domain) for v in ordered], dtype=np.int64))
-    shape = tuple(len(v.domain) for v in ordered)
-    for start in range(0, total, CHUNK):
-        indices = np.unravel_index(np.arange(start, min(start + CHUNK, total)), shape)
-        yield {v.name: v.domain[::-1][index] for v, index in zip(ordered, indices, strict=True)}
+    domains = [variable.domain[::-1] for variable in variables]
+    grids = np.meshgrid(*domains, indexing="ij")
+    return {v.name: grid.ravel() for v, grid in zip(variables, grids, strict=True)}
 
 
 def fastest(
@@ -120,28 +114,20 @@ def _candidates(
     limit: int,
 ) -> tuple[Any, dict[str, Any]]:
     """Return (lower bounds, values) of the tiles that fit and whose bound is below ``limit``."""
-    problem = TilingProblem(formulation, budget)
-    compute = cores_cycles(costs, _pieces(formulation))
-    bounds: list[Any] = []
-    spaces: list[dict[str, Any]] = []
-    for env in tile_space(variables) if variables else ():
-        size = len(next(iter(env.values())))
-        keep = np.broadcast_to(evaluate(problem.bytes_used, env) <= budget, size)
-        for constraint in formulation.constraints:
-            keep = keep & (np.asarray(evaluate(constraint.condition, env)) != 0)
-        left = {name: values[keep] for name, values in env.items()}
-        bound = np.maximum(evaluate(compute, left), _link_bound(formulation, costs, left))
-        bound = np.broadcast_to(bound, int(keep.sum()))
-        promising = bound < limit
-        bounds.append(bound[promising])
-        spaces.append({name: values[promising] for name, values in left.items()})
-    if not bounds:
+    if not variables:
         return np.zeros(0, dtype=np.int64), {}
-    names = [v.name for v in formulation.variables]
-    return (
-        np.concatenate(bounds),
-        {name: np.concatenate([space[name] for space in spaces]) for name in names},
-    )
+    space = tile_space(variables)
+    size = len(next(iter(space.values())))
+    used = evaluate(TilingProblem(formulation, budget).bytes_used, space)
+    keep = np.broadcast_to(used <= budget, size)
+    for constraint in formulation.constraints:
+        keep = keep & (np.asarray(evaluate(constraint.condition, space)) != 0)
+    legal = {name: values[keep] for name, values in space.items()}
+    compute = evaluate(cores_cycles(costs, _pieces(formulation)), legal)
+    bounds = np.maximum(compute, _link_bound(formulation, costs, legal))
+    bounds = np.broadcast_to(bounds, int(keep.sum()))
+    promising = bounds < limit
+    return bounds[promising], {name: values[promising] for name, values in legal.items()}
 
 
 def _pieces(formulation: Formulation) -> list[Pieces]:

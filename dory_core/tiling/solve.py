@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dory_core.errors import DoesNotFit
-from dory_core.expr import evaluate
 from dory_core.kernels.kernel import OPERANDS
 from dory_core.tiling.enumeration import Limit, Sum, best_values, is_small
 from dory_core.tiling.problem import (
-    AXES,
     Formulation,
     TilingProblem,
     doubled_weight,
@@ -35,45 +33,25 @@ def solve(problem: TilingProblem) -> dict[str, int] | None:
     """
     formulation = problem.formulation
     objective = [(t.value, doubled_weight(t)) for t in formulation.terms]
-    memory = [(b.bytes, b.copies) for b in problem.buffers]
-    return _best(formulation, objective, memory, problem.budget_bytes)
+    memory = Sum([(b.bytes, b.copies) for b in problem.buffers])
+    return _best(formulation, objective, [(memory, None, problem.budget_bytes)])
 
 
 def _best(
-    formulation: Formulation,
-    objective: list[tuple[Any, int]],
-    memory: list[tuple[Any, int]],
-    budget: int | None,
+    formulation: Formulation, objective: list[tuple[Any, int]], limits: list[Limit]
 ) -> dict[str, int] | None:
-    """Maximise ``objective``, then the tile; in one solve when both fit one integer."""
-    limits = list(formulation.limits)
-    if budget is not None:
-        limits.append((Sum(memory), None, budget))
-    rank = _rank(formulation)
-    scale = 1 + sum(factor * (v.bounds[1] - v.bounds[0]) for v, factor in rank)
-    combined = [(value, factor * scale) for value, factor in objective] + rank
-    if _magnitude(combined) < SAFE_MAGNITUDE:
-        return _maximise(formulation, Sum(combined), limits)
+    """Return the values with the highest objective within the limits of all and the given ones."""
     if _magnitude(objective) >= SAFE_MAGNITUDE:
         raise OverflowError("the objective of a tiling problem exceeds integers of 64 bits")
-    found = _maximise(formulation, Sum(objective), limits)
-    if found is None:
-        return None
-    best = sum(factor * int(evaluate(value, found)) for value, factor in objective)
-    return _maximise(formulation, Sum(rank), [*limits, (Sum(objective), best, None)])
-
-
-def _rank(formulation: Formulation) -> list[tuple[Any, int]]:
-    """Return the mixed-radix weights that order tiles lexicographically by AXES."""
-    factor = 1
-    rank: list[tuple[Any, int]] = []
-    variables = {v.name: v for v in formulation.variables}
-    for name in reversed(AXES):
-        if name in variables:
-            rank.append((variables[name], factor))
-            lo, hi = variables[name].bounds
-            factor *= hi - lo + 1
-    return rank
+    limits = [*formulation.limits, *limits]
+    if formulation.variables:
+        found = best_values(formulation.variables, Sum(objective), limits)
+        return None if found is None else found[1]
+    legal = all(
+        (lo is None or total.const >= lo) and (hi is None or total.const <= hi)
+        for total, lo, hi in limits
+    )
+    return {} if legal else None
 
 
 def _magnitude(terms: list[tuple[Any, int]]) -> int:
@@ -82,19 +60,6 @@ def _magnitude(terms: list[tuple[Any, int]]) -> int:
         lo, hi = value.bounds if hasattr(value, "bounds") else (int(value), int(value))
         total += abs(factor) * max(abs(lo), abs(hi))
     return total
-
-
-def _maximise(
-    formulation: Formulation, objective: Sum, limits: list[Limit]
-) -> dict[str, int] | None:
-    if not formulation.variables:
-        legal = all(
-            (lo is None or total.const >= lo) and (hi is None or total.const <= hi)
-            for total, lo, hi in limits
-        )
-        return {} if legal else None
-    found = best_values(formulation.variables, objective, limits)
-    return None if found is None else found[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +73,7 @@ class Smallest:
 
 def smallest_tile(problem: TilingProblem) -> Smallest | None:
     """Return the least memory of any legal tile, None when the constraints exclude every tile."""
-    memory = [(b.bytes, b.copies) for b in problem.buffers]
-    values = _best(problem.formulation, [(b, -copies) for b, copies in memory], memory, None)
+    values = _best(problem.formulation, [(b.bytes, -b.copies) for b in problem.buffers], [])
     if values is None:
         return None
     tiling = make_tiling(problem, values, "")

@@ -175,7 +175,7 @@ def test_an_add_has_two_input_buffers():
 @pytest.mark.parametrize("order", ORDERS)
 def test_repeats_are_counted_as_the_steps_load(order):
     for seed in range(200):
-        layer, schedule = random_schedule(seed, order, Buffering())
+        _, schedule = random_schedule(seed, order, Buffering())
         steps = list(schedule.steps())
         o, h, w, i = schedule.counts
         inputs = h * w * (o if schedule.is_channelwise else i)

@@ -20,7 +20,7 @@ def search_values(problem: TilingProblem) -> dict[str, int] | None:
     """
     formulation = problem.formulation
     best: tuple[int, dict[str, int]] | None = None
-    for env in tile_space(formulation.variables) if formulation.variables else [{}]:
+    for env in [tile_space(formulation.variables) if formulation.variables else {}]:
         count = len(next(iter(env.values()))) if env else 1
         allowed = np.broadcast_to(evaluate(problem.bytes_used, env) <= problem.budget_bytes, count)
         for constraint in formulation.constraints:

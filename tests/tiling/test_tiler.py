@@ -151,7 +151,7 @@ def test_latency_is_the_minimum_over_all_tiles():
         formulation = formulated(layer, kernel, paper_terms(layer, kernel))
         costs = LayerCosts.of(layer, bind_kernel(kernel, layer), CHIP)
         cycles = []
-        for env in tile_space(formulation.variables) if formulation.variables else []:
+        for env in [tile_space(formulation.variables)] if formulation.variables else []:
             for k in range(len(next(iter(env.values())))):
                 values = {name: int(array[k]) for name, array in env.items()}
                 for copies in product((1, 2), repeat=3):
