@@ -1,4 +1,4 @@
-"""Tiles of tensors in the layouts of a kernel: what they take in L1, and where they may be cut."""
+"""Tiles of tensors in the layouts of a kernel: their bytes in L1, and where they may be cut."""
 
 from __future__ import annotations
 
@@ -23,9 +23,13 @@ from dory_core.kernels.kernel import OPERANDS, Constraint, Traits
 
 
 def tile_bytes(layer: Layer, name: str, layout: Layout, tile: Tile) -> Number:
-    """Return the bytes of a tile of an operand in L1; sizes are numbers or expressions.
+    """Return the bytes of a tile of an operand in L1.
 
-    name: ``y``, or one of OPERANDS.
+    Args:
+        layer: The layer.
+        name: The operand, ``y`` or one of OPERANDS.
+        layout: The layout of its tensor.
+        tile: The tile; its sizes are numbers or expressions.
     """
     if name == "y":
         if layout.is_hwc:
@@ -41,9 +45,9 @@ def tile_bytes(layer: Layer, name: str, layout: Layout, tile: Tile) -> Number:
 
 
 def tile_granule(layer: Layer, traits: Traits) -> int:
-    """Return what tiles of output channels are multiples of (the last one excepted).
+    """Return the granule of output channels: every tile but the last is a multiple of it.
 
-    Slices of both tensors then start where a layout can be cut.
+    Slices of inputs and output then start where their layouts can be cut.
     """
     granule = lcm(output_granule(layer), _slice(traits.output))
     if not is_channelwise(layer):
@@ -57,7 +61,7 @@ def tile_granule(layer: Layer, traits: Traits) -> int:
 
 
 def _slice(layout: Layout) -> int:
-    """Return what slices of the channels of a layout are multiples of."""
+    """Return the granule of slices of channels in a layout."""
     if layout.channel_block:
         return layout.channel_multiple
     return lcm(layout.channel_multiple, layout.reversed_bytes)
@@ -66,9 +70,12 @@ def _slice(layout: Layout) -> int:
 def fetch_constraints(
     layer: Layer, bound: BoundKernel, tile: Tile, hierarchy: MemoryHierarchy
 ) -> tuple[Constraint, ...]:
-    """Return that the constants of a tile fit the memory that the kernel fetches them into.
+    """Return the constraint that the constants of a tile fit the memory they are fetched into.
 
-    Raises ValueError when level 1 has no such memory.
+    There is none for a kernel that does not fetch its constants.
+
+    Raises:
+        ValueError: Level 1 has no such memory.
     """
     role = bound.traits.fetches
     if not role:

@@ -1,9 +1,8 @@
-"""What cores wait for memory when layers run in place, behind a data cache or without one.
+"""Cycles that cores wait for memory when a layer runs in place, with a data cache or without one.
 
-A kernel says how it goes through its operands (``Kernel.accesses``): how many loads and stores, how
-many different bytes, and what lies between two uses of the same bytes. Without a cache every load
-and store waits for the bus. With one, the first use of a line misses; a later one misses when the
-line has been replaced meanwhile.
+A kernel states its accesses (``MemoryAccesses.accesses``): loads and stores, distinct bytes, and
+the reuse distance of bytes that it touches again. Without a cache every load and store waits for
+the bus. With a cache the first use of a line misses, and a later one when the line was replaced.
 """
 
 from __future__ import annotations
@@ -23,11 +22,15 @@ __all__ = ["Access", "Cache", "MemoryAccesses", "window_access"]
 
 @lru_cache(maxsize=4096)
 def missed_share(distance_bytes: int, cache: Cache) -> float:
-    """Return the share of lines that are gone when they are used again after so many other bytes.
+    """Return the share of lines that miss when they are used again.
 
-    Replacement is random. Of n lines that were touched meanwhile, a share m missed and took a way
-    of a set each: m = 1 - (1 - 1 / ways) ** (m * n / sets). Data that is gone through again and
-    again stays in the cache (m = 0) while it is smaller than that, and misses ever more beyond.
+    Replacement is random. Of n lines that were touched in between, a share m missed and replaced
+    one way of a set each: m = 1 - (1 - 1 / ways) ** (m * n / sets). Data that is used again and
+    again stays in the cache (m = 0) up to some size, and misses more and more beyond it.
+
+    Args:
+        distance_bytes: Other bytes that were touched since the last use.
+        cache: The cache.
     """
     rate = distance_bytes / cache.line_bytes / cache.sets * -math.log1p(-1 / cache.ways)
     if rate <= 1:
@@ -39,7 +42,7 @@ def missed_share(distance_bytes: int, cache: Cache) -> float:
 
 
 def missed_lines(access: Access, cache: Cache) -> float:
-    """Return the lines that an access fills."""
+    """Return the number of lines that an access fills."""
     again = sum(size * missed_share(distance, cache) for size, distance in access.again)
     return (access.bytes + again) / cache.line_bytes
 
@@ -49,7 +52,10 @@ def waiting_cycles(
 ) -> int:
     """Return the cycles that a call of a kernel waits for memory.
 
-    memories: by operand; an operand that is not there lies in a memory without waiting.
+    Args:
+        accesses: The accesses of the call.
+        memories: The memory of each operand; the memory of any other operand never waits.
+        cache: The data cache, None for a chip without one.
     """
     total = 0.0
     for access in accesses:
@@ -64,10 +70,14 @@ def waiting_cycles(
 
 
 def window_access(layer: Layer, tile: Tile, count: int, step_bytes: int) -> Access:
-    """Return how a kernel that goes from pixel to pixel reads its input.
+    """Return the access to the input of a kernel that computes pixel after pixel.
 
-    count: loads. step_bytes: bytes of all operands that it touches for one step of its loop over
-    pixels; what neighbouring windows share is used again after so many.
+    Args:
+        layer: The layer.
+        tile: The tile, of integers.
+        count: Loads of the input.
+        step_bytes: Bytes of all operands that one step of the loop over pixels touches: the reuse
+            distance of what neighbouring windows share.
     """
     window = layer.window
     kernel_h, kernel_w = window.kernel
@@ -81,9 +91,9 @@ def window_access(layer: Layer, tile: Tile, count: int, step_bytes: int) -> Acce
 
 
 def pixel_by_pixel(bound: BoundKernel, tile: Tile) -> tuple[Access, ...]:
-    """Return the accesses of a kernel that computes one output after the other.
+    """Return the accesses of a kernel that states none: one output after the other.
 
-    Every product loads an input and a weight. For kernels that say nothing else.
+    Every product loads an input and a weight.
     """
     layer = bound.layer
     kind, y = layer.op, layer.output

@@ -1,7 +1,7 @@
-"""The tile loop of a layer as data: which tiles, in which order, with which buffers.
+"""The tile loop of a layer as data: its tiles, their order and their buffers.
 
-:func:`tile_phases` is the order of what happens to a tile; the program of a layer
-(``dory_core.plan``) and the estimator of the tiling search both follow it.
+:func:`tile_phases` is the order of the phases of a tile. The program of a layer (``plan.lower``)
+and its timeline (``schedule.timeline``) follow it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ L1_ALIGNMENT = BUFFER_ALIGNMENT
 
 
 class Phase(Enum):
-    """What happens to a tile, on every core of the cluster; core 0 alone drives the DMA."""
+    """A phase of a tile. All cores go through it; only core 0 drives the DMA."""
 
     ARRIVE = "wait for its loads and for the store that still uses its output buffer"
     LOAD_EARLY = "start the next tile's loads into double buffers: they overlap with computation"
@@ -54,14 +54,15 @@ _COMPUTED = (Phase.COMPUTE, Phase.STORE, Phase.LOAD_LATE)
 
 
 def tile_phases(shared: bool) -> tuple[Phase, ...]:
-    """Return what happens to a tile, in this order.
+    """Return the phases of a tile in their order.
 
-    The loads of the first tile are started before the loop; the last stores are waited for behind
-    it. The copy of a double buffer that the next tile's loads fill is free since the barrier behind
-    the kernel of the tile before, so these loads follow this tile's on the link without a gap.
+    The loads of the first tile start before the loop, and the last stores are waited for after it.
+    The loads of the next tile fill the other copy of a double buffer. That copy is free since the
+    barrier after the previous tile's kernel, so these loads follow this tile's without a gap.
 
-    shared: every core starts or makes its share of a load into double buffers. Nobody does that
-    before the cores have met: in between core 0 alone touches L1.
+    Args:
+        shared: Whether every core starts or makes its share of a load into double buffers. The
+            cores meet first then: before that only core 0 touches L1.
     """
     meeting = (Phase.MEET, Phase.LOAD_EARLY) if shared else (Phase.LOAD_EARLY, Phase.MEET)
     return (Phase.ARRIVE, *meeting, *_COMPUTED)
@@ -69,14 +70,14 @@ def tile_phases(shared: bool) -> tuple[Phase, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Buffering:
-    """Copies of each buffer in L1: 1, or 2 for a ping-pong buffer."""
+    """Copies of each buffer in L1: 1, or 2 for double buffering."""
 
     x: int = 1
     w: int = 1
     y: int = 1
 
     def of(self, name: str) -> int:
-        """Return the copies of the buffer ``name``; partial sums and scratch have one."""
+        """Return the copies of a buffer; partial sums and scratch have one."""
         return self.x if name in OPERANDS else {"w": self.w, "y": self.y}.get(name, 1)
 
     @property
@@ -87,11 +88,15 @@ class Buffering:
 
 @dataclass(frozen=True, slots=True)
 class TileStep:
-    """One call of the kernel.
+    """One step of a tile loop: a call of the kernel.
 
-    o, h, w, i: positions in the spans of the Schedule. load_x, load_w: this step needs other data
-    than the one before. store_y: y is complete after this step and is stored. x_slot, w_slot,
-    y_slot: copy that the step uses. first, last: first, last input-channel tile of its output tile.
+    Attributes:
+        index: Number of the step.
+        o, h, w, i: Positions in the spans of the Schedule.
+        load_x, load_w: Whether the step needs other data than the previous one.
+        store_y: Whether the output is complete after the step and is stored.
+        x_slot, w_slot, y_slot: The copy of each buffer that the step uses.
+        first, last: Whether it is the first or last input-channel tile of its output tile.
     """
 
     index: int
@@ -113,10 +118,14 @@ class TileStep:
 class Schedule:
     """The tiles of every axis, the nesting of the loops and the buffering.
 
-    order: axes from the outermost loop to the innermost, WEIGHTS_OUTER or SPATIAL_OUTER.
-    c_in: input-channel tiles; a single one for layers that keep channels apart, whose input
-    channels follow from c_out (``Span.x_start``, ``Span.x_size``).
-    has_weights: the kernel has constants to load.
+    Attributes:
+        order: Axes from the outermost loop to the innermost, WEIGHTS_OUTER or SPATIAL_OUTER.
+        c_out, h, w: Tiles of the output.
+        c_in: Tiles of input channels; one for layers that keep channels apart, whose input channels
+            follow from c_out (``Span.x_start``, ``Span.x_size``).
+        buffering: Copies of the buffers.
+        is_channelwise: Whether the layer keeps channels apart.
+        has_weights: Whether the kernel has constants to load.
     """
 
     order: str
@@ -146,7 +155,7 @@ class Schedule:
         return o * h * w * i
 
     def input_channels(self, step: TileStep) -> tuple[int, int]:
-        """Return (start, size) of the input channels that ``step`` reads."""
+        """Return (start, size) of the input channels that a step reads."""
         if self.is_channelwise:
             span = self.c_out[step.o]
             return span.x_start, span.x_size
@@ -219,7 +228,7 @@ def make_schedule(
     order: str = WEIGHTS_OUTER,
     has_weights: bool = True,
 ) -> Schedule:
-    """Return the Schedule of ``layer`` with integer tile sizes ``tile``."""
+    """Return the tile loop of a layer; the sizes of the tile are integers."""
     apart = is_channelwise(layer)
     full = extent(layer)
     return Schedule(
@@ -236,9 +245,12 @@ def make_schedule(
 
 @dataclass(frozen=True, slots=True)
 class L1Buffer:
-    """A buffer in L1: ``copies`` times ``bytes``, each copy a multiple of L1_ALIGNMENT.
+    """A buffer in L1.
 
-    name: x, x2 (second operand), w (weight block), y, psum (int32 partial sums) or scratch.
+    Attributes:
+        name: x, x2 (second operand), w (weight block), y, psum (int32 partial sums) or scratch.
+        bytes: Size of a copy, a multiple of L1_ALIGNMENT.
+        copies: Number of copies.
     """
 
     name: str
@@ -264,7 +276,7 @@ def l1_buffers(
 ) -> tuple[L1Buffer, ...]:
     """Return the buffers that a tile needs in L1; sizes are numbers or expressions, as the tile's.
 
-    Buffers that are known to be empty are left out; constants that the kernel fetches have none.
+    Buffers that are known to be empty are left out, and that of constants which the kernel fetches.
     """
     split = tile.c_in < extent(layer).c_in if not is_channelwise(layer) else 0
     traits = bound.traits
@@ -295,9 +307,11 @@ class PlacedBuffer:
 def place_l1(
     buffers: tuple[L1Buffer, ...], offsets: Mapping[str, int] = MappingProxyType({})
 ) -> tuple[PlacedBuffer, ...]:
-    """Place ``buffers`` at their offsets, or without any one after the other from 0.
+    """Return buffers with their places in the arena; the copies of a buffer follow one another.
 
-    The copies of a buffer follow one another; each of them is 8-byte aligned.
+    Args:
+        buffers: The buffers.
+        offsets: The offset of each buffer; without any, the buffers follow one another from 0.
     """
     placed = []
     end = 0

@@ -1,4 +1,4 @@
-"""What the tiles of a layer move between two levels, and how the link carries it."""
+"""The copies of a layer's tiles between two levels, and how the link carries them."""
 
 from __future__ import annotations
 
@@ -37,9 +37,16 @@ def box_transfer(
     """Return the transfer of a box of a tensor in the lower level to or from a dense tile.
 
     A box with all channels and columns is one row; with all channels, one row per image row; else
-    one per pixel. The rows of a block of channels lie together: they are one row, and so is a whole
-    tensor. A CHW tile (planar) of an HWC tensor is moved element by element. Of other layouts the
-    box has whole rows.
+    one per pixel. The rows of a block of channels are contiguous and count as one row, as does a
+    whole tensor. In layouts other than HWC the box has whole rows.
+
+    Args:
+        tensor: The tensor.
+        rows: Rows of the box.
+        columns: Its columns.
+        channels: Its channels.
+        layout: The layout of the tensor.
+        planar: Whether the tile of an HWC tensor is CHW, which is moved element by element.
     """
     if layout.is_hwc:
         size = rows * columns * pixel_bytes(channels, tensor.bits)
@@ -57,11 +64,7 @@ def box_transfer(
 
 
 class LayerMoves:
-    """The copies of one layer's tiles.
-
-    resident: tensors (x, x2, y) that are not moved. weight_unit: lengths of weight blocks are
-    multiples of it. schedules: the tile loops that make the copies, where they are known.
-    """
+    """The copies of one layer's tiles."""
 
     def __init__(
         self,
@@ -71,6 +74,15 @@ class LayerMoves:
         weight_unit: int = 1,
         schedules: Sequence[Schedule] = (),
     ) -> None:
+        """Describe the copies of a layer's tiles.
+
+        Args:
+            layer: The layer.
+            bound: Its kernel.
+            resident: Tensors (x, x2, y) that lie in L1 and are not moved.
+            weight_unit: Granule of the length of weight blocks, in bytes.
+            schedules: The tile loops that make the copies, where they are known.
+        """
         self.layer = layer
         self.bound = bound
         traits = bound.traits
@@ -124,7 +136,9 @@ class LayerMoves:
     def carriages(self, hierarchy: MemoryHierarchy, bases: Bases = ALIGNED) -> dict[str, Carriage]:
         """Return how the link carries the copies of x, x2, w and y in the tile loops.
 
-        bases: where their data starts.
+        Args:
+            hierarchy: The memories and links.
+            bases: The first byte of the data of each operand, for each part.
         """
         schedules = self._schedules
         link, constants, cores = hierarchy.link(1), hierarchy.constants_link, hierarchy.cores
@@ -202,7 +216,7 @@ class LayerMoves:
             )
             pitches |= _pitches(tensor, layout, whole, all_channels)
             ends |= {(s.start + s.size) * row for s in schedule.h}
-        # The tensor, or its only stripe, is a block of its own: what lies behind it is nobody's.
+        # The tensor, or its only stripe, is a block of its own: the bytes after it are free.
         inner = ends - {tensor.height * row}
         may_round = layout.is_hwc and all(end % unit == 0 for end in inner)
         return _copy_set(shapes, starts, pitches, may_round)
@@ -229,7 +243,7 @@ def _starts(
     columns: Iterable[int],
     channels: Iterable[int],
 ) -> set[int]:
-    """Return the bytes by which tiles are moved along each axis."""
+    """Return the offsets of tiles in a tensor along each axis, in bytes."""
     pixel, row, block = layout.strides(tensor)
     channel_bits = block // layout.channel_block * 8 if block else tensor.bits
     found = {n * row for n in rows} | {n * pixel for n in columns}
@@ -237,9 +251,13 @@ def _starts(
 
 
 def _pitches(tensor: Tensor, layout: Layout, whole: bool, all_channels: bool) -> set[int]:
-    """Return the bytes from row to row, and from plane to plane, of boxes that have several.
+    """Return the pitches of boxes that have several rows or planes, in bytes.
 
-    whole: all columns; all_channels: in one tile.
+    Args:
+        tensor: The tensor.
+        layout: Its layout.
+        whole: Whether a tile has all columns.
+        all_channels: Whether a tile has all channels.
     """
     pixel, row, block = layout.strides(tensor)
     if block:
@@ -250,7 +268,7 @@ def _pitches(tensor: Tensor, layout: Layout, whole: bool, all_channels: bool) ->
 
 
 def splits_columns(layer: Layer, schedules: Sequence[Schedule]) -> bool:
-    """Return whether a tile of these loops has not all columns of the input."""
+    """Return True when a tile of these loops lacks columns of the input."""
     if isinstance(layer.op, Linear):
         return False
     width = layer.inputs[0].width
@@ -258,7 +276,7 @@ def splits_columns(layer: Layer, schedules: Sequence[Schedule]) -> bool:
 
 
 def strictest(one: Link, other: Link) -> Link:
-    """Return the link ``other`` with the limits of both DMAs; its own where ``one`` has none."""
+    """Return the link ``other`` with the limits of both DMAs; unchanged where ``one`` has no DMA."""
     if not one.dma:
         return other
     limits = [link.max_bytes for link in (one, other) if link.max_bytes]
@@ -277,7 +295,7 @@ def l1_dma(hierarchy: MemoryHierarchy) -> Link:
 
 
 def weight_unit(hierarchy: MemoryHierarchy) -> int:
-    """Return of what the lengths of weight blocks are multiples: what loads them into L1 needs."""
+    """Return the granule of the length of weight blocks, as the links to L1 need it, in bytes."""
     return max(hierarchy.link(1).alignment_bytes, hierarchy.constants_link.alignment_bytes)
 
 

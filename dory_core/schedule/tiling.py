@@ -1,4 +1,4 @@
-"""The chosen tile of a layer, and why it was chosen."""
+"""The chosen tile of a layer with the terms of its objective."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from dory_core.schedule.loops import Buffering, L1Buffer
 
 @dataclass(frozen=True, slots=True)
 class ExplainedTerm:
-    """A term of the objective at the chosen tile. text: its expression."""
+    """A term of the objective at the chosen tile.
+
+    Attributes:
+        name: Of the term.
+        weight: Its weight.
+        value: Its value at the tile.
+        text: Its expression.
+    """
 
     name: str
     weight: float
@@ -20,10 +27,15 @@ class ExplainedTerm:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """The chosen tile of a layer and why it was chosen.
+    """The chosen tile of a layer.
 
-    tile: sizes as integers, with border tile. buffers: bytes in L1. objective: sum of weight *
-    value. proof: what is proven about the choice.
+    Attributes:
+        tile: Sizes as integers, with border tile.
+        buffering: Copies of the buffers.
+        buffers: The buffers in L1.
+        budget_bytes: The budget of L1.
+        terms: The terms of the objective.
+        proof: What is proven about the choice, a sentence.
     """
 
     tile: Tile

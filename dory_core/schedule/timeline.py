@@ -1,7 +1,8 @@
-"""Timeline of one layer: the steps of its Schedule with the overlap of the generated code.
+"""Timeline of one layer: the steps of its tile loop with the overlap of the generated code.
 
 The cores compute one step at a time; one DMA engine serves the transfers of a link in the order in
-which they are started. ``dory_core.schedule.loops`` says when they are started and waited for.
+which they are started. ``schedule.loops`` states when they are started and waited for,
+``schedule.costs`` what each of them costs.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from dory_core.schedule.loops import Phase, Schedule, TileStep, tile_phases
 
 @dataclass(frozen=True, slots=True)
 class LayerEstimate:
-    """What a layer costs on the cores, in their cycles.
+    """What a layer costs, in cycles of the cores.
 
-    cycles: from the first transfer to the last. compute_cycles: in the kernel. dma_cycles: the link
-    is busy. stall_cycles: the cores wait for the link. macs_per_cycle: MAC (0 for layers without
-    them) by cycles. bound: ``compute``, or the link (``L2-L1``) when it is busy for longer than the
-    cores.
+    Attributes:
+        cycles: From the first transfer to the last.
+        compute_cycles: In the kernel.
+        dma_cycles: While the link is busy.
+        stall_cycles: While the cores wait for the link.
+        macs_per_cycle: MAC per cycle, 0 for layers without MAC.
+        bound: ``compute``, or the link (``L2-L1``) when it is busy for longer than the cores.
     """
 
     cycles: int
@@ -34,7 +38,14 @@ class LayerEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A piece of the timeline. lane: ``cores`` or the link's name. start, end: in cycles."""
+    """A piece of the timeline.
+
+    Attributes:
+        lane: ``cores``, or the name of the link.
+        name: Of the piece, for people.
+        step: Number of the step.
+        start, end: In cycles.
+    """
 
     lane: str
     name: str
@@ -45,7 +56,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What a schedule does, as counts: calls of the kernel, transfers started, bytes they move."""
+    """Calls of the kernel, transfers and the bytes that they move."""
 
     calls: int
     transfers: int
@@ -59,8 +70,13 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class AheadLoad:
-    """A load of another layer's first constants. layer: its index. tile: number of the tile behind
-    whose arrival it starts, and behind the next tile's loads that start then."""
+    """A weight prefetch: the load of another layer's first constants.
+
+    Attributes:
+        layer: Index of the other layer.
+        tile: Number of the tile at whose arrival it starts, after the loads of the next tile.
+        charge: What it costs.
+    """
 
     layer: int
     tile: int
@@ -69,9 +85,13 @@ class AheadLoad:
 
 @dataclass(frozen=True, slots=True)
 class PartTimeline:
-    """One run of a tile loop: its estimate, what it moves, and every event in its own time.
+    """One run of a tile loop.
 
-    left: cycles behind its end for which the link is still busy with a load for another layer.
+    Attributes:
+        estimate: Its cycles.
+        traffic: Its calls and transfers.
+        events: Its events, in time from its start.
+        left: Cycles after its end for which the link is busy with a weight prefetch.
     """
 
     estimate: LayerEstimate
@@ -115,7 +135,7 @@ def part_timeline(
         resident: Tensors (x, x2, y) that lie in L1 and are not moved.
         arrives: Cycles after the start at which the first constants are there, which an earlier
             layer has prefetched, and the link is free. None: the loop loads them itself.
-        ahead: The load for a later layer that the loop starts.
+        ahead: The weight prefetch for a later layer that the loop starts.
     """
     events: list[Event] = []
     found = _Walk(costs, schedule, resident, events.append, arrives, ahead).run()
@@ -236,7 +256,7 @@ class _Walk:
         self._loaded = max(self._loaded, self._start(name, step.index, charge))
 
     def _load_ahead(self, step: TileStep) -> None:
-        """Start the load for another layer, where it starts at this tile."""
+        """Start the weight prefetch, where it starts at this tile."""
         ahead = self._ahead
         if ahead is not None and ahead.tile == step.index:
             self._start(f"load w of layer {ahead.layer}", ahead.tile, ahead.charge)
