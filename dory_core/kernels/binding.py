@@ -89,7 +89,7 @@ class BoundKernel:
     )
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        """Return what a method of the kernel answers; arguments of known numbers are remembered."""
+        """Return the answer of a method of the kernel; it is kept where the tile has numbers."""
         ask = getattr(self.kernel, method)
         if any(isinstance(a, Tile) and not _is_known(a) for a in arguments):
             return ask(self.layer, *arguments)
@@ -239,7 +239,7 @@ class BoundLayer:
         return tuple(sorted(rejections, key=lambda r: position[r.kernel]))
 
     def part(self, layer: Layer, kernels: Iterable[BoundKernel]) -> BoundLayer:
-        """Return a part of this layer on those of its kernels that accept the part, too."""
+        """Return a part of this layer on the kernels that accept it as well."""
         taken: list[BoundKernel] = []
         rejections = list(self.rejections)
         for bound in kernels:
@@ -311,7 +311,7 @@ def bind_layer(layer: Layer, candidates: Sequence[Kernel]) -> BoundLayer:
 
 
 def first_accepting(kernels: Sequence[Kernel], layer: Layer) -> int:
-    """Return the position of the first kernel that accepts a layer; behind all when none does."""
+    """Return the index of the first kernel that accepts a layer; their number when none does."""
     accepting = (n for n, kernel in enumerate(kernels) if rejection_of(kernel, layer) is None)
     return next(accepting, len(kernels))
 

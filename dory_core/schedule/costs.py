@@ -131,7 +131,7 @@ class LayerCosts:
         return cost.charge(link, self.carriages[operand], hierarchy.cores)
 
     def shares_loads(self, resident: Collection[str], x: bool, w: bool) -> bool:
-        """Return whether every core starts or makes its share of a load.
+        """Return True when every core starts or makes its share of a load.
 
         Args:
             resident: Operands that are not loaded.

@@ -276,7 +276,7 @@ def splits_columns(layer: Layer, schedules: Sequence[Schedule]) -> bool:
 
 
 def strictest(one: Link, other: Link) -> Link:
-    """Return the link ``other`` with the limits of both DMAs; unchanged where ``one`` has no DMA."""
+    """Return the link ``other`` with the limits of both DMAs, as it is where ``one`` has none."""
     if not one.dma:
         return other
     limits = [link.max_bytes for link in (one, other) if link.max_bytes]

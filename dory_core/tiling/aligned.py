@@ -1,4 +1,4 @@
-"""What a link wants of tiles: copies that its DMA makes, and in one command."""
+"""Objective terms of a link: tiles whose copies its DMA makes, in one command."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dory_core.ir.geometry import Tile, extent, is_channelwise
 from dory_core.ir.places import whole_axes
 from dory_core.kernels.kernel import Term, Traits
 
-# As much as the largest wishes of kernels: cores that copy cost more than a smaller tile.
+# The largest weight of terms of kernels: copies by the cores cost more than a smaller tile.
 WEIGHT = 1e6
 
 
 def copy_terms(layer: Layer, traits: Traits, tile: Tile, link: Link) -> tuple[Term, ...]:
-    """Return the wish for tiles whose boxes start and end on multiples of the link's alignment.
+    """Return the term for tiles whose boxes start and end on multiples of the link's alignment.
 
-    Each HWC tensor that is moved counts 1 where its tiles do, or are the whole tensor. Layouts that
-    the kernel asks for have paddings of their own. Nothing for links that move everything.
+    Each HWC tensor that is moved counts 1 where its tiles do, or are the whole tensor. Other
+    layouts have paddings of their own. Links that move everything have no term.
     """
     if not link.dma or (link.alignment_bytes == 1 and link.dimensions > 1):
         return ()
@@ -69,7 +69,7 @@ def _multiple(size: Number, whole: Number, link: Link, pitch: int = 0) -> Number
 
 
 def _channels(tensor: Tensor, channels: Number, link: Link) -> Number:
-    """Return 1 where slices of so many channels can be moved, or there is one with all."""
+    """Return 1 where the DMA moves slices of a number of channels, or one slice has all."""
     whole = channels == tensor.channels
     if link.dimensions == 1:
         return whole * 1

@@ -67,7 +67,7 @@ Limit = tuple[Sum, int | None, int | None]
 
 
 def is_small(variables: Sequence[Var]) -> bool:
-    """Return whether every combination of the values of some variables is looked at."""
+    """Return True when every combination of the values of the variables is looked at."""
     return prod(len(v.domain) for v in variables) <= LARGEST_SPACE
 
 

@@ -1,7 +1,7 @@
-"""Layers that are not tiled: kernels work on tensors and constants where they lie.
+"""Layers in place: kernels work on tensors and constants where they lie, without tiles.
 
-For memories behind a cache, and as the baseline that tiling is compared with. The kernel's scratch
-memory stays in L1.
+It is for memories with a cache, and the baseline that tiling is compared with. Scratch memory of
+the kernel lies in L1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MEMORY_BOUND = "memory"
 
 
 def whole_tile(layer: Layer) -> Tile:
-    """Return the tile of a layer in place; its input includes what nothing reaches."""
+    """Return the tile of a layer in place; its input includes rows that no window reads."""
     full = extent(layer)
     tile = make_tile(layer, full.c_out, full.h, full.w, full.c_in)
     if isinstance(layer.op, Linear):
@@ -56,8 +56,15 @@ def whole_layer(
 ) -> TiledLayer:
     """Return the layer in one piece on a kernel that accepts it.
 
-    budget_bytes: of L1, for scratch memory. Raises: NotSupported when the kernel does not compute
-    the layer so, DoesNotFit when it needs more scratch memory.
+    Args:
+        layer: The layer.
+        candidate: The kernel.
+        budget_bytes: The budget of L1, for scratch memory.
+        hierarchy: The memories.
+
+    Raises:
+        NotSupported: The kernel does not compute the layer in one piece.
+        DoesNotFit: It needs more scratch memory.
     """
     tile = whole_tile(layer)
     what = f"{layer.op.kind} '{layer.op.name}' on {candidate.kernel.name}"
@@ -90,10 +97,14 @@ def whole_timeline(
     memories: Mapping[str, int] = MappingProxyType({}),
     part: Schedule | None = None,
 ) -> PartTimeline:
-    """Return the timeline of a layer in place: the kernel, and what it waits for memory.
+    """Return the timeline of a layer in place: the kernel, and its waits for memory.
 
-    memories: number of the memory of L2 by operand (``x``, ``x2``, ``y``), 0 unless it is there.
-    part: the one tile of a part of the layer, None for all of it.
+    Args:
+        layer: The layer.
+        bound: Its kernel.
+        hierarchy: The memories.
+        memories: Number of the memory of L2 of each operand (``x``, ``x2``, ``y``); 0 for others.
+        part: The one tile of a part of the layer, None for the whole layer.
     """
     tile = whole_tile(layer) if part is None else _part_tile(layer, part)
     compute = int(bound.cycles(tile))

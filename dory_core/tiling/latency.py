@@ -1,9 +1,8 @@
 """The tile with the fewest estimated cycles.
 
-A lower bound of the cycles of every tile comes from the kernel's cycles as an expression, evaluated
-over the whole tile space at once. Timelines are then walked in the order of the bound until the
-bound reaches the best timeline: that one is proven best. Unlike an objective inside the solver this
-minimises the very estimate that is reported.
+A lower bound of the cycles of every tile (``schedule.bounds``) is evaluated over the whole tile
+space at once. Timelines are then walked in the order of the bounds until a bound reaches the best
+timeline, which is proven best: this minimises the estimate that is reported.
 """
 
 from __future__ import annotations
@@ -50,10 +49,14 @@ def fastest(
     known: Variant,
     rival: int | None = None,
 ) -> tuple[Variant, str]:
-    """Return the variant with the fewest estimated cycles, never worse than ``known``, and what
-    is proven about it.
+    """Return the variant with the fewest estimated cycles, and what is proven about it.
 
-    rival: cycles that another kernel reaches; the search ends where no tile undercuts them.
+    Args:
+        formulation: The tiling problems of the layer.
+        budget_bytes: The budget of L1.
+        costs: The costs of the layer.
+        known: A variant; a worse one is never returned.
+        rival: Cycles of another kernel; the search ends where no tile undercuts them.
     """
     best = known
     walked = 0
@@ -84,9 +87,12 @@ def _limit(best: Variant, rival: int | None) -> int:
 
 
 def _most_copies(formulation: Formulation, sizes: Sequence[int], budget: int) -> list[Buffering]:
-    """Return the bufferings that fit and cannot be given another copy.
+    """Return the bufferings that fit and have no room for another copy.
 
-    sizes: bytes of one copy of each buffer of the formulation.
+    Args:
+        formulation: The tiling problems of the layer.
+        sizes: Bytes of one copy of each buffer of the formulation.
+        budget: The budget of L1.
     """
     legal: list[Buffering] = []
     for buffering in reversed(bufferings(formulation)):  # most copies first

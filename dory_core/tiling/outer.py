@@ -1,8 +1,8 @@
-"""Outer tiles: what of a layer is in L2 at a time when not all of it fits.
+"""Outer tiles: the parts of a layer that does not fit L2 as a whole.
 
 A layer is cut into stripes of output rows (of columns for 1-D data), whose input and output are
-contiguous in memory, and into groups of output channels, whose constants are. Each stripe x group
-is a *part*: it runs the L2-L1 pipeline of its own box. Section 4.2.1 of the TC 2021 paper.
+contiguous in memory, and into groups of output channels, whose constants are contiguous. Each
+stripe x group is a *part* with a tile loop of its own. Section 4.2.1 of the TC 2021 paper.
 """
 
 from __future__ import annotations
@@ -33,14 +33,18 @@ GROUP_STEP = 4
 
 
 class Split(NamedTuple):
-    """Number of stripes and of channel groups that a layer is cut into, both at least 1.
+    """How a layer is cut into stripes and groups of channels.
 
-    stripes_outer: the loop over stripes is the outer one: constants are fetched once per stripe.
-    Otherwise the input is fetched once per group. step: of output rows (or columns); every stripe
-    but the last is a multiple of it, so that the link below can move it. group_step: of channels;
-    every group but the last is a multiple of it.
-    place, chain: of so many layers in a row, of which each computes the stripe that the next one
-    reads just before it does, the layer is the one with this number.
+    Attributes:
+        stripes: Number of stripes, at least 1.
+        groups: Number of groups of channels, at least 1.
+        stripes_outer: Whether the loop over stripes is the outer one, so that constants are fetched
+            once per stripe. Otherwise the input is fetched once per group.
+        step: Granule of output rows (or columns): every stripe but the last is a multiple of it, so
+            that the link below can move it.
+        group_step: Granule of channels of every group but the last.
+        place: Index of the layer in its fused chain.
+        chain: Length of the fused chain, 1 for a layer outside one.
     """
 
     stripes: int = 1
@@ -53,7 +57,7 @@ class Split(NamedTuple):
 
     @property
     def passes_on(self) -> bool:
-        """Whether the next layer reads each stripe of the output before there is another one."""
+        """Whether the next layer of the fused chain reads each stripe of the output at once."""
         return self.place < self.chain - 1
 
 
@@ -62,8 +66,12 @@ WHOLE = Split()
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """How a layer may be cut. whole: not at all, with the steps of its cuts. stripes, groups: the
-    most that it can be cut into."""
+    """The limits of how a layer may be cut.
+
+    Attributes:
+        whole: The uncut layer, with the granules of its cuts.
+        stripes, groups: The largest number of each.
+    """
 
     whole: Split
     stripes: int
@@ -71,9 +79,13 @@ class Cuts:
 
     @classmethod
     def of(cls, layer: Layer, traits: Traits, in_place: bool, alignment: int = 1) -> Cuts:
-        """Return the cuts of a layer on a kernel with these traits.
+        """Return the limits for a layer.
 
-        alignment: what stripes start on multiples of, in bytes.
+        Args:
+            layer: The layer.
+            traits: Those of its kernel.
+            in_place: Whether the kernel works in place.
+            alignment: Granule of the start of stripes, in bytes.
         """
         step, channels = stripe_step(layer, alignment, traits.output), group_step(traits.output)
         return cls(
@@ -85,9 +97,12 @@ class Cuts:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One stripe x group of a layer. stripe, group: their numbers and spans.
+    """One stripe x group of a layer.
 
-    stripe_span: output and input rows (or columns). group_span: (first output channel, count).
+    Attributes:
+        stripe, group: Their numbers.
+        stripe_span: Output and input rows (or columns).
+        group_span: (first output channel, number of channels).
     """
 
     stripe: int
@@ -96,7 +111,7 @@ class Part:
     group_span: tuple[int, int]
 
 
-#: Of a layer that is never cut.
+#: The limits of a layer that is never cut.
 UNCUT = Cuts(WHOLE, 1, 1)
 
 
@@ -117,7 +132,7 @@ def _stripe_total(layer: Layer) -> int:
 
 
 def stripe_spans(layer: Layer, stripes: int, step: int = 1) -> tuple[Span, ...]:
-    """Return the stripes: equal multiples of ``step`` but for the last, with the input of each."""
+    """Return the stripes with their inputs; all but the last are equal multiples of ``step``."""
     axis = stripe_axis(layer)
     if axis is None:
         height = layer.inputs[0].height
@@ -129,8 +144,10 @@ def stripe_spans(layer: Layer, stripes: int, step: int = 1) -> tuple[Span, ...]:
 
 
 def max_stripes(layer: Layer, step: int = 1, traits: Traits = PLAIN) -> int:
-    """Return the largest number of stripes that are multiples of ``step``; 1 where rows (columns)
-    of a tensor do not lie together in the layouts of a kernel."""
+    """Return the largest number of stripes that are multiples of ``step``.
+
+    It is 1 where rows (columns) of a tensor are not contiguous in the layouts of the kernel.
+    """
     layouts = (*traits.inputs, traits.output)
     if any(one.channel_block for one in layouts):
         return 1
@@ -140,9 +157,12 @@ def max_stripes(layer: Layer, step: int = 1, traits: Traits = PLAIN) -> int:
 
 
 def stripe_step(layer: Layer, alignment: int, layout: Layout = HWC) -> int:
-    """Return the rows (or columns) of output of which stripes that start aligned are multiples.
+    """Return the granule of output rows (or columns) of stripes that start aligned.
 
-    layout: of the output.
+    Args:
+        layer: The layer.
+        alignment: Granule of the start of a stripe, in bytes.
+        layout: The layout of the output.
     """
     axis = stripe_axis(layer)
     if axis is None:
@@ -161,7 +181,7 @@ def group_spans(layer: Layer, groups: int, step: int = GROUP_STEP) -> tuple[tupl
 
 
 def group_step(layout: Layout) -> int:
-    """Return of what the channels of groups are multiples. layout: of the output."""
+    """Return the granule of channels of groups for a layout of the output."""
     reversed_bytes = 1 if layout.channel_block else layout.reversed_bytes
     return lcm(GROUP_STEP, layout.channel_multiple, reversed_bytes)
 
@@ -169,7 +189,10 @@ def group_step(layout: Layout) -> int:
 def max_groups(layer: Layer, step: int = GROUP_STEP, in_place: bool = False) -> int:
     """Return the largest number of channel groups; 1 without constants worth splitting.
 
-    in_place: the kernel writes its output where it lies, so a group must be a range of bytes.
+    Args:
+        layer: The layer.
+        step: Granule of channels.
+        in_place: Whether the kernel works in place, so that a group must be a range of bytes.
     """
     if is_channelwise(layer) or not isinstance(layer.op, (ops.Conv, ops.Linear)):
         return 1
@@ -179,10 +202,12 @@ def max_groups(layer: Layer, step: int = GROUP_STEP, in_place: bool = False) -> 
 
 
 def stripes_for(layer: Layer, wanted: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
-    """Return stripes of the output in which the wanted rows (columns) lie, and all others too.
+    """Return stripes that cover the output, each of which covers a wanted range of rows (columns).
 
-    wanted: first row and number of rows of each, in rising order. What two of them have in common
-    is computed twice.
+    Args:
+        layer: The layer.
+        wanted: First row and number of rows of each range, in rising order. Rows that two ranges
+            share are computed twice.
     """
     axis, total = stripe_axis(layer) or 0, _stripe_total(layer)
     found, done = list[Span](), 0
@@ -196,8 +221,13 @@ def stripes_for(layer: Layer, wanted: Sequence[tuple[int, int]]) -> tuple[Span, 
 
 
 def parts(layer: Layer, split: Split, given: Sequence[Span] | None = None) -> Iterator[Part]:
-    """Return the parts of a layer in order of execution. given: its stripes, where they are not
-    those of :func:`stripe_spans`."""
+    """Return the parts of a layer in order of execution.
+
+    Args:
+        layer: The layer.
+        split: How it is cut.
+        given: Its stripes, where they are not those of :func:`stripe_spans`.
+    """
     stripes = tuple(enumerate(given or stripe_spans(layer, split.stripes, split.step)))
     groups = tuple(enumerate(group_spans(layer, split.groups, split.group_step)))
     if split.stripes_outer:
@@ -219,7 +249,7 @@ def stripe_pitch(tensor: Tensor, axis: int, layout: Layout = HWC) -> int:
 
 
 def input_range(layer: Layer, operand: int, stripe: Span, layout: Layout = HWC) -> tuple[int, int]:
-    """Return (first byte, bytes) of an input that a stripe reads; all of it without stripes."""
+    """Return (first byte, bytes) of an input that a stripe reads: all of it without stripes."""
     tensor, axis = layer.inputs[operand], stripe_axis(layer)
     if axis is None or layout.channel_block or whole_axes(layer, operand)[axis + 1]:
         return 0, layout.size_bytes(tensor)
@@ -237,18 +267,23 @@ def output_range(layer: Layer, stripe: Span, layout: Layout = HWC) -> tuple[int,
 
 
 def channel_offset(tensor: Tensor, channel: int, layout: Layout = HWC) -> int:
-    """Return the bytes from the first channel of a tensor to another one that begins a group."""
+    """Return the offset of the first channel of a group in a tensor, in bytes."""
     if layout.channel_block:
         return int(layout.box_bytes(tensor, channel, tensor.height))
     return channel * tensor.bits // 8
 
 
 def largest_part(layer: Layer, split: Split, given: Sequence[Span] | None = None) -> Layer:
-    """Return a layer of the size of the largest part, for tiling. given: see :func:`parts`.
+    """Return a layer of the size of the largest part, for tiling.
 
-    Its constants stay those of the whole layer: how a kernel stores them depends on all values.
-    A stripe inside the image reads no padding at its upper and lower edge, so the layer has none
-    there and as many input rows as such a stripe.
+    It has the constants of the whole layer: how a kernel stores them depends on all values. A
+    stripe inside the image reads no padding at its upper and lower edge, so the layer has no
+    padding there, and the input rows of such a stripe.
+
+    Args:
+        layer: The layer.
+        split: How it is cut.
+        given: Its stripes, see :func:`parts`.
     """
     stripes = given or stripe_spans(layer, split.stripes, split.step)
     groups = group_spans(layer, split.groups, split.group_step)
@@ -293,10 +328,18 @@ def part_schedules(
     order: str,
     has_weights: bool,
 ) -> tuple[Schedule, ...]:
-    """Return the tile loops of parts of ``layer``, positions relative to each part's own data.
+    """Return the tile loops of parts of a layer.
 
-    tile: sizes of :func:`largest_part`. Inputs and outputs start at their stripe, output channels
-    at their group, input channels at 0.
+    Positions are relative to the data of each part: inputs and outputs start at their stripe,
+    output channels at their group, input channels at 0.
+
+    Args:
+        layer: The layer.
+        todo: Its parts.
+        tile: The tile of :func:`largest_part`.
+        buffering: Copies of the buffers.
+        order: Of the loops.
+        has_weights: Whether the kernel has constants to load.
     """
     whole = make_schedule(layer, tile, buffering, order, has_weights)
     axis, x_channels = stripe_axis(layer), extent(layer).c_in

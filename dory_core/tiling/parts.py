@@ -93,5 +93,5 @@ def _places(traits: Traits) -> tuple[object, ...]:
 
 
 def split_is_whole(split: Split) -> bool:
-    """Return whether a split leaves a layer in one part."""
+    """Return True when a split leaves a layer in one part."""
     return (split.stripes, split.groups) == (WHOLE.stripes, WHOLE.groups)

@@ -25,7 +25,7 @@ from dory_core.schedule.loops import Buffering, L1Buffer, l1_buffers
 from dory_core.schedule.tiling import ExplainedTerm, Tiling
 from dory_core.tiling.enumeration import Limit, Sum
 
-# Conditions on the tile beside the kernel's own.
+# Constraints on the tile in addition to the kernel's own.
 Conditions = Callable[[Tile], Sequence[Constraint]]
 
 # Terms of one tile, whose sizes are expressions and whose ``last`` is the border tile.
@@ -39,10 +39,18 @@ SINGLE = Buffering(1, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Formulation:
-    """What all tiling problems of one layer and kernel share, whatever the budget and buffering.
+    """The tiling problems of one layer and kernel, without budget and buffering.
 
-    tile: sizes as expressions (plain integers along axes that cannot be tiled), with border tile.
-    variables: in the order of AXES. buffers: sizes in L1, each with one copy.
+    Attributes:
+        layer: The layer, or the largest part of one.
+        bound: The kernel.
+        tile: Sizes as expressions (plain integers along axes that cannot be tiled), with border
+            tile.
+        variables: The sizes that are searched, in the order of AXES.
+        buffers: Their sizes in L1, each with one copy.
+        constraints: The conditions on a tile.
+        terms: The objective.
+        limits: The constraints as limits of sums.
     """
 
     layer: Layer
@@ -60,11 +68,11 @@ class Formulation:
         return self.bound.kernel
 
     def with_copies(self, buffering: Buffering) -> tuple[L1Buffer, ...]:
-        """Return the buffers with the copies of ``buffering``."""
+        """Return the buffers with the copies of a buffering."""
         return tuple(replace(b, copies=buffering.of(b.name)) for b in self.buffers)
 
     def alternatives(self) -> tuple[Formulation, ...]:
-        """Return the formulation with each of its objectives alone."""
+        """Return one formulation for each of its objectives."""
         numbers = {t.alternative for t in self.terms} - {None}
         return tuple(
             replace(self, terms=tuple(t for t in self.terms if t.alternative in (None, number)))
@@ -106,9 +114,13 @@ def formulate(
     terms: Terms | None = None,
     conditions: Conditions | None = None,
 ) -> Formulation:
-    """Return the formulation of ``layer`` on a kernel with the objective terms of ``terms``.
+    """Return the tiling problems of a layer on a kernel.
 
-    conditions: what must hold beside the kernel's own constraints.
+    Args:
+        layer: The layer, or the largest part of one.
+        bound: The kernel.
+        terms: The objective terms of a tile.
+        conditions: The constraints on a tile in addition to the kernel's own.
     """
     traits, full = bound.traits, extent(layer)
     c_out = _axis("c_out", full.c_out, tile_granule(layer, traits))
@@ -140,8 +152,8 @@ def _even_parts(name: str, size: int, granule: int) -> Number:
     """Return the variable of an axis that is only split into parts as equal as possible.
 
     Every input-channel tile adds a pass over the partial sums, so only the number of tiles counts:
-    of the sizes with the same number the smallest, in whole words of 4 elements, needs the least
-    memory.
+    of the sizes with the same number the smallest one, in whole words of 4 elements, needs the
+    least memory.
     """
     step = lcm(granule, 4)
     parts = (-(-size // n) for n in range(1, size + 1))

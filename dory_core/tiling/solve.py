@@ -22,7 +22,7 @@ SAFE_MAGNITUDE = 1 << 61
 
 
 def proof(formulation: Formulation) -> str:
-    """Return what is proven about the tiles that :func:`solve` returns."""
+    """Return the proof of the tiles that :func:`solve` returns."""
     return OPTIMAL if is_small(formulation.variables) else OPTIMAL_TRIED
 
 
@@ -64,7 +64,13 @@ def _magnitude(terms: list[tuple[Any, int]]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Smallest:
-    """The legal tile that needs the least memory. dominant: name of its largest buffer."""
+    """The legal tile that needs the least memory.
+
+    Attributes:
+        bytes: Of all its buffers.
+        dominant: Name of its largest buffer.
+        dominant_bytes: Size of that buffer.
+    """
 
     bytes: int
     dominant: str

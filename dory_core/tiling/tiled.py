@@ -75,9 +75,12 @@ class TiledLayer:
 class LayerTilings:
     """The tilings of one layer that the planner chooses among.
 
-    tilings: the best one for the layer alone first; then the one in one tile, where it fits and is
-    another one: it lets tensors stay in L1. Empty when no kernel computes the layer: problem says
-    why.
+    Attributes:
+        layer: The layer.
+        tilings: The best one for the layer by itself; then the layer in one tile, where it fits and
+            is another one: it lets tensors be resident in L1. Empty when no kernel computes the
+            layer.
+        problem: Why no kernel computes the layer.
     """
 
     layer: Layer
@@ -86,7 +89,7 @@ class LayerTilings:
 
     @property
     def best(self) -> TiledLayer:
-        """The best one for the layer alone. Raises ``problem``."""
+        """The best one for the layer by itself. Raises ``problem``."""
         if not self.tilings:
             assert self.problem is not None
             raise self.problem

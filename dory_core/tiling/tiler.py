@@ -35,11 +35,11 @@ TermsHook = Callable[[Layer, Kernel, Tile], Sequence[Term]]
 
 OBJECTIVES = ("heuristic", "latency")
 
-#: Constants that a kernel pads in every block take room of the network: so many cycles must be
-#: saved for each byte more of them. Latency alone counts no bytes.
+#: Cycles that a byte of constants counts as: kernels pad the constants of every tile, and a network
+#: has room for few more bytes. The latency objective counts no bytes.
 _BYTE_CYCLES = 0.25
 
-#: ``Tiling.proof`` of a layer that was not tiled as is best for it alone.
+#: ``Tiling.proof`` of a layer whose tiles are not the best for the layer by itself.
 IN_ONE_TILE = "one tile, so that tensors stay in L1: fewer estimated cycles of the layers together"
 SMALLER = (
     "smaller tiles beside loads of other layers: fewer estimated cycles of the layers together"
@@ -47,12 +47,7 @@ SMALLER = (
 
 
 class Tiler:
-    """Tiles layers for one target; equal problems are solved once.
-
-    terms_hook: objective terms of the target. objective: ``heuristic`` maximises the terms for
-    every buffering and keeps the one with the fewest estimated cycles; ``latency`` minimises
-    estimated cycles over kernels and tiles too.
-    """
+    """Tiles layers for one target; equal problems are solved once."""
 
     def __init__(
         self,
@@ -60,6 +55,15 @@ class Tiler:
         terms_hook: TermsHook,
         objective: str = "heuristic",
     ) -> None:
+        """Tile layers for a target.
+
+        Args:
+            hierarchy: Its memories and links.
+            terms_hook: Its objective terms.
+            objective: ``heuristic`` maximises the terms for every buffering and keeps the one with
+                the fewest estimated cycles; ``latency`` minimises estimated cycles over all kernels
+                and tiles.
+        """
         if objective not in OBJECTIVES:
             raise ValueError(f"objective {objective!r} is none of {OBJECTIVES}")
         self._hierarchy = hierarchy
@@ -72,8 +76,9 @@ class Tiler:
 
         With the latency objective it is the kernel with the fewest estimated cycles.
 
-        Raises: NotSupported when every kernel rejects the layer; DoesNotFit when no tile fits, with
-        the numbers of the kernel that needs the least memory.
+        Raises:
+            NotSupported: Every kernel rejects the layer.
+            DoesNotFit: No tile fits; the message is about the kernel that needs the least memory.
         """
         if not bound.kernels:
             raise bound.not_supported()
@@ -105,7 +110,7 @@ class Tiler:
     def in_one_tile(self, tiled: TiledLayer, budget_bytes: int) -> TiledLayer | None:
         """Return a tiled layer in one tile on the same kernel.
 
-        None when that does not fit, or the kernel does not want it.
+        None when it does not fit, or the constraints of the kernel exclude it.
         """
         layer, bound = tiled.layer, tiled.bound
         formulation = self._formulation(layer, bound)
@@ -171,7 +176,7 @@ class Tiler:
 
     def _formulation(self, layer: Layer, bound: BoundKernel) -> Formulation:
         def terms(tile: Tile) -> tuple[Term, ...]:
-            own = bound.terms(layer, tile)  # first: hooks take for granted that kernels answer
+            own = bound.terms(layer, tile)  # first: hooks rely on kernels that answer
             target = self._terms_hook(layer, bound.kernel, tile)
             return (*target, *own, *copy_terms(layer, bound.traits, tile, self._hierarchy.link(1)))
 
@@ -190,7 +195,7 @@ def _needed_bytes(failure: DoesNotFit) -> float:
 
 
 def signature(layer: Layer) -> tuple[Any, ...]:
-    """Return what the tiling of a layer can depend on: everything but names and values.
+    """Return everything that the tiling of a layer depends on: not its names and values.
 
     Of weights and biases the shape counts, of multipliers and ranges the number of bits.
     """

@@ -1,13 +1,13 @@
-"""Bufferings and loop orders of a layer: which can be legal, and the cheapest by estimate.
+"""Bufferings and loop orders of a layer, and the cheapest of them by estimate.
 
-For the heuristic objective every legal buffering has its own best tile. Two facts save solves, and
-neither can lose a winner:
+With the heuristic objective every legal buffering has its own best tile. Two facts save searches
+without losing a winner:
 
-- A problem with more copies only has less room. When the best tile of a problem with fewer copies
-  still fits with more, it is the best tile there as well, ties included.
+- More copies leave less room. When the best tile with fewer copies still fits with more, it is the
+  best tile there as well, ties included.
 - When nothing fits with fewer copies, nothing fits with more.
 
-A timeline is not walked when a lower bound of it already exceeds the best one found.
+A timeline is not walked when its lower bound already exceeds the best one found.
 """
 
 from __future__ import annotations
@@ -35,7 +35,14 @@ from dory_core.tiling.solve import solve
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A tile with buffering and loop order. values: of the variables of the problem."""
+    """A tile with buffering and loop order.
+
+    Attributes:
+        values: Those of the variables of the problem.
+        buffering: Copies of the buffers.
+        schedule: The tile loop.
+        estimate: Its cycles.
+    """
 
     values: dict[str, int]
     buffering: Buffering
@@ -84,7 +91,7 @@ def solve_bufferings(
 def schedules(
     formulation: Formulation, values: dict[str, int], buffering: Buffering
 ) -> Iterator[Schedule]:
-    """Return the schedules that differ: one order when only one axis has several tiles."""
+    """Return the distinct tile loops: one order when only one axis has several tiles."""
     # Sizes along the axes are all that a schedule needs of a tile.
     tile = make_tile(
         formulation.layer,
@@ -107,7 +114,12 @@ def cheapest(
 ) -> Variant | None:
     """Return the candidate with the fewest estimated cycles; the first of equals wins.
 
-    byte_cycles: what a byte of the layer's constants counts as, in cycles.
+    Args:
+        formulation: The tiling problems of the layer.
+        candidates: Bufferings with values of the variables.
+        costs: The costs of the layer.
+        best: The best variant found before.
+        byte_cycles: Cycles that a byte of the layer's constants counts as.
     """
 
     def weight(schedule: Schedule) -> float:
