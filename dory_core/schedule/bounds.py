@@ -57,8 +57,8 @@ def lower_bound(costs: LayerCosts, schedule: Schedule) -> int:
     first, last = ([axis[end] for axis in axes] for end in (0, -1))
     o, h, w, i = first
     channels = o.x_size if schedule.is_channelwise else i.size
-    load = costs.loads((), h.x_size, w.x_size, channels)[0]
-    store = costs.store(*(span.size for span in last[:3]))
+    load = costs.copy("x", h.x_size, w.x_size, channels)
+    store = costs.copy("y", *(span.size for span in last[:3]))
     total = cores_cycles(costs, [pieces(axis) for axis in axes])
     return int(total + load.cycles + store.cycles)
 

@@ -7,11 +7,11 @@ else, so that a cycle of a tile loop is stated once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dory_core.hardware.copies import Carriage, Charge, DmaCost
+from dory_core.hardware.copies import Carriage, Charge
 from dory_core.hardware.memories import Link, MemoryHierarchy
 from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile
@@ -43,7 +43,8 @@ class LayerCosts:
     hierarchy: MemoryHierarchy
     moves: LayerMoves
     carriages: Mapping[str, Carriage] | None
-    _known: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False)
+    _calls: dict[tuple[int, ...], int] = field(default_factory=dict, init=False, repr=False)
+    _copies: dict[tuple[Any, ...], Charge] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, layer: Layer, bound: BoundKernel, hierarchy: MemoryHierarchy) -> LayerCosts:
@@ -82,68 +83,30 @@ class LayerCosts:
     def call(self, c_out: int, h: int, w: int, c_in: int, x_h: int, x_w: int) -> int:
         """Return the cycles of the kernel on a tile of these sizes."""
         key = (c_out, h, w, c_in, x_h, x_w)
-        if key not in self._known:
-            self._known[key] = self.bound.cycles(Tile(*key))
-        cycles: int = self._known[key]
-        return cycles
+        if key not in self._calls:
+            self._calls[key] = int(self.bound.cycles(Tile(*key)))
+        return self._calls[key]
 
-    def loads(
-        self, resident: Collection[str], rows: int, columns: int, channels: int
-    ) -> tuple[Charge, ...]:
-        """Return the cost of each transfer that loads an input tile.
+    def copy(self, operand: str, *sizes: int) -> Charge:
+        """Return the cost of a copy of a tile, see ``LayerMoves.copy``."""
+        key = (operand, *sizes)
+        if key not in self._copies:
+            assert self.carriages is not None
+            hierarchy = self.hierarchy
+            link = hierarchy.constants_link if operand == "w" else hierarchy.link(1)
+            cost = self.moves.copy(operand, *sizes)
+            self._copies[key] = cost.charge(link, self.carriages[operand], hierarchy.cores)
+        return self._copies[key]
 
-        Args:
-            resident: Operands that lie in L1 and are not loaded.
-            rows: Rows of the input tile.
-            columns: Its columns.
-            channels: Its channels.
-        """
-        key = ("x", rows, columns, channels, *sorted(resident))
-        if key not in self._known:
-            self._known[key] = tuple(
-                self._charge(self.moves.input(operand, rows, columns, channels), operand[0])
-                for operand in self.moves.moved
-                if operand[0] not in resident
-            )
-        charges: tuple[Charge, ...] = self._known[key]
-        return charges
-
-    def load_w(self, c_out: int, c_in: int) -> Charge:
-        """Return the cost of loading a block of constants: one row."""
-        key = ("w", c_out, c_in)
-        if key not in self._known:
-            self._known[key] = self._charge(self.moves.weights(c_out, c_in), "w")
-        charge: Charge = self._known[key]
-        return charge
-
-    def store(self, c_out: int, h: int, w: int) -> Charge:
-        """Return the cost of storing an output tile."""
-        key = ("y", c_out, h, w)
-        if key not in self._known:
-            self._known[key] = self._charge(self.moves.output(c_out, h, w), "y")
-        charge: Charge = self._known[key]
-        return charge
-
-    def _charge(self, cost: DmaCost, operand: str) -> Charge:
+    def shares_loads(self, operands: Iterable[str]) -> bool:
+        """Return True when every core starts or makes its share of a load of some operands."""
         assert self.carriages is not None
-        hierarchy = self.hierarchy
-        link = hierarchy.constants_link if operand == "w" else hierarchy.link(1)
-        return cost.charge(link, self.carriages[operand], hierarchy.cores)
-
-    def shares_loads(self, resident: Collection[str], x: bool, w: bool) -> bool:
-        """Return True when every core starts or makes its share of a load.
-
-        Args:
-            resident: Operands that are not loaded.
-            x: Whether loads of inputs count.
-            w: Whether loads of constants count.
-        """
-        assert self.carriages is not None
-        moved = [one for one in self.moves.moved if x and one[0] not in resident]
-        if self.moves.planar and any(layout.is_hwc for _, _, layout in moved):
-            return True
-        names = [*(name for name, _, _ in moved), *(["w"] if w else [])]
-        return any(name in self.carriages and self.carriages[name].by_cores for name in names)
+        layouts = {name: layout for name, _, layout in self.moves.moved}
+        return any(
+            (self.moves.planar and name in layouts and layouts[name].is_hwc)
+            or (name in self.carriages and self.carriages[name].by_cores)
+            for name in operands
+        )
 
     @property
     def cores_store(self) -> bool:
@@ -161,4 +124,4 @@ class LayerCosts:
 def first_weights(costs: LayerCosts, schedule: Schedule) -> Charge:
     """Return the cost of loading the first block of constants of a tile loop."""
     _, c_in = schedule.input_channels(next(schedule.steps()))
-    return costs.in_loops(schedule).load_w(schedule.c_out[0].size, c_in)
+    return costs.in_loops(schedule).copy("w", schedule.c_out[0].size, c_in)

@@ -80,6 +80,10 @@ class Buffering:
         """Return the copies of a buffer; partial sums and scratch have one."""
         return self.x if name in OPERANDS else {"w": self.w, "y": self.y}.get(name, 1)
 
+    def within(self, other: Buffering) -> bool:
+        """Return True when no buffer has more copies than in another buffering."""
+        return self.x <= other.x and self.w <= other.w and self.y <= other.y
+
     @property
     def text(self) -> str:
         """``x2 w1 y2``."""

@@ -95,25 +95,30 @@ class LayerMoves:
         self._splits_columns = splits_columns(layer, schedules)  # else a tile with all columns
 
     @property
-    def operands(self) -> tuple[Tensor, ...]:
-        """The tensors that the layer reads."""
-        return self.layer.inputs
-
-    @property
     def moved(self) -> tuple[tuple[str, Tensor, Layout], ...]:
         """Name, tensor and layout of the operands that are loaded."""
-        triples = zip(OPERANDS, self.operands, self._input_layouts, strict=False)
+        triples = zip(OPERANDS, self.layer.inputs, self._input_layouts, strict=False)
         return tuple(t for t in triples if t[0] not in self._resident)
 
-    def input(
-        self, operand: tuple[str, Tensor, Layout], rows: int, columns: int, channels: int
-    ) -> DmaCost:
-        """Return the transfer that loads an input tile of one of ``moved``."""
-        name, tensor, layout = operand
+    def copy(self, operand: str, *sizes: int) -> DmaCost:
+        """Return the transfer of a tile of an operand.
+
+        Args:
+            operand: ``w`` for constants, ``y`` for the output, or one of OPERANDS.
+            sizes: Output and input channels of constants; channels, rows and columns of the output;
+                rows, columns and channels of an input.
+        """
+        if operand == "w":
+            return self.weights(*sizes)
+        return self.output(*sizes) if operand == "y" else self._input(operand, *sizes)
+
+    def _input(self, name: str, rows: int, columns: int, channels: int) -> DmaCost:
+        operand = OPERANDS.index(name)
+        tensor, layout = self.layer.inputs[operand], self._input_layouts[operand]
         if isinstance(self.layer.op, Linear):
             share = channels / input_channels(self.layer)
             return DmaCost(max(1, round(layout.size_bytes(tensor) * share)), 1)
-        all_c, all_h, all_w = whole_axes(self.layer, OPERANDS.index(name))
+        all_c, all_h, all_w = whole_axes(self.layer, operand)
         channels = tensor.channels if all_c else channels
         rows = tensor.height if all_h else rows
         columns = tensor.width if all_w else columns
@@ -173,7 +178,7 @@ class LayerMoves:
             channels = _input_spans(schedule)
             heights, widths = ({s.x_size for s in axis} for axis in (schedule.h, schedule.w))
             for h, w, (_, c) in product(heights, widths, channels):
-                shapes.add(self.input(operand, h, w, c))
+                shapes.add(self._input(name, h, w, c))
             if isinstance(self.layer.op, Linear):
                 starts |= {self._linear_bytes(tensor, c) for c, _ in channels}
                 continue
@@ -297,13 +302,3 @@ def l1_dma(hierarchy: MemoryHierarchy) -> Link:
 def weight_unit(hierarchy: MemoryHierarchy) -> int:
     """Return the granule of the length of weight blocks, as the links to L1 need it, in bytes."""
     return max(hierarchy.link(1).alignment_bytes, hierarchy.constants_link.alignment_bytes)
-
-
-__all__ = [
-    "ALIGNED",
-    "Bases",
-    "LayerMoves",
-    "box_transfer",
-    "l1_dma",
-    "weight_unit",
-]

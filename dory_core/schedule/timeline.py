@@ -169,7 +169,7 @@ class _Walk:
         link = costs.hierarchy.link(1)
         self._costs = costs.in_loops(schedule)
         self._schedule = schedule
-        self._resident = resident
+        self._moved = [name for name, _, _ in costs.moves.moved if name not in resident]
         self._record = record
         self._arrives, self._ahead = arrives, ahead
         self._stores = "y" not in resident
@@ -188,7 +188,8 @@ class _Walk:
         late = (self._schedule.buffering.x == 1, self._schedule.buffering.w == 1)
         early = (not late[0], not late[1])
         meetings = self._costs.meetings
-        phases = tile_phases(self._costs.shares_loads(self._resident, *early))
+        operands = [*(self._moved if early[0] else ()), *(["w"] if early[1] else ())]
+        phases = tile_phases(self._costs.shares_loads(operands))
         self._load(steps[0], True, self._arrives is None)
         self._loaded = max(self._loaded, self._arrives or 0.0)
         for step, following in zip(steps, [*steps[1:], None], strict=True):
@@ -245,14 +246,15 @@ class _Walk:
         if x and step.load_x:
             h, column = schedule.h[step.h], schedule.w[step.w]
             _, channels = schedule.input_channels(step)
-            charges = costs.loads(self._resident, h.x_size, column.x_size, channels)
-            for k, charge in enumerate(charges):
-                self._loads("load x2" if k else "load x", step, charge)
+            for k, name in enumerate(self._moved):
+                charge = costs.copy(name, h.x_size, column.x_size, channels)
+                self._wait_for("load x2" if k else "load x", step, charge)
         if w and step.load_w:
             c_out, (_, c_in) = schedule.c_out[step.o].size, schedule.input_channels(step)
-            self._loads("load w", step, costs.load_w(c_out, c_in))
+            self._wait_for("load w", step, costs.copy("w", c_out, c_in))
 
-    def _loads(self, name: str, step: TileStep, charge: Charge) -> None:
+    def _wait_for(self, name: str, step: TileStep, charge: Charge) -> None:
+        """Start a load that the tile waits for."""
         self._loaded = max(self._loaded, self._start(name, step.index, charge))
 
     def _load_ahead(self, step: TileStep) -> None:
@@ -275,12 +277,9 @@ class _Walk:
     def _store(self, step: TileStep) -> None:
         """Start the store of a tile's output where it is complete."""
         if step.store_y and self._stores:
-            sizes = (
-                self._schedule.c_out[step.o],
-                self._schedule.h[step.h],
-                self._schedule.w[step.w],
-            )
-            charge = self._costs.store(*(span.size for span in sizes))
+            schedule = self._schedule
+            spans = (schedule.c_out[step.o], schedule.h[step.h], schedule.w[step.w])
+            charge = self._costs.copy("y", *(span.size for span in spans))
             self._stored[step.y_slot] = self._start("store y", step.index, charge)
 
     def _start(self, name: str, step: int, charge: Charge) -> float:

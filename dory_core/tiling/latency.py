@@ -99,7 +99,7 @@ def _most_copies(formulation: Formulation, sizes: Sequence[int], budget: int) ->
         copies = (buffering.of(b.name) for b in formulation.buffers)
         if sum(n * size for n, size in zip(copies, sizes, strict=True)) > budget:
             continue
-        if not any(buffering.x <= m.x and buffering.w <= m.w and buffering.y <= m.y for m in legal):
+        if not any(buffering.within(more) for more in legal):
             legal.append(buffering)
     return legal
 

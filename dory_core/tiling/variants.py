@@ -66,17 +66,13 @@ def fits(problem: TilingProblem, values: dict[str, int]) -> bool:
     return int(evaluate(problem.bytes_used, values)) <= problem.budget_bytes
 
 
-def _within(few: Buffering, many: Buffering) -> bool:
-    return few.x <= many.x and few.w <= many.w and few.y <= many.y
-
-
 def solve_bufferings(
     formulation: Formulation, budget_bytes: int
 ) -> dict[Buffering, dict[str, int]]:
     """Return the best tile of every legal buffering; empty when nothing fits."""
     found: dict[Buffering, dict[str, int]] = {}
     for buffering in bufferings(formulation):
-        fewer = [b for b in bufferings(formulation) if b != buffering and _within(b, buffering)]
+        fewer = [b for b in bufferings(formulation) if b != buffering and b.within(buffering)]
         if any(b not in found for b in fewer):
             continue
         problem = TilingProblem(formulation, budget_bytes, buffering)
