@@ -243,7 +243,7 @@ class BoundLayer:
         taken: list[BoundKernel] = []
         rejections = list(self.rejections)
         for bound in kernels:
-            rejection = rejection_of(bound.kernel, layer)
+            rejection = _refusal(bound.kernel, layer)  # its layouts are those of the whole layer
             if rejection is None:
                 taken.append(bound)
             else:
@@ -334,6 +334,15 @@ def bind_kernel(kernel: Kernel, layer: Layer) -> BoundKernel:
 
 
 def _ask(kernel: Kernel, layer: Layer) -> BoundKernel | Rejection:
+    refusal = _refusal(kernel, layer)
+    if refusal is not None:
+        return refusal
+    bound = bind_kernel(kernel, layer)
+    return _storage_refusal(bound) or bound
+
+
+def _refusal(kernel: Kernel, layer: Layer) -> Rejection | None:
+    """Return why a kernel does not compute a layer, by its features and its own answer."""
     missing = sorted(features_of(layer) - kernel.features)
     if Feature.OTHER_OPERAND in missing:  # a kernel may take two tensors of one shape for granted
         return Rejection(f"it does not know {Feature.OTHER_OPERAND}", other_kind=True)
@@ -344,10 +353,12 @@ def _ask(kernel: Kernel, layer: Layer) -> BoundKernel | Rejection:
         raise kernel_error(
             kernel, layer, f"answers {rejection!r} to accepts(), not None or a Rejection"
         )
-    if missing:
-        return Rejection(f"it does not know {missing[0]}")
-    bound = bind_kernel(kernel, layer)
-    traits = bound.traits
+    return Rejection(f"it does not know {missing[0]}") if missing else None
+
+
+def _storage_refusal(bound: BoundKernel) -> Rejection | None:
+    """Return why copies cannot give a kernel the tensors of its layer in its layouts."""
+    layer, traits = bound.layer, bound.traits
     tensors: tuple[Tensor, ...] = (*layer.inputs, layer.output)
     for tensor, layout in zip(tensors, (*traits.inputs, traits.output), strict=True):
         if not layout.is_hwc and tensor.bits != 8:
@@ -356,7 +367,7 @@ def _ask(kernel: Kernel, layer: Layer) -> BoundKernel | Rejection:
             )
     narrow = next((t for t in layer.inputs if t.bits < 8), None)
     if not traits.planar or narrow is None:
-        return bound
+        return None
     return Rejection(
         f"it reads its input as CHW, but transfers move whole bytes and the channels of "
         f"{narrow.name} share them ({narrow.bits} bits each)"

@@ -66,10 +66,26 @@ def test_a_kernel_of_a_part_is_asked_about_the_whole_layer() -> None:
     for split in (Split(stripes=4), Split(groups=4), Split(stripes=2, groups=2)):
         part = tilings.part(0, split)
         assert part.layer.output.shape != layer.output.shape
+        assert tilings.part(0, split) is part
         [scratch] = [b.bytes for b in part.tiling.buffers if b.name == "scratch"]
         assert scratch == 8 * 64 + 8 * 32
     assert {shape for _, shape in kernel.asked} == {layer.output.shape}
     assert len(kernel.asked) == 5
+
+
+def test_costs_of_a_layer_are_made_when_it_is_tiled_and_shared_by_its_parts() -> None:
+    b = GraphBuilder((4, 16, 16))
+    b.conv(32, Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    graph = b.graph()
+    [layer] = graph.layers
+    tiler = Tiler(CHIP, lambda *_: ())
+    bound = BoundGraph(graph, (bind_layer(layer, [SampleKernel()]),))
+    tilings = Tilings(tile_graph(bound, tiler, 4096), tiler, 4096)
+    costs = tilings.best[0].costs
+    assert costs.layer is layer
+    assert tilings.part(0, Split(stripes=4)).costs is costs
+    assert tilings.part(0, Split(groups=4)).costs is costs
+    assert costs.in_loops(tilings.best[0].schedule) is costs  # the link moves everything
 
 
 #: What a kernel answers for a layer. Whether it accepts one is asked of parts, too.
