@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dory_core.codegen.network import c_scales
 from dory_core.errors import NotSupported
-from dory_core.ir.graph import value_range
+from dory_core.ir.tensor import value_range
 from dory_core.plan import Place, Plan
 
 #: Functions of the application, behind its prefix.

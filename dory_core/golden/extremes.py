@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.ir import Graph, Layer, Tensor
-from dory_core.ir.reference import Values, run
+from dory_core.ir.kinds.operator import Values
+from dory_core.ir.reference import run
 
 __all__ = ["End", "Extremes", "find_extremes"]
 

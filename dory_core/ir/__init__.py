@@ -7,9 +7,6 @@ from dory_core.ir.graph import (
     Layer,
     LayerRanges,
     State,
-    Tensor,
-    pixel_bytes,
-    storage_for,
 )
 from dory_core.ir.ops import (
     Add,
@@ -27,6 +24,7 @@ from dory_core.ir.ops import (
     Minimum,
     Mul,
     Op,
+    Operator,
     Pad,
     Pairwise,
     RealMean,
@@ -38,6 +36,7 @@ from dory_core.ir.ops import (
     Window,
 )
 from dory_core.ir.requant import Requant, float_requant, mean_requant, requant
+from dory_core.ir.tensor import Tensor, pixel_bytes, storage_for
 
 __all__ = [
     "Add",
@@ -60,6 +59,7 @@ __all__ = [
     "Minimum",
     "Mul",
     "Op",
+    "Operator",
     "Pad",
     "Pairwise",
     "RealMean",

@@ -16,10 +16,11 @@ class Array:
     greatest value, (0, 0) where there is none.
     """
 
-    __slots__ = ("bounds", "values")
+    __slots__ = ("_hash", "bounds", "values")
 
     values: npt.NDArray[Any]
     bounds: tuple[int, int]
+    _hash: int
 
     def __init__(self, values: npt.ArrayLike) -> None:
         source = np.asarray(values)
@@ -37,6 +38,7 @@ class Array:
         packed.setflags(write=False)
         object.__setattr__(self, "values", packed)
         object.__setattr__(self, "bounds", (lo, hi))
+        object.__setattr__(self, "_hash", hash((packed.shape, packed.tobytes())))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("Array is immutable")
@@ -50,7 +52,7 @@ class Array:
         return isinstance(other, Array) and np.array_equal(self.values, other.values)
 
     def __hash__(self) -> int:
-        return hash((self.shape, self.values.tobytes()))
+        return self._hash
 
     def __repr__(self) -> str:
         return f"Array(shape={self.shape}, dtype={self.values.dtype})"

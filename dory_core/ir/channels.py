@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir.graph import Tensor
+from dory_core.ir.tensor import Tensor
 
 #: Stands in full tensors for elements that nothing computes, because nothing reads them.
 NOT_COMPUTED = -(2**63)

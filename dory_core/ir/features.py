@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from dory_core.ir.graph import Layer
-from dory_core.ir.ops import AvgPool, Conv, Pairwise, Softmax
-
 
 class Feature(StrEnum):
     """What a kernel may compute beyond the plain arithmetic (``Kernel.features``)."""
@@ -37,30 +34,3 @@ class Feature(StrEnum):
 
 #: All of them.
 FEATURES = frozenset(Feature)
-
-
-def features_of(layer: Layer) -> frozenset[Feature]:
-    """Return the features that a layer needs."""
-    op = layer.op
-    found: set[Feature] = set()
-    if isinstance(op, Pairwise):
-        shapes = {x.shape for x in layer.inputs}
-        if op.constant is not None or len(shapes) > 1:
-            found.add(Feature.OTHER_OPERAND)
-    if any(tensor.halves for tensor in (*layer.inputs, layer.output)):
-        found.add(Feature.HALVES)
-    if any(step.add_negative is not None for step in op.steps):
-        found.add(Feature.TWO_ADDENDS)
-    if any(step.float32 for step in op.steps):
-        found.add(Feature.FLOAT32)
-    if any(step.turn for step in op.steps):
-        found.add(Feature.TURN)
-    if (isinstance(op, AvgPool) and op.real) or (isinstance(op, Softmax) and op.factor):
-        found.add(Feature.REALS)
-    if isinstance(op, Softmax) and op.share_bits > 8:
-        found.add(Feature.WIDE_SHARES)
-    if isinstance(op, AvgPool) and not op.counts_padding:
-        found.add(Feature.MEAN_INSIDE)
-    elif isinstance(op, Conv | AvgPool) and op.window.pad_value and any(op.window.pads):
-        found.add(Feature.PAD_VALUE)
-    return frozenset(found)

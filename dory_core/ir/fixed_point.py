@@ -1,6 +1,7 @@
 """The fixed-point functions that kinds are defined by, on int64 arrays of 32-bit values.
 
-They are those of gemmlowp (``fixedpoint/fixedpoint.h``), which TensorFlow Lite computes with.
+They are those of gemmlowp (``fixedpoint/fixedpoint.h``), which TensorFlow Lite computes with, and
+of tflite-micro.
 """
 
 from __future__ import annotations
@@ -88,3 +89,30 @@ def log_softmax(differences: Values, table: Values) -> Values:
     """Return 16 times the logarithms of the shares along axis 0 (see ``ir.LogSoftmax``)."""
     total = table[0][differences].sum(axis=0)
     return rounded_shift(table[1][differences] - logarithm(total), 22)
+
+
+def sigmoid(argument: Values, table: Values) -> Values:
+    """Return the sigmoid in Q0.15 of arguments in units of 2^-12 / 3.
+
+    table: sigmoid of n / 24 in Q0.16, between whose entries lie straight lines. Source:
+    tflite-micro, reference/integer_ops/logistic.h.
+    """
+    place = np.abs(argument)
+    whole = np.minimum(place >> 9, 254)
+    lower, upper = table[whole], table[whole + 1]
+    between = (lower << 9) + (place & 511) * (upper - lower)
+    found = np.where(place >> 9 >= 255, 32767 << 10, between)
+    return np.asarray(np.where(argument >= 0, found + 512, (1 << 25) - found + 511) >> 10)
+
+
+def tanh(argument: Values, table: Values) -> Values:
+    """Return the hyperbolic tangent in Q0.15 of arguments in units of 2^-12 / 3.
+
+    table: that of :func:`sigmoid`. Source: tflite-micro, reference/integer_ops/tanh.h.
+    """
+    place = np.abs(argument)
+    whole = np.minimum(place >> 8, 254)
+    lower, upper = table[whole], table[whole + 1]
+    between = (lower << 8) + (place & 255) * (upper - lower)
+    found = np.where(place >> 8 >= 255, 65535 << 8, between) - (1 << 23)
+    return np.asarray(np.where(argument >= 0, found + 128, 127 - found) >> 8)

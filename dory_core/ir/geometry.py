@@ -1,4 +1,4 @@
-"""Which input box an output box needs: one definition per layer kind.
+"""Which input box an output box needs, as the operator of a layer says.
 
 Solver, code generator, simulator and estimator share it. The sizes of a :class:`Tile` are numbers
 or expressions; the spans of an axis are numbers.
@@ -12,9 +12,10 @@ from functools import cache
 from math import gcd, lcm
 
 from dory_core.expr import Number, ceil_div, lookup
-from dory_core.ir import Layer, Tensor, ops, pixel_bytes
-from dory_core.ir.graph import HALVES_TOGETHER
-from dory_core.ir.places import Places, keeps_channels, places_of, whole_axes
+from dory_core.ir.graph import Layer
+from dory_core.ir.kinds.operator import Places
+from dory_core.ir.kinds.window import Window
+from dory_core.ir.tensor import HALVES_TOGETHER, Tensor, pixel_bytes
 
 __all__ = ["Extent", "extent", "make_tile", "tensor_bytes"]
 
@@ -55,32 +56,21 @@ class Tile:
     last: Tile | None = None
 
 
-def window_of(layer: Layer) -> ops.Window | None:
-    """Return the sliding window of a layer, None when it has none."""
-    kind = layer.op
-    return kind.window if isinstance(kind, (ops.Conv, ops.MaxPool, ops.AvgPool)) else None
-
-
 def is_channelwise(layer: Layer) -> bool:
     """Return True when an output channel depends only on its own group of input channels."""
-    kind = layer.op
-    if isinstance(kind, ops.Conv):
-        return kind.groups > 1
-    return isinstance(kind, (ops.MaxPool, ops.AvgPool)) or keeps_channels(layer)
+    return layer.op.channel_groups(layer.inputs[0], layer.output) is not None
 
 
 def channel_granule(layer: Layer) -> int:
     """Return the number of output channels that a tile can only take together (one group)."""
-    kind = layer.op
-    if isinstance(kind, ops.Conv) and kind.groups > 1:
-        return layer.output.channels // kind.groups
-    return 1
+    groups = layer.op.channel_groups(layer.inputs[0], layer.output)
+    return 1 if groups is None else layer.output.channels // groups
 
 
 def input_channels(layer: Layer) -> int:
-    """Return the input channels that can be tiled: all elements of the input for a Linear."""
+    """Return the input channels that can be tiled: all elements where it is read as one vector."""
     x = layer.inputs[0]
-    return x.elements if isinstance(layer.op, ops.Linear) else x.channels
+    return x.elements if layer.op.reads_vector else x.channels
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +94,7 @@ def _input_size(layer: Layer, size: Number, axis: int) -> Number:
 
     It is exact, clipping at both borders included, and grows with ``size``.
     """
-    source = window_of(layer) or places_of(layer, axis)
+    source = layer.op.sliding or layer.places(axis)
     if source is None:
         return size
     x, y = layer.inputs[0], layer.output
@@ -114,7 +104,7 @@ def _input_size(layer: Layer, size: Number, axis: int) -> Number:
 
 
 @cache
-def _input_sizes(source: ops.Window | Places, axis: int, full: int, total: int) -> tuple[int, ...]:
+def _input_sizes(source: Window | Places, axis: int, full: int, total: int) -> tuple[int, ...]:
     """Return the largest input size for every output size 0..total of one axis."""
     sizes = [0]
     for size in range(1, total + 1):
@@ -126,7 +116,7 @@ def _input_sizes(source: ops.Window | Places, axis: int, full: int, total: int) 
     return tuple(sizes)
 
 
-def _reads(window: ops.Window | Places, axis: int, start: int, size: int) -> tuple[int, int]:
+def _reads(window: Window | Places, axis: int, start: int, size: int) -> tuple[int, int]:
     """Return the input range of ``size`` outputs from ``start``, beyond the borders as well."""
     if isinstance(window, tuple):
         places = window[start : start + size]
@@ -166,8 +156,7 @@ def with_border(layer: Layer, tile: Tile) -> Tile:
 
 
 def _groups(layer: Layer) -> int:
-    kind = layer.op
-    return kind.groups if isinstance(kind, ops.Conv) else layer.output.channels
+    return layer.op.channel_groups(layer.inputs[0], layer.output) or 1
 
 
 def output_granule(layer: Layer) -> int:
@@ -202,7 +191,7 @@ def input_granule(layer: Layer) -> int:
     """
     x = layer.inputs[0]
     together = _together(x)
-    if isinstance(layer.op, ops.Linear) and x.channels % together:
+    if layer.op.reads_vector and x.channels % together:
         return x.channels
     return together
 
@@ -210,7 +199,7 @@ def input_granule(layer: Layer) -> int:
 def input_bytes(layer: Layer, tile: Tile, operand: int = 0) -> Number:
     """Return the bytes of one input tile in L1 (one buffer, without double buffering)."""
     x, tile = layer.inputs[operand], operand_tile(layer, tile, operand)
-    if isinstance(layer.op, ops.Linear):
+    if layer.op.reads_vector:
         if x.bits < 8 and x.channels * x.bits % 8:
             return tile.c_in // x.channels * pixel_bytes(x.channels, x.bits)
         return pixel_bytes(tile.c_in, x.bits)
@@ -219,7 +208,7 @@ def input_bytes(layer: Layer, tile: Tile, operand: int = 0) -> Number:
 
 def operand_tile(layer: Layer, tile: Tile, operand: int) -> Tile:
     """Return ``tile`` with the sizes of the box that it reads of an operand."""
-    c, h, w = whole_axes(layer, operand)
+    c, h, w = layer.whole_axes(operand)
     if not (c or h or w):
         return tile
     x = layer.inputs[operand]
@@ -264,7 +253,7 @@ def axis_spans(layer: Layer, axis: int, size: int) -> tuple[Span, ...]:
 
 def axis_span(layer: Layer, axis: int, start: int, size: int) -> Span:
     """Return the tile of ``size`` outputs from ``start`` along axis 0 (h) or 1 (w)."""
-    source = window_of(layer) or places_of(layer, axis)
+    source = layer.op.sliding or layer.places(axis)
     if source is None:
         return Span(start, size, start, size)
     full = layer.inputs[0].height if axis == 0 else layer.inputs[0].width

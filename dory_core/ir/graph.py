@@ -5,122 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeVar, overload
+from typing import TypeVar
 
-from dory_core.expr import Expr, Number
-from dory_core.hardware.memories import STORAGE_BITS
 from dory_core.ir.array import Array
-from dory_core.ir.ops import (
-    Add,
-    AvgPool,
-    Conv,
-    ConvTranspose,
-    Linear,
-    Lstm,
-    MaxPool,
-    Op,
-    Window,
-)
+from dory_core.ir.features import Feature
+from dory_core.ir.kinds.conv import Conv
+from dory_core.ir.kinds.linear import Linear
+from dory_core.ir.kinds.operator import Operator, Places
+from dory_core.ir.kinds.pairwise import Add
+from dory_core.ir.kinds.weighted import Weighted
+from dory_core.ir.kinds.window import Window
+from dory_core.ir.tensor import Tensor
 
-_Kind = TypeVar("_Kind", bound=Op)
-
-#: Name of the type of elements that are stored as two halves, and how many of them lie together.
-HALVES, HALVES_TOGETHER = "u8x2", 4
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """An activation tensor of one image.
-
-    channels, height, width: logical shape; HWC in memory unless a kernel declares otherwise.
-    lo, hi: range that the values can reach. bits, signed: storage of one element.
-    scale, zero_point: what a value of the file means, scale * (value - zero_point); None where the
-        format does not say. offset: an element is the value of the file plus this.
-    removed: (channel, value) of the channels in the file that are not stored, rising. They have
-        this value of the file everywhere; None where nothing reads them and nothing computes them.
-        channels counts those that are stored (``dory_core.ir.channels``).
-    halves: an element of 16 bits is stored as two unsigned bytes, floor(v / 2) and v minus that: of
-        four channels the first halves, then the second ones (``dory_core.passes.halves``).
-    channel_scales: one scale per channel where each has its own; ``scale`` is None then, and values
-        of different channels do not compare.
-    """
-
-    name: str
-    channels: int
-    height: int
-    width: int
-    lo: int
-    hi: int
-    bits: int
-    signed: bool
-    scale: float | None = None
-    zero_point: int = 0
-    offset: int = 0
-    removed: tuple[tuple[int, int | None], ...] = ()
-    halves: bool = False
-    channel_scales: tuple[float, ...] = ()
-
-    @property
-    def has_scale(self) -> bool:
-        """Whether the file says which real numbers the values stand for."""
-        return self.scale is not None or bool(self.channel_scales)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(C, H, W)."""
-        return (self.channels, self.height, self.width)
-
-    @property
-    def elements(self) -> int:
-        """Number of elements."""
-        return self.channels * self.height * self.width
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes in HWC layout; every pixel starts on a byte."""
-        return self.height * self.width * pixel_bytes(self.channels, self.bits)
-
-    @property
-    def type_name(self) -> str:
-        """Short element type: u8, i8, u16, i32..., and u8x2 of two halves."""
-        if self.halves:
-            return HALVES
-        return f"{'i' if self.signed else 'u'}{self.bits}"
-
-
-@overload
-def pixel_bytes(channels: int, bits: int) -> int: ...
-
-
-@overload
-def pixel_bytes(channels: Expr, bits: int) -> Expr: ...
-
-
-def pixel_bytes(channels: Number, bits: int) -> Number:
-    """Return the bytes of one pixel of ``channels`` elements of ``bits`` bits.
-
-    channels: a number, an array or an expression.
-    """
-    return (channels * bits + 7) // 8 if bits < 8 else channels * (bits // 8)
-
-
-def value_range(bits: int, signed: bool) -> tuple[int, int]:
-    """Return the lowest and highest value of a storage."""
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-
-
-def storage_for(lo: int, hi: int) -> tuple[int, bool]:
-    """Return (bits, signed) of the smallest storage that holds every value of [lo, hi].
-
-    Which storage a target uses is chosen later: ``dory_core.passes.storage``.
-    Raises OverflowError when 32 bits are not enough.
-    """
-    signed = lo < 0
-    for bits in STORAGE_BITS:
-        low, high = value_range(bits, signed)
-        if low <= lo and hi <= high:
-            return bits, signed
-    raise OverflowError(f"values in [{lo}, {hi}] do not fit 32 bits")
+_Kind = TypeVar("_Kind", bound=Operator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +44,7 @@ class Layer:
     the layer, as a kernel does once it has accepted it: they raise TypeError for another one.
     """
 
-    op: Op
+    op: Operator
     inputs: tuple[Tensor, ...]
     output: Tensor
     ranges: LayerRanges
@@ -172,39 +69,68 @@ class Layer:
         return _known(self.op, kind)
 
     @property
-    def weighted(self) -> Conv | ConvTranspose | Linear:
+    def weighted(self) -> Weighted:
         """The layer, which is one with weights."""
-        return self.op if isinstance(self.op, (ConvTranspose, Linear)) else self.conv
+        return self.op if isinstance(self.op, Weighted) else self.conv
 
     @property
     def bias(self) -> Array | None:
         """The bias of the layer, None when it has none."""
-        return self.op.bias if isinstance(self.op, (Conv, ConvTranspose, Linear)) else None
+        return self.op.bias if isinstance(self.op, Weighted) else None
 
     @property
     def window(self) -> Window:
         """The window of the layer, which is a Conv or a pool."""
-        pools = (MaxPool, AvgPool)
-        return self.op.window if isinstance(self.op, pools) else self.conv.window
+        return self.op.sliding or self.conv.window
 
     @property
     def macs(self) -> int:
         """Multiply-accumulates of a Conv, ConvTranspose, Linear or Lstm; 0 for other kinds."""
-        op = self.op
-        if isinstance(op, Conv):
-            _, c_in, kh, kw = op.weights.shape
-            return self.output.elements * c_in * kh * kw
-        if isinstance(op, ConvTranspose):
-            c_out, _, kh, kw = op.weights.shape
-            return self.inputs[0].elements * c_out * kh * kw
-        if isinstance(op, Linear):
-            return op.weights.values.size
-        if isinstance(op, Lstm):
-            return self.inputs[0].height * op.weights.values.size
-        return 0
+        return self.op.macs(self.inputs, self.output)
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What a kernel has to compute for the layer beyond the plain arithmetic."""
+        steps, found = self.op.steps, set(self.op.features(self.inputs))
+        if any(tensor.halves for tensor in (*self.inputs, self.output)):
+            found.add(Feature.HALVES)
+        if any(step.add_negative is not None for step in steps):
+            found.add(Feature.TWO_ADDENDS)
+        if any(step.float32 for step in steps):
+            found.add(Feature.FLOAT32)
+        if any(step.turn for step in steps):
+            found.add(Feature.TURN)
+        return frozenset(found)
+
+    def places(self, axis: int) -> Places | None:
+        """Return what every output element of axis 0 (h) or 1 (w) reads (``Operator.places``)."""
+        return self.op.places(axis, self.inputs[0], self.output)
+
+    def whole_axes(self, operand: int) -> tuple[bool, bool, bool]:
+        """Return of which axes a tile takes all of an input (``Operator.whole_axes``)."""
+        return self.op.whole_axes(operand, self.inputs[operand], self.output)
+
+    def is_local(self, axis: int) -> bool:
+        """Return whether stripes along an axis are layers of the same kind with fewer rows.
+
+        A row then needs the same row of all inputs, or all of an operand that has one row.
+        """
+        return self.places(axis) is None and self.op.is_alike(axis)
+
+    @property
+    def byte_offsets(self) -> tuple[int, ...] | None:
+        """Where the smaller tensors begin in the larger one, in bytes, of a view.
+
+        Of a Concat all inputs in the output, of a Slice or Reshape the output in the input. None
+        when they are no ranges of bytes of it, or the layer does more than to name them.
+        """
+        y = self.output
+        if any((t.bits, t.offset) != (y.bits, y.offset) for t in self.inputs):
+            return None  # elements are widened, as those of signed and unsigned bytes are
+        return self.op.byte_offsets(self.inputs, y)
 
 
-def _known(op: Op, kind: type[_Kind]) -> _Kind:
+def _known(op: Operator, kind: type[_Kind]) -> _Kind:
     if not isinstance(op, kind):
         raise TypeError(f"layer '{op.name}' is a {op.kind}, not a {kind.__name__}")
     return op
@@ -257,7 +183,7 @@ class Graph:
     name: str = field(compare=False)
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    ops: tuple[Op, ...]
+    ops: tuple[Operator, ...]
     tensors: Mapping[str, Tensor]
     ranges: tuple[LayerRanges, ...]
     notes: tuple[str, ...] = field(default=(), compare=False)
@@ -298,7 +224,7 @@ class Graph:
         """All operators with their tensors and ranges."""
         return tuple(self.layer(n) for n in range(len(self.ops)))
 
-    def consumers(self, tensor: str) -> tuple[Op, ...]:
+    def consumers(self, tensor: str) -> tuple[Operator, ...]:
         """Return the operators that read ``tensor``, in order."""
         return tuple(op for op in self.ops if tensor in op.inputs)
 

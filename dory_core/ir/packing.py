@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.ir import Tensor, pixel_bytes
-from dory_core.ir.graph import HALVES_TOGETHER, value_range
+from dory_core.ir.tensor import HALVES_TOGETHER, value_range
 
 __all__ = ["pack", "pack_elements", "pack_rows", "unpack", "unpack_rows"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,44 +17,13 @@ import numpy as np
 
 from dory_core.ir.array import Array
 from dory_core.ir.channels import parse_removed
-from dory_core.ir.graph import (
-    HALVES,
-    FileForm,
-    Graph,
-    LayerRanges,
-    State,
-    Tensor,
-    check_states,
-)
-from dory_core.ir.ops import (
-    LSTM_STEPS,
-    Add,
-    ArgMax,
-    AvgPool,
-    Concat,
-    Conv,
-    ConvTranspose,
-    Linear,
-    LogSoftmax,
-    Lstm,
-    Lut,
-    Maximum,
-    MaxPool,
-    Minimum,
-    Mul,
-    Op,
-    Pad,
-    Pairwise,
-    RealMean,
-    Reshape,
-    Resize,
-    Slice,
-    Softmax,
-    Transpose,
-    Window,
-)
+from dory_core.ir.graph import FileForm, Graph, LayerRanges, State, check_states
+from dory_core.ir.kinds import by_name
+from dory_core.ir.kinds.fields import read_fields, read_word
+from dory_core.ir.kinds.operator import Operator
 from dory_core.ir.ranges import infer_layer
 from dory_core.ir.requant import Requant
+from dory_core.ir.tensor import HALVES, Tensor
 
 _NAME = r'(?:"(?:[^"\\]|\\.)*"|[\w./-]+)'
 _NAMES = re.compile(rf"{_NAME}(?:, {_NAME})*")
@@ -76,32 +46,18 @@ _FORM = re.compile(
     r"(?P<even> even)?(?: apart (?P<apart>\d+))?"
 )
 _FILE = re.compile(rf"tensor (?P<name>{_NAME})")
-_ARRAY = re.compile(
-    r"(?P<name>weights|bias|constant|table|rows|columns|initial) "
-    r"\((?P<shape>[\d, ]+)\) = (?P<values>.*)"
-)
+_ARRAY = re.compile(r"(?P<name>\w+) \((?P<shape>[\d, ]+)\) = (?P<values>.*)")
 _RANDOM = re.compile(r"random\((\d+), (-?\d+), (-?\d+)\)")
 _HEX = re.compile(r"hex i(8|16|32|64) ")
 _ACC = re.compile(r"acc \[(-?\d+), (-?\d+)\]")
 _BITS = re.compile(r"(\d+) bit, values \[(-?\d+), (-?\d+)\]")
 _C = r"-?\d+|\[-?\d+(?:, -?\d+)*\]"
 _REQUANT = re.compile(
-    rf"(?:(?P<operand>x2?|{'|'.join(LSTM_STEPS)}): )?(?P<float32>f32 )?\(?acc(?: \* (?P<mul>{_C}))?"
+    rf"(?:(?P<operand>\w+): )?(?P<float32>f32 )?\(?acc(?: \* (?P<mul>{_C}))?"
     rf"(?: \+ (?P<add>{_C})(?: \| (?P<negative>{_C}))?)?(?: below (?P<turn>-?\d+))?\)?"
     r"(?: / (?P<div>\d+|2\^\d+))?(?: clip \[(?P<lo>-?\d+), (?P<hi>-?\d+)\])?"
 )
-_TRIPLE = r"-?\d+,-?\d+,-?\d+"
-_WORDS = re.compile(
-    r"(?P<kernel>\d+x\d+)|stride (?P<strides>\d+x\d+)|dilation (?P<dilations>\d+x\d+)|"
-    r"pads (?P<pads>-?\d+(?:,-?\d+){3})|w(?P<weight_bits>\d+)|groups (?P<groups>\d+)|"
-    r"index (?P<index>\d+)|of (?P<pad_value>-?\d+)|inside origin (?P<origin>-?\d+)|"
-    r"axis (?P<axis>[012])|zero (?P<zero_point>-?\d+)|value (?P<value>-?\d+)|"
-    rf"begin (?P<begin>{_TRIPLE})|size (?P<size>{_TRIPLE})|step (?P<step>{_TRIPLE})|"
-    rf"before (?P<before>{_TRIPLE})|after (?P<after>{_TRIPLE})|perm (?P<perm>{_TRIPLE})|"
-    rf"shape (?P<shape>{_TRIPLE})|factor (?P<factor>\d+)|clip (?P<clip>\d+)|"
-    r"share_bits (?P<share_bits>\d+)|"
-    r"real (?P<real>[\d.e+-]+ -?\d+ to [\d.e+-]+ -?\d+)"
-)
+_INDEX = re.compile(r"index (\d+)(?= |$)")
 
 
 @dataclass(slots=True)
@@ -119,8 +75,12 @@ class _Lines:
     bits: tuple[int, int, int] | None = None
 
 
-def parse_graph(text: str) -> Graph:
+def parse_graph(text: str, operators: Iterable[type[Operator]] = ()) -> Graph:
     """Return the Graph of a text.
+
+    Args:
+        text: what ``graph_text`` prints with constants, or a person writes.
+        operators: kinds of layers beyond those of the core.
 
     Raises: ValueError naming the line that is not understood, or without a layer or its output;
     NotSupported like range analysis.
@@ -167,9 +127,9 @@ def parse_graph(text: str) -> Graph:
             if layer is None:
                 raise _wrong(number, f"{found!r} is no input, layer or output")
             layers.append(_Lines(number, layer, node))
-    ops, ranges = [], []
+    ops, ranges, kinds = [], [], by_name(*operators)
     for position, lines in enumerate(layers):
-        op, output, proven = _layer(lines, tensors, position)
+        op, output, proven = _layer(lines, tensors, position, kinds)
         tensors[output.name] = output
         ops.append(op)
         ranges.append(proven)
@@ -291,32 +251,18 @@ def _array(shape_text: str, text: str, number: int) -> Array:
 
 
 def _layer(
-    lines: _Lines, tensors: dict[str, Tensor], position: int
-) -> tuple[Op, Tensor, LayerRanges]:
+    lines: _Lines,
+    tensors: dict[str, Tensor],
+    position: int,
+    kinds: Mapping[str, type[Operator]],
+) -> tuple[Operator, Tensor, LayerRanges]:
     """Return the operator with its output and ranges, those that are left out inferred."""
-    output = _name(lines.head["output"])
-    words = _words(lines)
-    index = re.fullmatch(r"layer_(\d+)", output)
-    try:
-        op = _operator(
-            lines,
-            words,
-            {
-                "index": int(words.get("index") or (index[1] if index else position)),
-                "name": lines.name or output,
-                "inputs": _names(lines.head["inputs"], lines.number),
-                "output": output,
-                "requants": tuple(lines.requants),
-                "tensor": lines.tensor,
-            },
-        )
-    except KeyError as error:
-        raise _wrong(lines.number, f"{lines.head['kind']} without or of unknown {error}") from None
+    op = _operator(lines, position, kinds)
     unknown = [name for name in op.inputs if name not in tensors]
     if unknown:
         raise _wrong(lines.number, f"no line before it computes the input {unknown[0]!r}")
     said = lines.head["type"]
-    tensor = None if said is None else _tensor(output, said, lines.number)
+    tensor = None if said is None else _tensor(op.output, said, lines.number)
     ranges = None if lines.acc is None else LayerRanges(*lines.acc, *(lines.bits or (0, 0, 0)))
     if tensor is None or ranges is None:
         inferred = infer_layer(op, tensors)
@@ -324,90 +270,41 @@ def _layer(
     return op, tensor, ranges
 
 
-def _words(lines: _Lines) -> dict[str, str]:
-    text = lines.head["words"].strip()
-    found: dict[str, str] = {}
-    at = 0
+def _operator(lines: _Lines, position: int, kinds: Mapping[str, type[Operator]]) -> Operator:
+    """Return the operator that the lines of a layer describe."""
+    output, name = _name(lines.head["output"]), lines.head["kind"]
+    numbered = re.fullmatch(r"layer_(\d+)", output)
+    fields: dict[str, Any] = {
+        "index": int(numbered[1]) if numbered else position,
+        "name": lines.name or output,
+        "inputs": _names(lines.head["inputs"], lines.number),
+        "output": output,
+        "requants": tuple(lines.requants),
+        "tensor": lines.tensor,
+    }
+    if name not in kinds:
+        raise _wrong(lines.number, f"{name} is no kind of layer")
+    kind = kinds[name]
+    words = _words(lines, kind)
+    fields["index"] = words.pop("index", fields["index"])
+    try:
+        own = read_fields(kind, words, lines.arrays, lines.operands)
+    except KeyError as error:
+        raise _wrong(lines.number, f"{name} without or of unknown {error}") from None
+    return kind(**fields, **own)
+
+
+def _words(lines: _Lines, kind: type[Operator]) -> dict[str, Any]:
+    """Return the fields that stand in the first line."""
+    text, at = lines.head["words"].strip(), 0
+    fields: dict[str, Any] = {}
     while at < len(text):
-        match = _WORDS.match(text, at)
-        if match is None:
+        if match := _INDEX.match(text, at):
+            fields["index"], at = int(match[1]), match.end()
+        elif found := read_word(kind, text, at):
+            name, fields[name], at = found
+        else:
             raise _wrong(lines.number, f"{text[at:]!r} is not understood")
-        found |= {key: value for key, value in match.groupdict().items() if value is not None}
-        at = match.end()
         while text[at : at + 1] == " ":
             at += 1
-    return found
-
-
-def _window(words: dict[str, str]) -> Window:
-    def pair(text: str) -> tuple[int, int]:
-        first, second = (int(value) for value in text.split("x"))
-        return first, second
-
-    top, left, bottom, right = (int(value) for value in words.get("pads", "0,0,0,0").split(","))
-    return Window(
-        kernel=pair(words["kernel"]),
-        strides=pair(words.get("strides", "1x1")),
-        dilations=pair(words.get("dilations", "1x1")),
-        pads=(top, left, bottom, right),
-        pad_value=int(words.get("pad_value", "0")),
-    )
-
-
-def _operator(lines: _Lines, words: dict[str, str], head: dict[str, Any]) -> Op:
-    """Return the operator with what all have (``head``) and what its kind has beside that."""
-    kind = _KINDS[lines.head["kind"]]
-    fields = dict(head)
-    if kind in (Conv, ConvTranspose, Linear):
-        fields |= {"weights": lines.arrays["weights"], "bias": lines.arrays.get("bias")}
-        fields["weight_bits"] = int(words.get("weight_bits", "8"))
-    if kind in (Conv, ConvTranspose, MaxPool, AvgPool):
-        fields["window"] = _window(words)
-    if kind is AvgPool and "origin" in words:
-        fields |= {"counts_padding": False, "origin": int(words["origin"])}
-    if kind is AvgPool and "real" in words:
-        scale, zero, _, out_scale, out_zero = words["real"].split()
-        fields["real"] = RealMean(float(scale), int(zero), float(out_scale), int(out_zero))
-    if issubclass(kind, Pairwise):
-        fields["operand_requants"] = (lines.operands.get("x"), lines.operands.get("x2"))
-        fields["constant"] = lines.arrays.get("constant")
-    if kind is Lstm:
-        fields["gates"] = tuple(lines.operands[name] for name in LSTM_STEPS)
-    fields |= {name: lines.arrays[name] for name in _ARRAYS.get(kind, ())}
-    for name, default in _NUMBERS.get(kind, {}).items():
-        fields[name] = int(words[name] if default is None else words.get(name, default))
-    for name, default in _TRIPLES.get(kind, {}).items():
-        text = words[name] if default is None else words.get(name, default)
-        fields[name] = tuple(int(value) for value in text.split(","))
-    return kind(**fields)
-
-
-_KINDS: dict[str, type[Op]] = {
-    kind.__name__: kind
-    for kind in (
-        *(Conv, ConvTranspose, Linear, MaxPool, AvgPool, Add, Mul, Maximum, Minimum),
-        *(Lut, Softmax, LogSoftmax, Lstm, ArgMax, Concat, Slice, Pad, Resize, Transpose, Reshape),
-    )
-}
-#: Constants, numbers and triples that a kind has, with what is meant where one is left out.
-_ARRAYS: dict[type[Op], tuple[str, ...]] = {
-    Lut: ("table",),
-    Softmax: ("table",),
-    LogSoftmax: ("table",),
-    Lstm: ("weights", "bias", "table"),
-    Resize: ("rows", "columns"),
-}
-_NUMBERS: dict[type[Op], dict[str, str | None]] = {
-    Conv: {"groups": "1"},
-    ConvTranspose: {"zero_point": "0"},
-    Concat: {"axis": None},
-    Pad: {"value": "0"},
-    Softmax: {"factor": "0", "share_bits": "8"},
-    Lstm: {"clip": "0"},
-}
-_TRIPLES: dict[type[Op], dict[str, str | None]] = {
-    Slice: {"begin": None, "size": None, "step": "1,1,1"},
-    Pad: {"before": None, "after": None},
-    Transpose: {"perm": None},
-    Reshape: {"shape": None},
-}
+    return fields

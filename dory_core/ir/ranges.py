@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import ceil, floor
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,10 @@ import numpy.typing as npt
 from dory_core import quoting
 from dory_core.errors import NotSupported
 from dory_core.ir import FileForm, Graph, LayerRanges, Requant, State, Tensor, ops, storage_for
-from dory_core.ir.bounds import Accumulator, Bounds, bounds, one
-from dory_core.ir.graph import check_states, value_range
-from dory_core.ir.shapes import label, output_shape
+from dory_core.ir.bounds import INT32, Bounds, one
+from dory_core.ir.graph import check_states
+from dory_core.ir.kinds.operator import Bare, Operator
+from dory_core.ir.tensor import Shape, value_range
 
 __all__ = [
     "FileForm",
@@ -32,32 +32,13 @@ __all__ = [
     "value_range",
 ]
 
-INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
-
-# Beyond what any accumulator holds, and within 64 bits.
-_FAR = float(1 << 40)
-
-# Without a requantisation these give their accumulator as 32 bits ...
-_SUMS = ops.Conv | ops.ConvTranspose | ops.Linear | ops.AvgPool | ops.ArgMax
-# ... and these elements of their inputs, stored as there.
-_COPIES = (
-    ops.MaxPool
-    | ops.Maximum
-    | ops.Minimum
-    | ops.Concat
-    | ops.Slice
-    | ops.Pad
-    | ops.Resize
-    | ops.Transpose
-    | ops.Reshape
-)
 
 
 def infer_types(
     name: str,
     inputs: tuple[Tensor, ...],
-    layers: tuple[ops.Op, ...],
+    layers: tuple[Operator, ...],
     outputs: tuple[str, ...],
     notes: tuple[str, ...] = (),
     reference: str = "",
@@ -66,9 +47,9 @@ def infer_types(
 ) -> Graph:
     """Return the Graph of ``layers`` with the type and range of every tensor.
 
-    A tensor behind a Clip has the range of the Clip, any other its reachable interval. A Conv,
-    ConvTranspose, Linear or AvgPool without requantisation gives its 32-bit signed accumulator, as
-    an ArgMax does; copies of elements are stored as the elements. scales: (scale,
+    A tensor after a Clip has the range of the Clip, any other its reachable interval. Sums without
+    requantisation give their 32-bit signed accumulator; copies of elements are stored as the
+    elements (``Operator.bare``). scales: (scale,
     zero point) of computed tensors by name, where the format says them. inputs: all tensors that no
     layer computes, those of states included.
 
@@ -79,9 +60,9 @@ def infer_types(
     ranges = []
     for position, layer in enumerate(layers):
         if layer.index != position:
-            raise ValueError(f"{label(layer)} has index {layer.index} at position {position}")
+            raise ValueError(f"{layer.label} has index {layer.index} at position {position}")
         if layer.output in tensors:
-            raise ValueError(f"{label(layer)}: tensor '{layer.output}' is computed twice")
+            raise ValueError(f"{layer.label}: tensor '{layer.output}' is computed twice")
         output, proven = infer_layer(layer, tensors)
         if scales and layer.output in scales:
             scale, zero_point = scales[layer.output]
@@ -121,21 +102,41 @@ def shared_outputs(names: Sequence[str], tensors: Sequence[str]) -> tuple[str, .
     return tuple(notes)
 
 
-def infer_layer(layer: ops.Op, tensors: Mapping[str, Tensor]) -> tuple[Tensor, LayerRanges]:
+def output_shape(layer: Operator, sources: Sequence[Tensor]) -> Shape:
+    """Return (C, H, W) of the output of a layer.
+
+    Raises: NotSupported, naming the layer, when its parameters do not fit the sources.
+    """
+    expected, count = layer.operands, len(sources)
+    if expected is None and count < 1:
+        raise layer.refused("it has no input")
+    if expected not in (None, count):
+        raise layer.refused(f"{count} inputs, expected {expected}")
+    shape = layer.output_shape(sources)
+    if min(shape) < 1:
+        raise layer.refused(f"its output has the shape {shape}")
+    for step in layer.steps:
+        for name, values in zip(("mul", "add", "add_negative"), step.parameters, strict=False):
+            if len(values) not in (1, shape[0]):
+                raise layer.refused(f"{len(values)} values of {name} for {shape[0]} channels")
+    return shape
+
+
+def infer_layer(layer: Operator, tensors: Mapping[str, Tensor]) -> tuple[Tensor, LayerRanges]:
     """Return the output tensor of one layer and what is proven about it.
 
     tensors: those computed before, by name. Raises: NotSupported like :func:`infer_types`.
     """
     for name in layer.inputs:
         if name not in tensors:
-            raise NotSupported(f"{label(layer)}: no layer before it computes its input '{name}'")
+            raise NotSupported(f"{layer.label}: no layer before it computes its input '{name}'")
     sources = tuple(tensors[name] for name in layer.inputs)
     shape = output_shape(layer, sources)
-    widths = _Widths(label(layer))
-    acc = _accumulate(layer, sources, widths)
+    widths = _Widths(layer.label)
+    acc = layer.accumulator(sources, widths.apply)
     if acc.partial_lo < INT32[0] or acc.partial_hi > INT32[1]:
         raise NotSupported(
-            f"{label(layer)}: its accumulator may reach [{acc.partial_lo}, {acc.partial_hi}],"
+            f"{layer.label}: its accumulator may reach [{acc.partial_lo}, {acc.partial_hi}],"
             " beyond 32 bits",
             "split the layer, or quantise with fewer bits",
         )
@@ -146,10 +147,10 @@ def infer_layer(layer: ops.Op, tensors: Mapping[str, Tensor]) -> tuple[Tensor, L
     try:
         bits, signed = storage_for(low, high)
     except OverflowError as error:
-        raise NotSupported(f"{label(layer)}: its output exceeds 32 bits ({error})") from None
-    if not layer.requants and isinstance(layer, _SUMS):
+        raise NotSupported(f"{layer.label}: its output exceeds 32 bits ({error})") from None
+    if not layer.requants and layer.bare is Bare.ACCUMULATOR:
         bits, signed = 32, True
-    elif not layer.requants and isinstance(layer, _COPIES):
+    elif not layer.requants and layer.bare is Bare.AS_INPUTS:
         bits, signed = _storage_of_copies(sources, low, high)
     output = Tensor(layer.output, *shape, low, high, bits, signed)
     return output, LayerRanges(
@@ -158,9 +159,9 @@ def infer_layer(layer: ops.Op, tensors: Mapping[str, Tensor]) -> tuple[Tensor, L
 
 
 def append_layer(
-    layers: list[ops.Op],
+    layers: list[Operator],
     tensors: dict[str, Tensor],
-    kind: type[ops.Op],
+    kind: type[Operator],
     name: str,
     inputs: Iterable[str],
     tensor: str = "",
@@ -193,7 +194,7 @@ def _holds_padding(window: ops.Window, source: Tensor) -> bool:
 
 
 def _append_padding(
-    layers: list[ops.Op], tensors: dict[str, Tensor], window: ops.Window, name: str, source: str
+    layers: list[Operator], tensors: dict[str, Tensor], window: ops.Window, name: str, source: str
 ) -> str:
     """Append the padding of a window as a layer; returns its output."""
     top, left, bottom, right = window.pads
@@ -203,14 +204,14 @@ def _append_padding(
 
 
 def accumulator_bounds(
-    layer: ops.Op, sources: tuple[Tensor, ...]
+    layer: Operator, sources: tuple[Tensor, ...]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return (lo, hi): the reachable interval of the accumulator that is requantised.
 
     Shape (C,), or (1,) when all channels have the same one; int64. A bias is included. sources:
     the tensors of ``layer.inputs``.
     """
-    acc = _accumulate(layer, sources, _Widths(label(layer)))
+    acc = layer.accumulator(sources, _Widths(layer.label).apply)
     return acc.lo, acc.hi
 
 
@@ -223,73 +224,6 @@ def _storage_of_copies(sources: tuple[Tensor, ...], lo: int, hi: int) -> tuple[i
     return storage_for(lo, hi)
 
 
-# --- values -----------------------------------------------------------------------------------
-
-
-def _accumulate(layer: ops.Op, sources: tuple[Tensor, ...], widths: _Widths) -> Accumulator:
-    source = sources[0]
-    if isinstance(layer, ops.Conv | ops.Linear):
-        return _dot_products(layer, source)
-    if isinstance(layer, ops.MaxPool):
-        return Accumulator(one(source.lo), one(source.hi), source.lo, source.hi)
-    if isinstance(layer, ops.AvgPool):
-        count = layer.window.taps
-        if layer.real is not None:
-            return _real_mean(layer.real, source, bool(any(layer.window.pads)))
-        if layer.counts_padding:
-            lo, hi = (end * count for end in _seen(layer, layer.window, source))
-            return Accumulator(one(lo), one(hi), min(lo, 0), max(hi, 0))
-        lo, hi = (end - layer.origin for end in (source.lo, source.hi))
-        low, high = min(lo, source.lo, 0) * count, max(hi, source.hi, 0) * count
-        return Accumulator(one(source.lo), one(source.hi), low, high)
-    return bounds(layer, sources, widths.apply)
-
-
-def _real_mean(real: ops.RealMean, source: Tensor, padded: bool) -> Accumulator:
-    """Return bounds of a mean in binary32; rounding moves it by less than one."""
-    factor = real.scale / real.out_scale
-    ends = [(end - real.zero_point) * factor for end in (source.lo, source.hi)]
-    ends += [0.0] if padded else []
-    ends = [min(max(end, -_FAR), _FAR) for end in ends]
-    lo, hi = floor(min(ends)) - 1 + real.out_zero, ceil(max(ends)) + 1 + real.out_zero
-    return Accumulator(one(lo), one(hi), lo, hi)
-
-
-def _seen(layer: ops.Op, window: ops.Window, source: Tensor) -> tuple[int, int]:
-    """Return the range of the elements under a window, padding included."""
-    if not any(window.pads):
-        return source.lo, source.hi
-    low, high = value_range(source.bits, source.signed)
-    if not low <= window.pad_value <= high:
-        raise NotSupported(
-            f"{label(layer)}: it pads with {window.pad_value}, which {source.type_name} does not"
-            " hold",
-            "pad with a value that an element of the input can have",
-        )
-    return min(source.lo, window.pad_value), max(source.hi, window.pad_value)
-
-
-def _dot_products(layer: ops.Conv | ops.Linear, source: Tensor) -> Accumulator:
-    weights = layer.weights.values.reshape(layer.weights.shape[0], -1)
-    positive = np.maximum(weights, 0).sum(axis=1, dtype=np.int64)
-    negative = np.minimum(weights, 0).sum(axis=1, dtype=np.int64)
-    bias = np.zeros(1, dtype=np.int64)
-    if layer.bias is not None:
-        bias = layer.bias.values.astype(np.int64)
-        if int(bias.min()) < INT32[0] or int(bias.max()) > INT32[1]:
-            raise NotSupported(f"{label(layer)}: its bias exceeds 32 bits")
-    lo, hi = source.lo, source.hi
-    if isinstance(layer, ops.Conv):
-        lo, hi = _seen(layer, layer.window, source)
-    low, high = min(lo, 0), max(hi, 0)
-    return Accumulator(
-        lo=positive * lo + negative * hi + bias,
-        hi=positive * hi + negative * lo + bias,
-        partial_lo=int((positive * low + negative * high + np.minimum(bias, 0)).min()),
-        partial_hi=int((positive * high + negative * low + np.maximum(bias, 0)).max()),
-    )
-
-
 class _Widths:
     """Follows bounds through the requantisations of one layer and notes the widths needed."""
 
@@ -300,7 +234,7 @@ class _Widths:
         self.value_hi = 0
 
     def apply(self, step: Requant, lo: Bounds, hi: Bounds) -> tuple[Bounds, Bounds]:
-        """Return the bounds behind ``step``; Raises: NotSupported when it may overflow."""
+        """Return the bounds after ``step``. Raises: NotSupported when it may overflow."""
         if step.float32:
             assert step.lo is not None and step.hi is not None
             self.bits = 64

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir.graph import Tensor
+from dory_core.ir.tensor import Tensor
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float32]

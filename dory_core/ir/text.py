@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import re
 
-from dory_core.ir import ops
 from dory_core.ir.array import Array
 from dory_core.ir.channels import removed_text
-from dory_core.ir.graph import FileForm, Graph, Layer, State, Tensor
-from dory_core.ir.ops import LSTM_STEPS, LogSoftmax, Lstm
+from dory_core.ir.graph import FileForm, Graph, Layer, State
+from dory_core.ir.kinds.fields import constants_of, steps_of, words_of
 from dory_core.ir.requant import Requant
+from dory_core.ir.tensor import Tensor
 from dory_core.quoting import visible
 
 #: Arrays with more elements are printed as bytes in hexadecimal digits.
@@ -66,80 +66,21 @@ def _layer(typed: Layer, constants: bool) -> list[str]:
     if layer.output != f"layer_{layer.index:02d}":
         words.append(f"index {layer.index}")
     values = []
-    if isinstance(layer, ops.Conv | ops.ConvTranspose | ops.MaxPool | ops.AvgPool):
-        words.append(_window(layer.window))
-    if isinstance(layer, ops.AvgPool) and not layer.counts_padding:
-        words.append(f"inside origin {layer.origin}")
-    if isinstance(layer, ops.AvgPool) and layer.real is not None:
-        real = layer.real
-        words.append(f"real {real.scale} {real.zero_point} to {real.out_scale} {real.out_zero}")
-    if isinstance(layer, ops.Conv | ops.ConvTranspose | ops.Linear):
-        words.append(f"w{layer.weight_bits}")
-    words += _own_words(layer)
+    words += words_of(layer)
     if constants:
-        values += [f"    {name} {array_text(array)}" for name, array in _arrays(layer).items()]
+        values += [f"    {name} {array_text(array)}" for name, array in constants_of(layer).items()]
     if typed.bias is not None and not constants:
         words.append(f"bias [{typed.bias.values.min()}, {typed.bias.values.max()}]")
     words.append(f"-> {_tensor(typed.output)}  # {_line(layer.name)}")
     lines = [" ".join(words), *values]
     lines += [f"    tensor {_name(layer.tensor)}"] if layer.tensor else []
     lines.append(f"    acc [{ranges.acc_lo}, {ranges.acc_hi}]")
-    if isinstance(layer, ops.Pairwise):
-        for operand, step in zip(("x", "x2"), layer.operand_requants, strict=True):
-            if step is not None:
-                lines.append(f"    {operand}: {requant_text(step, constants)}")
-    if isinstance(layer, Lstm):
-        named = zip(LSTM_STEPS, layer.gates, strict=True)
-        lines += [f"    {name}: {requant_text(step, constants)}" for name, step in named]
+    named = steps_of(layer).items()
+    lines += [f"    {name}: {requant_text(step, constants)}" for name, step in named]
     lines += [f"    {requant_text(step, constants)}" for step in layer.requants]
     if ranges.bits:
         lines.append(f"    {ranges.bits} bit, values [{ranges.value_lo}, {ranges.value_hi}]")
     return lines
-
-
-def _own_words(layer: ops.Op) -> list[str]:
-    """Return the parameters that only the kind of the layer has, each with its name."""
-    words: list[tuple[str, int | tuple[int, ...]]] = []
-    if isinstance(layer, ops.Conv) and layer.groups > 1:
-        words = [("groups", layer.groups)]
-    elif isinstance(layer, ops.ConvTranspose) and layer.zero_point:
-        words = [("zero", layer.zero_point)]
-    elif isinstance(layer, ops.Softmax):
-        words = [("factor", layer.factor)] if layer.factor else []
-        words += [("share_bits", layer.share_bits)] if layer.share_bits != 8 else []
-    elif isinstance(layer, Lstm) and layer.clip:
-        words = [("clip", layer.clip)]
-    elif isinstance(layer, ops.Concat):
-        words = [("axis", layer.axis)]
-    elif isinstance(layer, ops.Slice):
-        words = [("begin", layer.begin), ("size", layer.size)]
-        words += [("step", layer.step)] if layer.step != (1, 1, 1) else []
-    elif isinstance(layer, ops.Pad):
-        words = [("before", layer.before), ("after", layer.after), ("value", layer.value)]
-    elif isinstance(layer, ops.Transpose):
-        words = [("perm", layer.perm)]
-    elif isinstance(layer, ops.Reshape):
-        words = [("shape", layer.shape)]
-    return [
-        f"{name} {value if isinstance(value, int) else ','.join(str(one) for one in value)}"
-        for name, value in words
-    ]
-
-
-def _arrays(layer: ops.Op) -> dict[str, Array]:
-    """Return the constants of a layer by name."""
-    found: dict[str, Array | None] = {}
-    if isinstance(layer, ops.Conv | ops.ConvTranspose | ops.Linear):
-        found = {"weights": layer.weights, "bias": layer.bias}
-    elif isinstance(layer, Lstm):
-        found = {"weights": layer.weights, "bias": layer.bias, "table": layer.table}
-    elif isinstance(layer, ops.Pairwise):
-        found = {"constant": layer.constant}
-    elif isinstance(layer, ops.Lut | ops.Softmax | LogSoftmax):
-        found = {"table": layer.table}
-    elif isinstance(layer, ops.Resize):
-        found = {"rows": layer.rows, "columns": layer.columns}
-    return {name: array for name, array in found.items() if array is not None}
 
 
 def array_text(array: Array) -> str:
@@ -209,17 +150,4 @@ def _tensor(tensor: Tensor) -> str:
         words.append(f"offset {tensor.offset}")
     if tensor.removed:
         words.append(f"without {removed_text(tensor.removed)}")
-    return " ".join(words)
-
-
-def _window(window: ops.Window) -> str:
-    words = ["x".join(str(k) for k in window.kernel)]
-    if window.strides != (1, 1):
-        words.append("stride " + "x".join(str(s) for s in window.strides))
-    if window.dilations != (1, 1):
-        words.append("dilation " + "x".join(str(d) for d in window.dilations))
-    if any(window.pads):
-        words.append("pads " + ",".join(str(p) for p in window.pads))
-    if window.pad_value:
-        words.append(f"of {window.pad_value}")
     return " ".join(words)

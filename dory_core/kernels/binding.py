@@ -17,7 +17,7 @@ from dory_core.errors import NotSupported, PluginError
 from dory_core.expr import Expr, Number
 from dory_core.hardware.target import OutputFile
 from dory_core.ir import Graph, Layer, Tensor
-from dory_core.ir.features import Feature, features_of
+from dory_core.ir.features import Feature
 from dory_core.ir.geometry import Tile
 from dory_core.kernels.kernel import (
     Access,
@@ -343,7 +343,7 @@ def _ask(kernel: Kernel, layer: Layer) -> BoundKernel | Rejection:
 
 def _refusal(kernel: Kernel, layer: Layer) -> Rejection | None:
     """Return why a kernel does not compute a layer, by its features and its own answer."""
-    missing = sorted(features_of(layer) - kernel.features)
+    missing = sorted(layer.features - kernel.features)
     if Feature.OTHER_OPERAND in missing:  # a kernel may take two tensors of one shape for granted
         return Rejection(f"it does not know {Feature.OTHER_OPERAND}", other_kind=True)
     rejection: object = kernel.accepts(layer)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dory_core.expr import Number
 from dory_core.ir import Array, Layer, Requant, ops
 from dory_core.ir.geometry import Tile
-from dory_core.ir.graph import storage_for
 from dory_core.ir.packing import pack_rows
 from dory_core.ir.places import whole_axes
+from dory_core.ir.tensor import storage_for
 from dory_core.kernels import constants
 from dory_core.kernels.kernel import FunctionCall, WeightBlock
 from dory_core.kernels.portable_base import Portable, c_type, steps_of

@@ -16,12 +16,13 @@ import numpy.typing as npt
 
 from dory_core.hardware.options import KEEP_CONSTANT_CHANNELS
 from dory_core.ir import Graph, Tensor
+from dory_core.ir.bounds import Interval
 from dory_core.ir.channels import stored_channels
-from dory_core.ir.intervals import Interval, channel_intervals
+from dory_core.ir.intervals import channel_intervals
+from dory_core.ir.kinds.channels import Selection
 from dory_core.ir.ranges import infer_layer
 from dory_core.kernels.binding import Candidates, first_accepting
 from dory_core.passes.channel_links import Kept
-from dory_core.passes.channel_selection import Selection, select
 
 _BYTE = 8
 
@@ -88,9 +89,14 @@ def _without(
     }
     ops, ranges = list(graph.ops), list(graph.ranges)
     for position, layer in enumerate(graph.layers):
-        selection = Selection(tuple(masks[n] for n in layer.op.inputs), masks[layer.op.output])
+        op = layer.op
+        selection = Selection(tuple(masks[n] for n in op.inputs), masks[op.output], intervals)
         if not selection.all:
-            ops[position] = select(layer, selection, intervals)
+            changes = {
+                "requants": tuple(selection.of_step(step) for step in op.requants),
+                **op.selected(selection, layer.inputs),
+            }
+            ops[position] = replace(op, **changes)
             ranges[position] = infer_layer(ops[position], tensors)[1]
     return replace(graph, ops=tuple(ops), ranges=tuple(ranges), tensors=tensors)
 

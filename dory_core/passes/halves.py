@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dory_core.ir import Graph, Layer, Tensor
-from dory_core.ir.graph import HALVES_TOGETHER
+from dory_core.ir.tensor import HALVES_TOGETHER
 from dory_core.kernels.binding import Candidates, first_accepting
 
 #: The largest value that two bytes add up to.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from dory_core.errors import DoesNotFit, UsageError
 from dory_core.hardware.memories import Level, MemoryHierarchy
-from dory_core.ir.views import VIEWS
 
 if TYPE_CHECKING:
     from dory_core.ir import Graph, Layer, Tensor
@@ -150,7 +149,7 @@ def _apart(graph: Graph, typed: Layer) -> tuple[Tensor, ...]:
     """Return the largest input of a layer and its output where they lie apart at the same time."""
     states = {name for state in graph.states for name in (state.read, state.written)}
     pair = (max(typed.inputs, key=lambda tensor: tensor.size_bytes), typed.output)
-    one_place = isinstance(typed.op, VIEWS) or any(tensor.name in states for tensor in pair)
+    one_place = typed.op.is_view or any(tensor.name in states for tensor in pair)
     return () if one_place else pair
 
 

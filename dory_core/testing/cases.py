@@ -84,7 +84,7 @@ def _with(
 
 def layer_cases() -> tuple[Case, ...]:
     """Return single layers over kinds, shapes and precisions."""
-    kinds = (Case(case.name, frozenset({"kinds"}), case.build) for case in KIND_LAYERS)
+    kinds = (Case(name, frozenset({"kinds"}), build) for name, build in KIND_LAYERS)
     return (*_convolutions(), *_depthwise(), *_linear(), *_pools(), *_additions(), *kinds)
 
 

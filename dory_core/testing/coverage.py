@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dory_core.ir import Layer, ops
-from dory_core.ir.geometry import window_of
 from dory_core.testing.kernel_cases import KernelCase
 from dory_core.testing.kernels import Machine
 
@@ -44,7 +43,7 @@ class Ran:
         self.kinds.add(op.kind)
         self.types.add(f"{x.type_name}>{y.type_name}")
         self.multiples.add(f"{_multiple(x.channels)}>{_multiple(y.channels)}")
-        window = window_of(layer)
+        window = layer.op.sliding
         if window is not None:
             self.sizes.add("x".join(map(str, window.kernel)))
             self.strides.add("x".join(map(str, window.strides)))

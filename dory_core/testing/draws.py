@@ -17,8 +17,7 @@ from dory_core.kernels.kernel import Kernel
 from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.testing.cases import layer_cases, network_cases
 from dory_core.testing.kernel_cases import KernelCase, make_case, takes
-from dory_core.testing.random_kinds import MAKERS
-from dory_core.testing.random_layers import LayerSpace, RandomLayers
+from dory_core.testing.random_layers import OTHER_KINDS, LayerSpace, RandomLayers
 from dory_core.testing.recipes import OPTIONS, RECIPE_KINDS, Recipe, layer_of, starts
 
 __all__ = ["Candidates", "Draws", "kernels_of_target", "names_of", "usual_layers"]
@@ -93,7 +92,7 @@ class Draws:
     def __post_init__(self) -> None:
         self.recipes = self._search(1) or self._search(2)
         if not self.recipes:
-            self.makers = tuple(kind for kind in MAKERS if self._random(kind, 3) is not None)
+            self.makers = tuple(kind for kind in OTHER_KINDS if self._random(kind, 3) is not None)
             self.fixed = tuple(layer for layer in _samples() if self.kernel_for(layer) is not None)
         if not (self.recipes or self.makers or self.fixed):
             self.recipes = self._search(3)

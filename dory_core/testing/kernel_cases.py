@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Layer, Op, Pairwise, Tensor, storage_for
+from dory_core.ir import Graph, Layer, Op, Pairwise, Tensor, storage_for
 from dory_core.ir.geometry import (
     extent,
     input_granule,
     make_tile,
     output_granule,
 )
+from dory_core.ir.kinds.operator import Sample
 from dory_core.ir.ranges import infer_types
 from dory_core.kernels.binding import rejection_of
 from dory_core.kernels.kernel import Kernel
@@ -109,6 +110,19 @@ def typed(layer: Op, *inputs: tuple[int, int, int, int, int], packed: bool = Fal
     found = infer_types("net", tensors, (layer,), (layer.output,)).layer(0)
     y = found.output
     return found if y.bits > 8 else replace(found, output=replace(y, bits=bits(y.lo, y.hi)))
+
+
+def sampled(kind: type[Op], sample: Sample, name: str, packed: bool = False) -> Layer:
+    """Return the layer of a sample. packed: as for :func:`typed`."""
+    inputs = ("input", *(f"input_{n}" for n in range(1, len(sample.sources))))
+    layer = kind(index=0, name=name, inputs=inputs, output="layer_00", **sample.fields)
+    return typed(layer, *sample.sources, packed=packed)
+
+
+def network_of(kind: type[Op], sample: Sample, name: str) -> Graph:
+    """Return a network of the layer of a sample."""
+    layer = sampled(kind, sample, name)
+    return infer_types(name, layer.inputs, (layer.op,), (layer.op.output,))
 
 
 def values_of(tensor: Tensor, random: np.random.Generator) -> Values:

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 
-from dory_core.ir import Array, Graph, LogSoftmax, Lstm, Requant, ops, requant
-from dory_core.testing.graphs import I8, U8, GraphBuilder
+from dory_core.ir import Array, Graph, Lstm, Operator, Requant, ops, requant
+from dory_core.ir.kinds.resize import linear_taps
+from dory_core.testing.graphs import I8, GraphBuilder
+from dory_core.testing.kernel_cases import network_of
 
-__all__ = ["KINDS_NETWORKS", "KIND_LAYERS"]
+__all__ = ["KINDS_NETWORKS", "KIND_LAYERS", "example_layers"]
 
-Make = Callable[[GraphBuilder], object]
+Build = Callable[[], Graph]
 _ROUND = requant(1, 1 << 19, 1 << 20, add_negative=(1 << 19) - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class KindCase:
-    """A network of one layer.
-
-    Attributes:
-        shape, values: Of its input.
-    """
-
-    name: str
-    make: Make
-    shape: tuple[int, int, int] = (12, 15, 14)
-    values: tuple[int, int] = I8
-
-    def build(self) -> Graph:
-        """Return the network."""
-        builder = GraphBuilder(self.shape, values=self.values, seed=len(self.name))
-        self.make(builder)
-        return builder.graph()
+def example_layers(operators: Iterable[type[Operator]]) -> tuple[tuple[str, Build], ...]:
+    """Return the networks of one layer by name that operators give as examples."""
+    return tuple(
+        (name, partial(network_of, kind, sample, name))
+        for kind in operators
+        for name, sample in kind.examples().items()
+    )
 
 
 def _table(seed: int, rows: int = 1, values: tuple[int, int] = I8) -> Array:
@@ -46,30 +37,9 @@ def _softmax(scale: float) -> Array:
     return Array(np.minimum(falling, 2**31 - 1).astype(np.int64))
 
 
-def _log_softmax(scale: float) -> Array:
-    differences = np.arange(256) * scale
-    powers = np.rint(np.exp(-differences) * 2**19)
-    return Array(np.stack([powers, -differences * 2**26]).astype(np.int64))
-
-
-def _halves(size: int, count: int) -> Array:
-    """Return the taps of an interpolation with half-pixel centres and 10-bit fractions."""
-    scale = (1024 * size + count // 2) // count
-    place = np.arange(count) * scale + scale // 2 - 512
-    lower = np.clip(place // 1024, 0, size - 1)
-    upper = np.clip(-(-place // 1024), 0, size - 1)
-    weight = place - 1024 * lower
-    return Array(np.stack([lower, upper, 1024 - weight, weight], axis=1))
-
-
-def _nearest(size: int, count: int) -> Array:
-    place = np.arange(count) * size // count
-    return Array(np.stack([place, place, np.ones_like(place), np.zeros_like(place)], axis=1))
-
-
 def _scaled(b: GraphBuilder, source: str, height: int, width: int) -> str:
     _, h, w = b.shape_of(source)
-    fields = {"rows": _halves(h, height), "columns": _halves(w, width)}
+    fields = {"rows": linear_taps(h, height), "columns": linear_taps(w, width)}
     return b.layer(ops.Resize, source, **fields, requants=(_ROUND,))
 
 
@@ -82,70 +52,31 @@ def _transposed(b: GraphBuilder, channels: int, window: ops.Window, source: str 
     return b.layer(ops.ConvTranspose, source, **fields, requants=steps)
 
 
-def _gate(b: GraphBuilder) -> str:
-    """Multiply an image by one value per channel, as squeeze-and-excitation does."""
-    gate = b.avg_pool(ops.Window(kernel=(15, 14)), output=I8)
-    zeros = (requant(1, 3), requant(1, 128))
-    return b.layer(ops.Mul, "input", gate, operand_requants=zeros, requants=(_step(40),))
-
-
 def _step(div_bits: int) -> Requant:
     return requant((1 << 30) + 12345, 1 << 39, 1 << div_bits, -128, 127)
 
 
-def _constant(b: GraphBuilder) -> str:
-    values = np.random.default_rng(8).integers(-50, 50, (12, 15, 1))
-    return b.layer(ops.Maximum, "input", constant=Array(values))
+def _gated() -> Graph:
+    """Multiply an image by one value per channel, as squeeze-and-excitation does."""
+    b = GraphBuilder((12, 15, 14), values=I8, seed=8)
+    gate = b.avg_pool(ops.Window(kernel=(15, 14)), output=I8)
+    zeros = (requant(1, 3), requant(1, 128))
+    b.layer(ops.Mul, "input", gate, operand_requants=zeros, requants=(_step(40),))
+    return b.graph()
 
 
-def _reshaped(b: GraphBuilder) -> str:
-    b.layer(ops.Reshape, "input", shape=(15, 12, 14))
-    return b.conv(4, ops.Window(kernel=(1, 1)), output=I8)
+def _reshaped() -> Graph:
+    builder = GraphBuilder((12, 15, 14), values=I8, seed=7)
+    builder.layer(ops.Reshape, "input", shape=(15, 12, 14))
+    builder.conv(4, ops.Window(kernel=(1, 1)), output=I8)
+    return builder.graph()
 
 
-_UP = ops.Window(kernel=(3, 3), strides=(2, 2), pads=(0, 0, 1, 1))
-
-KIND_LAYERS: tuple[KindCase, ...] = (
-    KindCase("mul_gate", _gate),
-    KindCase("maximum_of_constant", _constant),
-    KindCase("lut", lambda b: b.layer(ops.Lut, "input", table=_table(1))),
-    KindCase(
-        "lut_of_channels", lambda b: b.layer(ops.Lut, "input", table=_table(2, 12)), values=U8
-    ),
-    KindCase(
-        "softmax",
-        lambda b: b.layer(
-            ops.Softmax, "input", table=_softmax(0.02), requants=(requant(1, -128, 1, -128, 127),)
-        ),
-    ),
-    KindCase(
-        "log_softmax",
-        lambda b: b.layer(
-            LogSoftmax, "input", table=_log_softmax(0.05), requants=(requant(1, 127, 1, *I8),)
-        ),
-    ),
-    KindCase("argmax", lambda b: b.layer(ops.ArgMax, "input")),
-    KindCase("concat_channels", lambda b: b.layer(ops.Concat, "input", b.extra_input(I8), axis=0)),
-    KindCase(
-        "concat_rows",  # of sizes at which the second input cannot lie in the output
-        lambda b: b.layer(ops.Concat, "input", b.extra_input(I8), axis=1),
-        shape=(11, 13, 9),
-    ),
-    KindCase(
-        "slice",
-        lambda b: b.layer(ops.Slice, "input", begin=(2, 14, 1), size=(6, 5, 12), step=(1, -3, 1)),
-    ),
-    KindCase(
-        "pad", lambda b: b.layer(ops.Pad, "input", before=(0, 1, 2), after=(3, 0, 1), value=-128)
-    ),
-    KindCase("transpose", lambda b: b.layer(ops.Transpose, "input", perm=(2, 1, 0))),
-    KindCase("reshape", _reshaped),
-    KindCase("resize_bilinear", lambda b: _scaled(b, "input", 22, 9)),
-    KindCase(
-        "resize_nearest",
-        lambda b: b.layer(ops.Resize, "input", rows=_nearest(15, 30), columns=_nearest(14, 28)),
-    ),
-    KindCase("conv_transpose", lambda b: _transposed(b, 9, _UP), shape=(7, 6, 5)),
+#: Networks of a layer each, and of those that need another one.
+KIND_LAYERS: tuple[tuple[str, Build], ...] = (
+    ("mul_gate", _gated),
+    *example_layers(ops.KINDS),
+    ("reshape", _reshaped),
 )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from dory_core.errors import NotSupported
 from dory_core.ir import Tensor, Window, ops
-from dory_core.ir.shapes import output_shape
+from dory_core.ir.ranges import output_shape
 
 
 def pool(window: Window) -> ops.MaxPool:

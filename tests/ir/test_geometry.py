@@ -13,14 +13,13 @@ from dory_core.ir.geometry import (
     is_channelwise,
     make_tile,
     output_granule,
-    window_of,
 )
 from tests.tiling.sample_layers import conv, linear, pool, random_layer
 
 
 def read_indices(layer, axis: int, output: int) -> set[int]:
     """Return the positions along an axis, padding included, that one output position reads."""
-    window = window_of(layer)
+    window = layer.op.sliding
     if window is None:
         return {output}
     first = output * window.strides[axis] - window.pads[axis]
@@ -32,7 +31,7 @@ def test_spans_cover_exactly_what_the_outputs_read(block):
     for seed in range(block * 25, block * 25 + 25):
         layer = random_layer(seed)
         x, y = layer.inputs[0], layer.output
-        if x.shape != y.shape and window_of(layer) is None:
+        if x.shape != y.shape and layer.op.sliding is None:
             continue  # a Linear has no places
         for axis, (total, full) in enumerate(((y.height, x.height), (y.width, x.width))):
             for size in {1, 2, 3, (total + 1) // 2, total} & set(range(1, total + 1)):

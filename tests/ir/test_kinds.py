@@ -39,8 +39,7 @@ from dory_core.ir.parse import parse_graph
 from dory_core.ir.ranges import infer_types
 from dory_core.ir.text import graph_text
 from dory_core.testing.kernels import alone, typed, values_of
-from dory_core.testing.random_kinds import MAKERS
-from dory_core.testing.random_layers import LayerSpace, RandomLayers
+from dory_core.testing.random_layers import OTHER_KINDS, LayerSpace, RandomLayers
 
 
 def scalar(layer: Op, x: list[np.ndarray], shape: tuple[int, ...], place: tuple[int, ...]) -> int:
@@ -112,7 +111,7 @@ def scalar(layer: Op, x: list[np.ndarray], shape: tuple[int, ...], place: tuple[
 NOT_BY_PLACE = ("softmax", "wide_softmax", "log_softmax", "lstm")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in MAKERS if kind not in NOT_BY_PLACE])
+@pytest.mark.parametrize("kind", [kind for kind in OTHER_KINDS if kind not in NOT_BY_PLACE])
 def test_elements_are_those_of_the_definition(kind: str) -> None:
     draw = RandomLayers(LayerSpace(), seed=len(kind))
     for _ in range(12):
@@ -130,7 +129,7 @@ def test_elements_are_those_of_the_definition(kind: str) -> None:
         assert layer.output.lo <= found.min() and found.max() <= layer.output.hi
 
 
-@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("kind", OTHER_KINDS)
 def test_text_comes_back(kind: str) -> None:
     draw = RandomLayers(LayerSpace(weight_bits=(8, 4)), seed=7)
     for _ in range(10):

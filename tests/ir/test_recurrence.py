@@ -9,11 +9,9 @@ import pytest
 
 from dory_core.errors import NotSupported
 from dory_core.ir import Array, Graph, Layer, Lstm, reference, requant
-from dory_core.ir.places import places_of, whole_axes
-from dory_core.ir.recurrence import sigmoid, tanh
+from dory_core.ir.fixed_point import sigmoid, tanh
 from dory_core.testing.kernels import alone, typed
 from dory_core.testing.kind_cases import KINDS_NETWORKS
-from dory_core.testing.random_kinds import MAKERS
 from dory_core.testing.random_layers import LayerSpace, RandomLayers
 
 TABLE = np.minimum(np.rint(65536 / (1 + np.exp(-np.arange(256) / 24))), 65535).astype(np.int64)
@@ -93,15 +91,15 @@ def test_functions_are_those_of_reals() -> None:
 
 def test_a_tile_takes_both_inputs_whole() -> None:
     net = typed(layer(), X, STATE)
-    assert places_of(net, 0) == ((0, ROWS - 1),) * (ROWS + 2)
-    assert (whole_axes(net, 0), whole_axes(net, 1)) == ((False,) * 3, (True,) * 3)
+    assert net.places(0) == ((0, ROWS - 1),) * (ROWS + 2)
+    assert (net.whole_axes(0), net.whole_axes(1)) == ((False,) * 3, (True,) * 3)
     assert net.macs == ROWS * 4 * UNITS * (FEATURES + UNITS)
 
 
 def test_values_stay_within_what_is_proven() -> None:
     draw = RandomLayers(LayerSpace(), seed=5)
     for _ in range(20):
-        net: Layer = MAKERS["lstm"](draw)
+        net: Layer = draw.layer("lstm")
         assert net.ranges.acc_lo <= -(1 << 30) and net.ranges.acc_hi >= 1 << 30
         inputs = tuple(draw.numbers.integers(t.lo, t.hi + 1, t.shape) for t in net.inputs)
         found = reference.run_layer(net, inputs)

@@ -11,8 +11,7 @@ from dory_core.ir import Concat, Layer, Resize
 from dory_core.ir.geometry import extent, make_tile
 from dory_core.kernels import portable_kernels
 from dory_core.testing.kernels import HostLibrary, KernelCase, make_case
-from dory_core.testing.random_kinds import MAKERS
-from dory_core.testing.random_layers import LayerSpace, RandomLayers
+from dory_core.testing.random_layers import OTHER_KINDS, LayerSpace, RandomLayers
 from dory_core.testing.sanitizers import run_sanitized
 
 #: Storages of 2, 4 and 8 bits, and wider ones.
@@ -43,14 +42,14 @@ def kernel_of(layer: Layer, cores: int = 1):
 
 
 @pytest.mark.sample(3)
-@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("kind", OTHER_KINDS)
 def test_random_tiles_are_exact(kind: str) -> None:
     HostLibrary(cases_of(kind, 5, 12)).check()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("kind", OTHER_KINDS)
 def test_many_random_tiles_are_exact(kind: str, seed: int) -> None:
     HostLibrary(cases_of(kind, 100 + seed, 30)).check()
 
@@ -59,15 +58,15 @@ def test_many_random_tiles_are_exact(kind: str, seed: int) -> None:
 def test_sanitizers_find_nothing() -> None:
     program = (
         "from dory_core.testing.kernels import SANITIZE, HostLibrary\n"
-        "from tests.kernels.test_kinds import MAKERS, cases_of\n"
-        "HostLibrary([c for kind in MAKERS for c in cases_of(kind, 9, 3)], SANITIZE).check()\n"
+        "from tests.kernels.test_kinds import OTHER_KINDS, cases_of\n"
+        "HostLibrary([c for kind in OTHER_KINDS for c in cases_of(kind, 9, 3)], SANITIZE).check()\n"
         "print('computed')"
     )
     assert run_sanitized(["-c", program], Path(__file__).parents[2]) == "computed\n"
 
 
 def test_the_sample_covers_the_space() -> None:
-    layers = [case.layer for kind in MAKERS for case in cases_of(kind, 5, 12)]
+    layers = [case.layer for kind in OTHER_KINDS for case in cases_of(kind, 5, 12)]
     assert {x.op.axis for x in layers if isinstance(x.op, Concat)} == {0, 1, 2}
     assert {x.op.is_gather for x in layers if isinstance(x.op, Resize)} == {True, False}
     assert {x.inputs[0].bits for x in layers} >= {2, 4, 8, 16}
@@ -91,7 +90,7 @@ def test_more_inputs_than_operands_are_refused() -> None:
 
 
 def test_cycles_fall_with_cores() -> None:
-    for kind in MAKERS:
+    for kind in OTHER_KINDS:
         layer = max(
             (RandomLayers(LayerSpace(), s).layer(kind) for s in range(9)),
             key=lambda x: x.output.height * x.output.width,

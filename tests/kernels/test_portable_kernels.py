@@ -13,8 +13,7 @@ from dory_core.ir.packing import unpack_rows
 from dory_core.ir.reference import run_layer
 from dory_core.kernels import portable_kernels
 from dory_core.testing.kernels import SANITIZE
-from dory_core.testing.random_kinds import MAKERS
-from dory_core.testing.random_layers import LayerSpace, RandomLayers
+from dory_core.testing.random_layers import OTHER_KINDS, LayerSpace, RandomLayers
 from dory_core.testing.sanitizers import require_sanitizer, run_sanitized
 from tests.kernels.portable_harness import (
     check_layer,
@@ -266,7 +265,7 @@ def test_estimate_falls_with_the_number_of_cores():
 
 def test_every_kernel_ships_its_sources():
     draw = RandomLayers(LayerSpace(), seed=1)
-    layers = [*LAYERS, *(draw.layer(kind) for kind in MAKERS)]
+    layers = [*LAYERS, *(draw.layer(kind) for kind in OTHER_KINDS)]
     for kernel in portable_kernels():
         layer = next(x for x in layers if kernel.accepts(x) is None)
         paths = [f.path for f in kernel.sources(layer)]

@@ -25,7 +25,7 @@ from dory_core.ir import (
     Window,
     pixel_bytes,
 )
-from dory_core.ir.geometry import channel_granule, input_channels, is_channelwise, window_of
+from dory_core.ir.geometry import channel_granule, input_channels, is_channelwise
 from dory_core.ir.layout import HWC
 from dory_core.ir.views import offsets_of
 from dory_core.kernels.kernel import OPERANDS
@@ -490,7 +490,7 @@ class Called:
     ) -> tuple[Array, Array]:
         """Return the rows (columns) of the tile that the kernel reads, and what they are."""
         start, size = self.box.start[1 + axis], self.box.size[1 + axis]
-        window = window_of(self.step.layer) or Window(kernel=(1, 1))
+        window = self.step.layer.op.sliding or Window(kernel=(1, 1))
         stride, dilation = window.strides[axis], window.dilations[axis]
         read = np.arange(size)[:, None] * stride + np.arange(window.kernel[axis]) * dilation
         local = np.unique(read - self.sizes[before])

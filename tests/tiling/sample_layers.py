@@ -25,7 +25,6 @@ from dory_core.ir.geometry import (
     input_bytes,
     is_channelwise,
     output_bytes,
-    window_of,
 )
 from dory_core.kernels.binding import bind_kernel
 from dory_core.kernels.kernel import Constraint, FunctionCall, Kernel, Rejection, Term, Traits
@@ -66,7 +65,7 @@ class SampleKernel(Kernel):
         return (Constraint(fits, f"tiles have multiples of {self.rows} rows"),)
 
     def _taps(self, layer):
-        window = window_of(layer)
+        window = layer.op.sliding
         return window.taps if window else 1
 
     def scratch_bytes(self, layer, tile):

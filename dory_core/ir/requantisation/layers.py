@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Layer, Op, Requant, requant
+from dory_core.ir import Layer, Operator, Requant, requant
 from dory_core.ir.ranges import accumulator_bounds
 from dory_core.ir.requantisation.narrow import Stairs
 from dory_core.ir.requantisation.staircase import signed_staircase, staircase
@@ -17,11 +18,6 @@ from dory_core.ir.requantisation.staircase import signed_staircase, staircase
 _More = ParamSpec("_More")
 _Found = TypeVar("_Found")
 _Integers = npt.NDArray[np.int64]
-
-# What is kept keeps its layer alive: of so many always, of more while they are small.
-_ALWAYS_KEPT = 512
-_MOST_BYTES = 1 << 28
-_ENTRY_BYTES = 1 << 12  # about what is found takes with its key
 
 
 def steps_of_sums(layer: Layer) -> tuple[tuple[Requant, ...], _Integers, _Integers]:
@@ -56,39 +52,21 @@ def search_steps(
     return None if sides is None else search(sides)
 
 
-def _bytes_of(op: Op) -> int:
-    weights = getattr(op, "weights", None)
-    return 0 if weights is None else int(weights.values.nbytes)
-
-
 def cached_per_layer(
     find: Callable[Concatenate[Layer, _More], _Found],
 ) -> Callable[Concatenate[Layer, _More], _Found]:
-    """Keep what a function finds for a layer and hashable arguments behind it.
+    """Keep what a function finds for a layer and hashable arguments after it.
 
-    Tiling asks for it thousands of times, layer after layer. Operators are too large to be hashed
-    for it: they are kept with what was found, and so is their identity.
+    Tiling asks for it thousands of times, layer after layer. What is kept goes with the operator.
     """
-    kept: dict[tuple[object, ...], tuple[Op, _Found]] = {}
-    sized: set[int] = set()  # identities of the layers that are kept
-    kept_bytes = 0
+    kept: WeakKeyDictionary[Operator, dict[object, _Found]] = WeakKeyDictionary()
 
     @wraps(find)
     def found(layer: Layer, /, *args: _More.args, **kwargs: _More.kwargs) -> _Found:
-        tensors = (*layer.inputs, layer.output)
-        key = (id(layer.op), tensors, layer.ranges, *args, *kwargs.items())
-        known = kept.get(key)
-        if known is None:
-            nonlocal kept_bytes
-            if len(kept) >= _ALWAYS_KEPT and kept_bytes > _MOST_BYTES:
-                kept.clear()
-                sized.clear()
-                kept_bytes = 0
-            known = kept[key] = (layer.op, find(layer, *args, **kwargs))
-            if id(layer.op) not in sized:
-                sized.add(id(layer.op))
-                kept_bytes += _bytes_of(layer.op)
-            kept_bytes += _ENTRY_BYTES
-        return known[1]
+        of_operator = kept.setdefault(layer.op, {})
+        key = (layer.inputs, layer.output, layer.ranges, args, *kwargs.items())
+        if key not in of_operator:
+            of_operator[key] = find(layer, *args, **kwargs)
+        return of_operator[key]
 
     return found

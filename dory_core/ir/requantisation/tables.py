@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.ir import Layer, ops
-from dory_core.ir.execution import compute
 from dory_core.ir.requantisation.layers import cached_per_layer
 
 
@@ -31,7 +30,7 @@ def byte_table(layer: Layer) -> npt.NDArray[np.int64] | None:
     patterns = np.arange(256, dtype=np.int64)
     values = np.where(patterns > 127, patterns - 256, patterns) if signed else patterns
     rows = np.tile(np.clip(values, x.lo, x.hi), (channels, 1, 1))
-    result = compute(op, (rows,))
+    result = op.compute((rows,))
     for step in op.requants:
         result = step.apply(result)
     table = np.asarray(result[:, 0], np.int64)

@@ -7,14 +7,19 @@ from typing import TypeVar
 
 import numpy as np
 
-from dory_core.ir import Array, Requant, ops, requant
+from dory_core.ir.array import Array
 from dory_core.ir.features import Feature
+from dory_core.ir.kinds.window import Window
+from dory_core.ir.requant import Requant, requant
 
 Range = tuple[int, int]
 Source = tuple[int, int, int, int, int]  # (C, H, W, lo, hi)
 
 # Steps on values that are no sums of products need no wider multipliers.
 _BITS_OF_VALUES = 48
+
+#: Ranges of values that are stored in a byte each.
+BYTES: tuple[Range, ...] = ((0, 255), (-128, 127), (0, 127), (-8, 7), (0, 15), (-2, 1))
 
 _Choice = TypeVar("_Choice")
 
@@ -62,6 +67,15 @@ class RandomParts:
         """Return an integer of [lo, hi]."""
         return int(self.numbers.integers(lo, hi + 1))
 
+    def shape(self) -> tuple[int, int, int]:
+        """Return (C, H, W) of a small tensor."""
+        return self.integer(1, 9), self.integer(1, 8), self.integer(1, 8)
+
+    def byte(self) -> Range:
+        """Return a range of an input whose values are stored in a byte each."""
+        known = tuple(r for r in self.space.inputs if r in BYTES) or BYTES
+        return known[self.integer(0, len(known) - 1)]
+
     def requants(self, channels: int, reach: int, clip: Range | None) -> tuple[Requant, ...]:
         """Return one or two steps that map sums of products up to ``reach`` roughly to ``clip``.
 
@@ -74,22 +88,22 @@ class RandomParts:
         first = self._two_addends(first, reach)
         return (first, self.step(1, 1000, clip))
 
-    def window(self, kernel: tuple[int, int]) -> ops.Window:
+    def window(self, kernel: tuple[int, int]) -> Window:
         """Return a window with random strides, dilations and pads of less than its reach."""
         dilations = self.pick((1, 1), (1, 1), (2, 1), (1, 2), (3, 2))
         reach = [(k - 1) * d for k, d in zip(kernel, dilations, strict=True)]
         top, left, bottom, right = (self.integer(0, r) for r in (*reach, *reach))
         pads = (top, left, bottom, right) if self.integer(0, 2) else (0, 0, 0, 0)
         strides = self.pick((1, 1), (1, 1), (2, 2), (1, 2), (2, 1), (3, 2))
-        return ops.Window(kernel=kernel, strides=strides, dilations=dilations, pads=pads)
+        return Window(kernel=kernel, strides=strides, dilations=dilations, pads=pads)
 
-    def padded(self, window: ops.Window, source: Source) -> ops.Window:
+    def padded(self, window: Window, source: Source) -> Window:
         """Return the window with padding that is no zero now and then."""
         if Feature.PAD_VALUE not in self.space.features:
             return window
         return replace(window, pad_value=self.pick(0, source[3], source[4]))
 
-    def image(self, window: ops.Window) -> tuple[int, int]:
+    def image(self, window: Window) -> tuple[int, int]:
         """Return (h, w) with at least one output, now and then exactly one."""
         sizes = []
         for axis in (0, 1):

@@ -1,0 +1,301 @@
+"""What an operator is: the interface of all kinds of layers.
+
+A kind is a frozen dataclass that derives from :class:`Operator`, in a file of its own. It adds the
+fields that it needs and says in methods what the compiler asks: the shape of its output, the values
+that its accumulator reaches, what it computes, which input an output needs. What has a default
+below is the answer of a kind that is cautious: nothing is tiled apart, moved or left out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.errors import NotSupported
+from dory_core.ir.bounds import Accumulator, Apply, Interval
+from dory_core.ir.features import Feature
+from dory_core.ir.kinds.channels import Link, Mask, Selection
+from dory_core.ir.kinds.random_parts import RandomParts, Source
+from dory_core.ir.kinds.window import Window
+from dory_core.ir.requant import Requant, requant
+from dory_core.ir.tensor import Shape, Tensor
+
+Values = npt.NDArray[np.int64]
+#: Of (C, H, W).
+Triple = tuple[int, int, int]
+#: First and last input element of every output element, beyond the borders as well.
+Places = tuple[tuple[int, int], ...]
+
+
+class Bare(Enum):
+    """How an output without requantisation is stored."""
+
+    #: In the fewest bits that hold its values.
+    NARROW = "narrow"
+    #: As a signed accumulator of 32 bits.
+    ACCUMULATOR = "accumulator"
+    #: As the inputs, whose elements it has.
+    AS_INPUTS = "as inputs"
+
+
+class Offsets(Enum):
+    """Which tensors of an operator may be stored higher by an offset (``dory_core.passes``)."""
+
+    #: None of them.
+    NONE = "none"
+    #: Its inputs.
+    INPUTS = "inputs"
+    #: All of them, each by its own offset.
+    EACH = "each"
+    #: All of them, by one offset.
+    SHARED = "shared"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A layer for tests: its fields, and what it reads.
+
+    Attributes:
+        fields: of the operator, beyond its names.
+        sources: (C, H, W, lo, hi) of each input.
+    """
+
+    fields: Mapping[str, Any]
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
+class Operator(ABC):
+    """What all layers share, and what the compiler asks of each.
+
+    Attributes:
+        index: position in the order of the file, the N of ``layer_NN`` in goldens and dumps.
+        name: name of the node, for messages; it does not take part in equality.
+        inputs: names of the tensors that it reads, ``input`` and ``layer_NN`` after their producer.
+        output: name of the tensor that it computes.
+        requants: the requantisation steps applied in sequence to the accumulator; none leaves the
+            accumulator as the output. Two are never merged without proof.
+        tensor: name or index of its result in the file, where the format has such; for people and
+            goldens, it does not take part in equality.
+    """
+
+    index: int
+    name: str = field(compare=False)
+    inputs: tuple[str, ...]
+    output: str
+    requants: tuple[Requant, ...] = ()
+    tensor: str = field(default="", compare=False)
+
+    #: How its output is stored where it has no requantisation.
+    bare: ClassVar[Bare] = Bare.NARROW
+    #: Whether it reads its input as one vector, in the order of memory (HWC).
+    reads_vector: ClassVar[bool] = False
+    #: Whether its tensors may be parts of one another in memory (:meth:`byte_offsets`).
+    is_view: ClassVar[bool] = False
+    #: Names of the random layers that :meth:`random` draws; by default the kind in small letters.
+    samples: ClassVar[tuple[str, ...]] = ()
+
+    # -- names ------------------------------------------------------------------------------------
+
+    @property
+    def kind(self) -> str:
+        """Name of the layer kind, as printed in reports and in the text of a Graph."""
+        return type(self).__name__
+
+    @property
+    def label(self) -> str:
+        """How messages name the layer."""
+        return f"{self.kind} '{self.name}'"
+
+    def refused(self, reason: str, hint: str = "") -> NotSupported:
+        """Return the error that says why the layer cannot be."""
+        return NotSupported(f"{self.label}: {reason}", hint)
+
+    @property
+    def steps(self) -> tuple[Requant, ...]:
+        """Every requantisation of the layer, those of operands first."""
+        return self.requants
+
+    # -- values -----------------------------------------------------------------------------------
+
+    @property
+    def operands(self) -> int | None:
+        """The number of its inputs; None for one or more."""
+        return 1
+
+    @abstractmethod
+    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+        """Return (C, H, W) of the output.
+
+        Args:
+            sources: the inputs, as many as :attr:`operands` says.
+
+        Raises: NotSupported (:meth:`refused`) when the fields do not fit the sources.
+        """
+
+    @abstractmethod
+    def accumulator(self, sources: Sequence[Tensor], apply: Apply) -> Accumulator:
+        """Return the values that the accumulator can reach, a bias included.
+
+        Args:
+            sources: the inputs, whose shapes fit.
+            apply: follows bounds through the step of an operand.
+
+        Raises: NotSupported (:meth:`refused`) when a value does not fit the arithmetic.
+        """
+
+    @abstractmethod
+    def compute(self, inputs: Sequence[Values]) -> Values:
+        """Return the accumulator, a bias included, as a new array.
+
+        Args:
+            inputs: elements of each input, shape (C, H, W).
+
+        Returns: int64 of shape (C, H, W), before the requantisations.
+        """
+
+    def channel_intervals(
+        self, intervals: Sequence[Interval], sources: Sequence[Tensor]
+    ) -> Interval | None:
+        """Return the values that the accumulator of each channel can reach.
+
+        Args:
+            intervals: of the channels of each input.
+            sources: the inputs.
+
+        Returns: intervals of all output channels; None where all have the range of the output.
+        """
+        return None
+
+    def macs(self, sources: Sequence[Tensor], output: Tensor) -> int:
+        """Return the multiply-accumulates that count as work."""
+        return 0
+
+    def features(self, sources: Sequence[Tensor]) -> frozenset[Feature]:
+        """Return what a kernel has to compute for the fields beyond the plain arithmetic."""
+        return frozenset()
+
+    # -- which input an output needs --------------------------------------------------------------
+
+    @property
+    def sliding(self) -> Window | None:
+        """The window that slides over its input; None for none."""
+        return None
+
+    def places(self, axis: int, source: Tensor, output: Tensor) -> Places | None:
+        """Return what every output element of an axis reads of the first input.
+
+        Args:
+            axis: 0 for rows, 1 for columns.
+            source: the first input.
+            output: the output.
+
+        Returns: first and last element for each output element; None for its own place, or where
+            a window says it.
+        """
+        return None
+
+    def whole_axes(self, operand: int, source: Tensor, output: Tensor) -> tuple[bool, bool, bool]:
+        """Return of which axes (C, H, W) a tile takes all of an input, whatever the tile is.
+
+        Of the others it takes the channels, rows and columns of the first input.
+
+        Args:
+            operand: number of the input.
+            source: that input.
+            output: the output.
+        """
+        return False, False, False
+
+    def channel_groups(self, source: Tensor, output: Tensor) -> int | None:
+        """Return the number of groups of channels that are computed apart from one another.
+
+        Returns: number of groups that input and output are divided in alike; None where an output
+            channel may need all input channels.
+        """
+        return None
+
+    def is_alike(self, axis: int) -> bool:
+        """Return whether stripes along axis 0 (rows) or 1 (columns) have the same fields."""
+        return True
+
+    def byte_offsets(self, sources: Sequence[Tensor], output: Tensor) -> tuple[int, ...] | None:
+        """Return where the smaller tensors of a view begin in the larger one, in bytes.
+
+        All tensors have elements of equal width. None when they are no ranges of bytes of it.
+        """
+        return None
+
+    # -- channels that go -------------------------------------------------------------------------
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the input and the output may lose channels apart from each other."""
+        return False
+
+    def channel_links(self, sources: Sequence[Tensor], output: Tensor) -> Sequence[Link] | None:
+        """Return which channels of inputs and output stay or go together.
+
+        None when the layer needs all channels of all its tensors.
+        """
+        return None
+
+    def needed_inputs(self, rows: Mask, interval: Interval, source: Tensor) -> Mask:
+        """Return which input channels the output channels ``rows`` of a dense layer need."""
+        return np.ones(source.channels, np.bool_)
+
+    def selected(self, selection: Selection, sources: Sequence[Tensor]) -> dict[str, Any]:
+        """Return the fields that change, beyond the requantisations, when channels go."""
+        return {}
+
+    # -- offsets ----------------------------------------------------------------------------------
+
+    @property
+    def offsets(self) -> Offsets:
+        """Which of its tensors may be stored higher by an offset."""
+        return Offsets.NONE
+
+    @property
+    def padding(self) -> int:
+        """The element that the layer pads its input with, 0 where it has no padding."""
+        return 0
+
+    def moved(self, before: Sequence[int], after: int) -> Self:
+        """Return the layer for elements that are higher, with the same values.
+
+        Args:
+            before: what the elements of each input are higher by.
+            after: what those of the output are to be higher by.
+        """
+        raise NotImplementedError(f"{self.kind} has no offsets")
+
+    # -- tests ------------------------------------------------------------------------------------
+
+    @classmethod
+    def random(cls, draw: RandomParts, name: str) -> Sample:
+        """Return a random layer of the kind, for the tests of kernels and of the core.
+
+        Args:
+            draw: source of numbers, and the space of layers that a target's kernels compute.
+            name: which of :attr:`samples` is wanted.
+        """
+        raise NotImplementedError(f"{cls.__name__} has no random layers")
+
+    @classmethod
+    def examples(cls) -> Mapping[str, Sample]:
+        """Return layers by name that the conformance matrix of every target runs."""
+        return {}
+
+
+def moved_steps(steps: tuple[Requant, ...], before: int, after: int) -> tuple[Requant, ...]:
+    """Return steps for an accumulator higher by ``before``, whose result is higher by ``after``."""
+    if not steps:
+        return (requant(1, -before),) if before else ()
+    first = (steps[0].moved(before), *steps[1:])
+    return (*first[:-1], first[-1].moved(0, after))

@@ -1,0 +1,83 @@
+"""Another shape of the same elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dory_core.ir.bounds import Interval
+from dory_core.ir.kinds.channels import Link, Selection
+from dory_core.ir.kinds.moving import Mover, all_places
+from dory_core.ir.kinds.operator import Places, Sample, Triple, Values
+from dory_core.ir.kinds.random_parts import RandomParts
+from dory_core.ir.tensor import Shape, Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reshape(Mover):
+    """Another shape (C, H, W) of the elements, which keep their order in memory (HWC)."""
+
+    shape: Triple
+
+    is_view: ClassVar[bool] = True
+    samples: ClassVar[tuple[str, ...]] = ("reshape",)
+
+    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+        """Return the shape."""
+        elements = sources[0].elements
+        if int(np.prod(self.shape)) != elements:
+            raise self.refused(f"{elements} elements in a shape {self.shape}")
+        return self.shape
+
+    def arranged(self, inputs: Sequence[Values]) -> Values:
+        """Return the elements in the other shape."""
+        channels, height, width = self.shape
+        return inputs[0].transpose(1, 2, 0).reshape(height, width, channels).transpose(2, 0, 1)
+
+    def channel_intervals(
+        self, intervals: Sequence[Interval], sources: Sequence[Tensor]
+    ) -> Interval | None:
+        """Return what lands in each channel: elements keep their order, channels change fastest."""
+        pixels = sources[0].height * sources[0].width
+        lo, hi = (
+            np.tile(end, pixels).reshape(-1, self.shape[0])
+            for end in (intervals[0].lo, intervals[0].hi)
+        )
+        return Interval(lo.min(axis=0), hi.max(axis=0))
+
+    def places(self, axis: int, source: Tensor, output: Tensor) -> Places | None:
+        """Return that an element may come from anywhere."""
+        return all_places(axis, source, output)
+
+    def byte_offsets(self, sources: Sequence[Tensor], output: Tensor) -> tuple[int, ...] | None:
+        """Return that the output is the input, unless pixels end inside of bytes."""
+        same = output.channels == sources[0].channels or output.bits >= 8
+        return (0,) if same else None
+
+    def channel_links(self, sources: Sequence[Tensor], output: Tensor) -> Sequence[Link] | None:
+        """Link what a new shape puts together; None where pixels are cut in the middle."""
+        before, after = sources[0].channels, output.channels
+        if max(before, after) % min(before, after):
+            return None
+        wider = np.arange(max(before, after))
+        return ((0, wider % before, wider % after),)
+
+    def selected(self, selection: Selection, sources: Sequence[Tensor]) -> dict[str, Any]:
+        """Return the number of channels that stay."""
+        return {"shape": (len(selection.kept), *self.shape[1:])}
+
+    @classmethod
+    def random(cls, draw: RandomParts, name: str) -> Sample:
+        """Return any two shapes of as many elements."""
+        shape = draw.pick((6, 4, 2), (1, 8, 6), (12, 2, 2), (48, 1, 1), (3, 1, 16), (5, 7, 1))
+        others = [
+            (c, h, int(np.prod(shape)) // (c * h))
+            for c in range(1, 49)
+            for h in range(1, 49)
+            if np.prod(shape) % (c * h) == 0
+        ]
+        source = (*shape, *draw.pick(*draw.space.inputs))
+        return Sample({"shape": draw.pick(*others)}, (source,))

@@ -1,0 +1,145 @@
+"""What operators share that add up products with weights."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.ir.array import Array
+from dory_core.ir.bounds import INT32, Accumulator, Interval, dot_products
+from dory_core.ir.kinds.channels import Ints, Link, Selection
+from dory_core.ir.kinds.fields import always, as_text, word
+from dory_core.ir.kinds.operator import Bare, Offsets, Operator, Values
+from dory_core.ir.tensor import Shape, Tensor
+
+_BITS = word(r"w(\d+)", lambda bits: f"w{bits}", lambda match: int(match[1]), always)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighted(Operator):
+    """Sums of products with weights.
+
+    Attributes:
+        weights: of each output channel.
+        weight_bits: width that the file gives the weights.
+        bias: shape (Cout,), added to the accumulator.
+    """
+
+    weights: Array
+    weight_bits: int = field(default=8, metadata=as_text(_BITS))
+    bias: Array | None = None
+
+    bare: ClassVar[Bare] = Bare.ACCUMULATOR
+
+    def checked(self, shape: Shape) -> Shape:
+        """Return the shape of the output. Raises: NotSupported when the bias does not fit it."""
+        if self.bias is not None and self.bias.shape != shape[:1]:
+            raise self.refused("its bias has another number of channels")
+        return shape
+
+    def sums_of(self, lo: int, hi: int) -> Accumulator:
+        """Return the accumulators of elements in [lo, hi]."""
+        weights = self.weights.values.reshape(self.weights.shape[0], -1)
+        bias = np.zeros(1, dtype=np.int64)
+        if self.bias is not None:
+            bias = self.bias.values.astype(np.int64)
+            if int(bias.min()) < INT32[0] or int(bias.max()) > INT32[1]:
+                raise self.refused("its bias exceeds 32 bits")
+        complete = dot_products(weights, lo, hi)
+        partial = dot_products(weights, min(lo, 0), max(hi, 0))
+        return Accumulator(
+            lo=complete[0] + bias,
+            hi=complete[1] + bias,
+            partial_lo=int((partial[0] + np.minimum(bias, 0)).min()),
+            partial_hi=int((partial[1] + np.maximum(bias, 0)).max()),
+        )
+
+    def with_bias(self, sums: Values) -> Values:
+        """Return sums (C, H, W) and the bias."""
+        if self.bias is not None:
+            sums = sums + self.bias.values.astype(np.int64).reshape(-1, 1, 1)
+        return sums
+
+    def interval_of(self, lo: Ints, hi: Ints) -> Interval:
+        """Return the intervals of the sums.
+
+        Args:
+            lo: lowest elements that a row of weights meets, shape (groups, row).
+            hi: highest elements.
+        """
+        groups, weights = len(lo), self.weights.values.reshape(self.weights.shape[0], -1)
+        rows = weights.reshape(groups, len(weights) // groups, -1).astype(np.float64)
+        positive, negative = np.maximum(rows, 0), np.minimum(rows, 0)
+        low, high = (end[:, :, None].astype(np.float64) for end in (lo, hi))
+        bias = 0 if self.bias is None else self.bias.values.astype(np.int64)
+        ends = (positive @ low + negative @ high, positive @ high + negative @ low)
+        acc_lo, acc_hi = (end.reshape(-1).astype(np.int64) + bias for end in ends)
+        return Interval(acc_lo, acc_hi)
+
+    @property
+    def is_dense(self) -> bool:
+        """Every output channel reads every input channel."""
+        return True
+
+    def channel_links(self, sources: Sequence[Tensor], output: Tensor) -> Sequence[Link] | None:
+        """Of a dense layer nothing is linked."""
+        return ()
+
+    @abstractmethod
+    def by_channel(self, source: Tensor) -> npt.NDArray[Any]:
+        """Return the weights of a dense layer as (Cout, Cin, taps)."""
+
+    @abstractmethod
+    def as_stored(self, weights: Ints) -> Array:
+        """Return weights of shape (Cout, Cin, taps) in the shape that the layer has them."""
+
+    @abstractmethod
+    def constant_sums(self, weights: Ints, interval: Interval, source: Tensor) -> Ints:
+        """Return what input channels that go add to each output at every place, shape (Cout,).
+
+        Where they would add something else at other places, or for other inputs, their weights are
+        0, or the output is constant.
+
+        Args:
+            weights: of these channels, shape (Cout, C, taps).
+            interval: of these channels.
+            source: the input.
+        """
+
+    def selected(self, selection: Selection, sources: Sequence[Tensor]) -> dict[str, Any]:
+        """Return weights and bias of a dense layer: what channels that go add is in the bias."""
+        [inputs], [source], out = selection.inputs, sources, selection.kept
+        weights = self.by_channel(source).astype(np.int64)[out]
+        bias = np.zeros(len(weights), np.int64)
+        if self.bias is not None:
+            bias += self.bias.values[out]
+        if not inputs.all():
+            interval = selection.intervals[self.inputs[0]]
+            bias += self.constant_sums(weights[:, ~inputs], interval[~inputs], source)
+            still = selection.intervals[self.output].constant[out]
+            acc = self.channel_intervals([interval], sources)
+            assert acc is not None, "it has weights"
+            weights = np.where(still[:, None, None], 0, weights)
+            bias = np.where(still, acc.nearest[out], bias)
+        return {
+            "weights": self.as_stored(weights[:, inputs]),
+            "bias": None if self.bias is None and not bias.any() else Array(bias),
+        }
+
+    @property
+    def offsets(self) -> Offsets:
+        """Each tensor has its own, an accumulator has none."""
+        return Offsets.EACH if self.requants else Offsets.INPUTS
+
+    def moved_bias(self, before: int) -> Array | None:
+        """Return the bias that takes back what the inputs are higher by."""
+        if not before:
+            return self.bias
+        weights = self.weights.values.astype(np.int64)
+        bias = -before * weights.reshape(len(weights), -1).sum(axis=1)
+        return Array(bias if self.bias is None else bias + self.bias.values)
