@@ -172,7 +172,10 @@ def _comment(module: Any, name: str) -> str:
 
 
 def _module(name: str, module: Any) -> str:
-    """Return what a module offers: its types, its constants, its functions."""
+    """Return what a module offers: its types, its constants, its functions.
+
+    A class has the members that none of its bases in the module has.
+    """
     found = {key: getattr(module, key) for key in _names(module)}
     classes = {key: value for key, value in found.items() if inspect.isclass(value)}
     functions = {key: value for key, value in found.items() if inspect.isfunction(value)}
@@ -188,7 +191,10 @@ def _module(name: str, module: Any) -> str:
     text += "".join(f"\n- `{name}.{key}`: {said}\n" for key, said in others.items() if said)
     for key, value in classes.items():
         text += _member(name, key, value)
-        text += "".join(_member(f"{name}.{key}", *member) for member in _members(value))
+        bases = [base for base in value.__mro__[1:] if base in classes.values()]
+        said = {member for base in bases for member in dir(base)}
+        own = (member for member in _members(value) if member[0] not in said)
+        text += "".join(_member(f"{name}.{key}", *member) for member in own)
     return text + "".join(_member(name, key, value) for key, value in functions.items())
 
 

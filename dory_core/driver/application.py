@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from dory_core.golden.vectors import (
     reals_of,
     starts,
 )
-from dory_core.ir import Graph
+from dory_core.ir import Graph, Operator
 from dory_core.ir.layout import HWC, Layout
 from dory_core.ir.reference import run as execute
 from dory_core.plan import TIMELINE_FILE
@@ -69,13 +69,16 @@ def _reason(error: Exception) -> str:
     return f"cannot be read ({error.strerror if isinstance(error, OSError) else error})"
 
 
-def read_graph(directory: Path) -> Graph:
-    """Return the integer network of an application; raises UsageError."""
+def read_graph(directory: Path, operators: Iterable[type[Operator]] = ()) -> Graph:
+    """Return the integer network of an application; raises UsageError.
+
+    operators: kinds of layers that plugins add.
+    """
     from dory_core.ir.parse import parse_graph
 
     path = directory / GRAPH_FILE
     try:
-        return parse_graph(path.read_text(encoding="utf-8"))
+        return parse_graph(path.read_text(encoding="utf-8"), operators)
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} {_reason(error)}", "compile the network again") from error
 
@@ -186,7 +189,7 @@ def run_application(
 
     plan = read_plan(directory)
     check_files(directory)
-    graph = read_graph(directory)
+    graph = read_graph(directory, plugins.operators())
     chosen = find_runner(
         runner, plan, plugins, host=dma not in (None, DMA_MODES[0]) or sanitize is not None
     )

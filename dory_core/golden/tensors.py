@@ -4,9 +4,9 @@
 network inputs and every other tensor of the first inference, ``in1__``, ``run1__`` those of the
 second. State goes from one to the next, unless the tensors that an inference read of it are here
 and have their initial values; where they are not here, an inference may also begin anew. NAME is
-that of :attr:`dory_core.ir.Op.tensor`, or of a network input. Values are those of the file in the
-order of the file, which is HWC unless a :class:`dory_core.ir.FileForm` says another one; tensors
-may be left out. In place of a layer's integers the real numbers may be here that they stand for,
+that of :attr:`dory_core.ir.Operator.tensor`, or of a network input. Values are those of the file in its
+order, which is HWC unless a :class:`dory_core.ir.FileForm` says another one; tensors may be left
+out. In place of a layer's integers the real numbers may be here that they stand for,
 under the name that the file has for those.
 
 Some references compute some layers in real numbers (``FileForm.apart``). Such a layer may be so
@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import UsageError
-from dory_core.ir import Graph, Layer, Op, Tensor
+from dory_core.ir import Graph, Layer, Operator, Tensor
 from dory_core.ir.channels import computed_channels, file_channels, stored
 from dory_core.ir.reals import quantise
 from dory_core.ir.reference import run_layer
@@ -123,7 +123,7 @@ class TensorGolden:
                 taken[op.output] = stored(typed.output, values).transpose(2, 0, 1)
         return tuple(found)
 
-    def _array_of(self, graph: Graph, op: Op) -> str:
+    def _array_of(self, graph: Graph, op: Operator) -> str:
         """Return the name of the array with a layer's result, empty where it is not here.
 
         Those are its integers, else the reals that they stand for.
@@ -153,7 +153,9 @@ class TensorGolden:
             graph, name, np.rint(steps).astype(np.int64) + tensor.zero_point, tensor
         )
 
-    def _compared(self, graph: Graph, op: Op, own: npt.NDArray[Any], expected: Values) -> Compared:
+    def _compared(
+        self, graph: Graph, op: Operator, own: npt.NDArray[Any], expected: Values
+    ) -> Compared:
         tensor, steps = graph.tensors[op.output], graph.form(op.output).apart
         layer = LayerOutput(op.index, op.name, tensor, result=op.tensor)
         computed = layer.full(own.transpose(1, 2, 0))

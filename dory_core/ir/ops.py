@@ -1,33 +1,78 @@
-"""All kinds of layers by name: ``ops.Conv``, ``ops.Linear``; each has its file in ``kinds/``."""
+"""Kinds of layers: ``ops.Conv``, ``ops.Linear`` and the others, each in a file of ``ir/kinds/``.
 
-from dory_core.ir.kinds import KINDS as KINDS
-from dory_core.ir.kinds.arg_max import ArgMax as ArgMax
-from dory_core.ir.kinds.avg_pool import AvgPool as AvgPool
-from dory_core.ir.kinds.avg_pool import RealMean as RealMean
-from dory_core.ir.kinds.concat import Concat as Concat
-from dory_core.ir.kinds.conv import Conv as Conv
-from dory_core.ir.kinds.conv_transpose import ConvTranspose as ConvTranspose
-from dory_core.ir.kinds.linear import Linear as Linear
-from dory_core.ir.kinds.log_softmax import LogSoftmax as LogSoftmax
-from dory_core.ir.kinds.lstm import LSTM_STEPS as LSTM_STEPS
-from dory_core.ir.kinds.lstm import Lstm as Lstm
-from dory_core.ir.kinds.lut import Lut as Lut
-from dory_core.ir.kinds.max_pool import MaxPool as MaxPool
-from dory_core.ir.kinds.operator import Operator as Operator
-from dory_core.ir.kinds.operator import Triple as Triple
-from dory_core.ir.kinds.pad import Pad as Pad
-from dory_core.ir.kinds.pairwise import Add as Add
-from dory_core.ir.kinds.pairwise import Maximum as Maximum
-from dory_core.ir.kinds.pairwise import Minimum as Minimum
-from dory_core.ir.kinds.pairwise import Mul as Mul
-from dory_core.ir.kinds.pairwise import Pairwise as Pairwise
-from dory_core.ir.kinds.reshape import Reshape as Reshape
-from dory_core.ir.kinds.resize import Resize as Resize
-from dory_core.ir.kinds.slice import Slice as Slice
-from dory_core.ir.kinds.softmax import Softmax as Softmax
-from dory_core.ir.kinds.transpose import Transpose as Transpose
-from dory_core.ir.kinds.weighted import Weighted as Weighted
-from dory_core.ir.kinds.window import Window as Window
+They are integer arithmetic with exact semantics, independent of dialect and chip. Activations have
+logical shape (C, H, W); 1-D data is H = 1. A layer owns everything that follows it up to the next
+layer: its requantisations are part of it. A plugin's own kind derives from ``ops.Operator``.
+"""
 
-#: The name of :class:`Operator` before operators had methods.
+from dory_core.ir.bounds import Accumulator, Interval
+from dory_core.ir.kinds import KINDS
+from dory_core.ir.kinds.arg_max import ArgMax
+from dory_core.ir.kinds.avg_pool import AvgPool, RealMean
+from dory_core.ir.kinds.channels import Selection
+from dory_core.ir.kinds.concat import Concat
+from dory_core.ir.kinds.conv import Conv
+from dory_core.ir.kinds.conv_transpose import ConvTranspose
+from dory_core.ir.kinds.fields import Steps, as_text, number, word
+from dory_core.ir.kinds.linear import Linear
+from dory_core.ir.kinds.log_softmax import LogSoftmax
+from dory_core.ir.kinds.lstm import LSTM_STEPS, Lstm
+from dory_core.ir.kinds.lut import Lut
+from dory_core.ir.kinds.max_pool import MaxPool
+from dory_core.ir.kinds.operator import Bare, Offsets, Operator, Sample, Triple
+from dory_core.ir.kinds.pad import Pad
+from dory_core.ir.kinds.pairwise import Add, Maximum, Minimum, Mul, Pairwise
+from dory_core.ir.kinds.random_parts import RandomParts
+from dory_core.ir.kinds.reshape import Reshape
+from dory_core.ir.kinds.resize import Resize
+from dory_core.ir.kinds.slice import Slice
+from dory_core.ir.kinds.softmax import Softmax
+from dory_core.ir.kinds.transpose import Transpose
+from dory_core.ir.kinds.weighted import Weighted
+from dory_core.ir.kinds.window import Window
+
+#: Another name of ``ops.Operator``.
 Op = Operator
+
+__all__ = [
+    "Operator",
+    "Bare",
+    "Offsets",
+    "Accumulator",
+    "Interval",
+    "Selection",
+    "Sample",
+    "RandomParts",
+    "as_text",
+    "number",
+    "word",
+    "Steps",
+    "Window",
+    "Weighted",
+    "Conv",
+    "ConvTranspose",
+    "Linear",
+    "MaxPool",
+    "AvgPool",
+    "RealMean",
+    "Pairwise",
+    "Add",
+    "Mul",
+    "Maximum",
+    "Minimum",
+    "Lut",
+    "Softmax",
+    "LogSoftmax",
+    "Lstm",
+    "ArgMax",
+    "Concat",
+    "Slice",
+    "Pad",
+    "Resize",
+    "Transpose",
+    "Reshape",
+    "KINDS",
+    "LSTM_STEPS",
+    "Op",
+    "Triple",
+]

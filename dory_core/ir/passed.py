@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dory_core.ir.graph import Graph
-from dory_core.ir.ops import Op, Reshape
+from dory_core.ir.ops import Operator, Reshape
 from dory_core.ir.ranges import infer_layer
 
 
@@ -17,7 +17,7 @@ def copy_passed_inputs(graph: Graph) -> Graph:
     return graph
 
 
-def is_copy_of_input(graph: Graph, op: Op) -> bool:
+def is_copy_of_input(graph: Graph, op: Operator) -> bool:
     """Return whether a layer is a copy that :func:`copy_passed_inputs` has appended."""
     return isinstance(op, Reshape) and op.inputs == (op.tensor,) and op.tensor in graph.inputs
 

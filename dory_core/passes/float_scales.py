@@ -15,7 +15,7 @@ from dory_core.ir import (
     Layer,
     LayerRanges,
     Linear,
-    Op,
+    Operator,
     Requant,
     requant,
 )
@@ -28,7 +28,7 @@ def integer_steps(graph: Graph) -> Graph:
 
     A step that stays in binary32 is computed by kernels that name it (``dory_core.ir.features``).
     """
-    ops: list[Op] = []
+    ops: list[Operator] = []
     ranges: list[LayerRanges] = []
     for layer in graph.layers:
         op, proven = layer.op, layer.ranges
@@ -45,7 +45,7 @@ def integer_steps(graph: Graph) -> Graph:
     return replace(graph, ops=tuple(ops), ranges=tuple(ranges))
 
 
-def with_integer_step(layer: Layer) -> Op | None:
+def with_integer_step(layer: Layer) -> Operator | None:
     """Return the layer with one integer step, None without a float step or without such a step."""
     if len(layer.op.requants) != 1 or not layer.op.requants[0].float32:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dory_core.ir import Add, Graph, LayerRanges, Op
+from dory_core.ir import Add, Graph, LayerRanges, Operator
 from dory_core.ir.ranges import infer_layer
 from dory_core.ir.requantisation.pairs import with_pair_line
 
@@ -15,7 +15,7 @@ def simplify_sums(graph: Graph) -> Graph:
     The results are the same for every pair of values (``dory_core.ir.requantisation.pairs``). Where
     there is no such line, a layer stays as it is.
     """
-    ops: list[Op] = []
+    ops: list[Operator] = []
     ranges: list[LayerRanges] = []
     for layer in graph.layers:
         op, proven = layer.op, layer.ranges

@@ -22,6 +22,7 @@ _LEAVE_OUT = "report this to its authors; DORY_PLUGINS=NAME,... leaves it out"
 #: when the hook is asked.
 _RECORDS = {
     "dory_frontends": ("dory_core.plugins.frontend", "Frontend"),
+    "dory_operators": ("dory_core.ir", "Operator"),
     "dory_targets": ("dory_core.hardware.target", "Target"),
     "dory_memory_hierarchy": ("dory_core.hardware.memories", "MemoryHierarchy"),
     "dory_kernels": ("dory_core.kernels.kernel", "Kernel"),
@@ -32,6 +33,8 @@ _RECORDS = {
     "dory_runners": ("dory_core.simulate.runner", "Runner"),
     "dory_reports": ("dory_core.hardware.target", "OutputFile"),
 }
+#: Hooks whose records are classes.
+_OF_CLASSES = frozenset({"dory_operators"})
 #: Hooks without which an application can be made: a plugin that fails there is left out.
 _DISPENSABLE = frozenset({"dory_reports", "dory_commands"})
 
@@ -128,7 +131,8 @@ def _checked_answer(plugin: PluginState, hook: Hook, answer: Any) -> Any:
 
 def _answer(plugin: PluginState, hook: Hook, records: Any) -> Answer:
     type_ = tuple if hook.name == "dory_commands" else record_type(hook.name)
-    return Answer(plugin, (checked(hook.name, plugin, record, type_) for record in records))
+    check = _checked_class if hook.name in _OF_CLASSES else checked
+    return Answer(plugin, (check(hook.name, plugin, record, type_) for record in records))
 
 
 def first_result(hook: str) -> bool:
@@ -173,6 +177,18 @@ def checked(name: str, plugin: PluginState, answer: Any, *types: type[Any]) -> A
     wanted = "a list" if len(types) > 1 else types[0].__name__
     got = "None" if answer is None else type(answer).__name__
     raise PluginError(f"plugin {plugin.label} returned {got} from {name}, not {wanted}", _LEAVE_OUT)
+
+
+def _checked_class(name: str, plugin: PluginState, answer: Any, type_: type[Any]) -> Any:
+    """Return a class that derives from a type and has all its methods; raises PluginError."""
+    if not isinstance(answer, type) or not issubclass(answer, type_):
+        got = answer.__name__ if isinstance(answer, type) else type(answer).__name__
+        reason = f"returned {got} from {name}, not a class that derives from {type_.__name__}"
+    elif missing := sorted(getattr(answer, "__abstractmethods__", ())):
+        reason = f"returned {answer.__name__} from {name}, which has no {', '.join(missing)}"
+    else:
+        return answer
+    raise PluginError(f"plugin {plugin.label} {reason}", _LEAVE_OUT)
 
 
 def offers(hooks: Mapping[str, Hook], name: str) -> list[Any]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dory_core.codegen.application_record import Application
     from dory_core.hardware.memories import MemoryHierarchy
     from dory_core.hardware.target import DmaHal, OutputFile, Target, TargetContext
-    from dory_core.ir import Layer
+    from dory_core.ir import Layer, Operator
     from dory_core.ir.geometry import Tile
     from dory_core.kernels.kernel import Kernel, Term
     from dory_core.passes import Pass
@@ -69,6 +69,39 @@ def dory_targets() -> list[Target]:
     ...     return [Target("blinky", "a chip with four cores and an LED", options=(cores,))]
     >>> [target.name for target in dory_targets()]
     ['blinky']
+    """
+    return []
+
+
+@hookspec
+def dory_operators() -> list[type[Operator]]:
+    """Return the kinds of layers that this plugin adds to those of the core.
+
+    A kind is a frozen dataclass that derives from ``ops.Operator``: its fields, and in methods all
+    that dory asks of a layer. Its frontend puts such layers into Graphs; kernels for them come from
+    ``dory_kernels``, of a target's plugin or of this one (a hook that is marked without a target is
+    asked for every target). The text of a Graph has the kind under the name of the class, with its
+    fields; random layers and examples of the kit are those that the class draws.
+
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> from dory_core.api import hookimpl, ops
+    >>> @dataclass(frozen=True, slots=True, kw_only=True)
+    ... class Magnitude(ops.Operator):
+    ...     # the sum of the magnitudes of all channels of a pixel
+    ...     def output_shape(self, sources):
+    ...         return 1, sources[0].height, sources[0].width
+    ...     def accumulator(self, sources, apply):
+    ...         [x] = sources
+    ...         most = max(abs(x.lo), abs(x.hi)) * x.channels
+    ...         return ops.Accumulator.of(np.array([0]), np.array([most]))
+    ...     def compute(self, inputs):
+    ...         return abs(inputs[0]).sum(axis=0, keepdims=True)
+    >>> @hookimpl
+    ... def dory_operators():
+    ...     return [Magnitude]
+    >>> [kind.__name__ for kind in dory_operators()]
+    ['Magnitude']
     """
     return []
 

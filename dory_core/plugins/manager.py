@@ -25,7 +25,7 @@ from dory_core.plugins.registry import Registry, log
 if TYPE_CHECKING:
     from dory_core.codegen.application_record import Application
     from dory_core.hardware.target import DmaHal, OutputFile, TargetContext
-    from dory_core.ir import Layer
+    from dory_core.ir import Layer, Operator
     from dory_core.ir.geometry import Tile
     from dory_core.kernels.kernel import Kernel, Term
     from dory_core.passes import Pass
@@ -96,6 +96,23 @@ class Plugins(Registry):
             else:
                 kernels[kernel.name] = kernel
         return tuple(kernels.values())
+
+    def operators(self) -> tuple[type[Operator], ...]:
+        """Return the kinds of layers of all plugins, beyond those of the core, in load order.
+
+        A kind whose name is taken is left out, and the clash is reported.
+        """
+        from dory_core.ir.ops import KINDS
+
+        owners, operators = {kind.__name__: "dory" for kind in KINDS}, []
+        for plugin, kind in _records(self._hooks().dory_operators()):
+            name = kind.__name__
+            if name in owners:
+                self._warn_of_clash(plugin, "operator", name, owners[name])
+            else:
+                owners[name] = plugin.label
+                operators.append(kind)
+        return tuple(operators)
 
     def foreign_kernels(self, target: str) -> Mapping[str, str]:
         """Return the kernels that other plugins than the target's own offered for it.

@@ -10,7 +10,7 @@ from dory_core.ir import (
     Conv,
     Graph,
     Linear,
-    Op,
+    Operator,
     Requant,
     Window,
     mean_requant,
@@ -327,7 +327,7 @@ def _rounded(mul: int, bits: int) -> Requant:
     return requant(mul, half, 1 << bits, *I8, add_negative=half - 1)
 
 
-def _symmetric(op: Op) -> Op:
+def _symmetric(op: Operator) -> Operator:
     """Return a layer whose requantisation rounds away from zero on both sides."""
     if isinstance(op, AvgPool):
         return replace(op, requants=(mean_requant(op.window.taps, *I8),))

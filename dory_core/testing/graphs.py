@@ -36,7 +36,7 @@ class GraphBuilder:
     values: Range = U8
     seed: int = 0
     name: str = "network"
-    _layers: list[ops.Op] = field(default_factory=list)
+    _layers: list[ops.Operator] = field(default_factory=list)
     _extra: list[Tensor] = field(default_factory=list)
     _states: dict[str, Array] = field(default_factory=dict)
     _types: dict[str, Tensor] = field(default_factory=dict)
@@ -224,7 +224,7 @@ class GraphBuilder:
         head["inputs"] = sources
         return self._append(ops.Concat(**head, axis=axis))
 
-    def layer(self, kind: type[ops.Op], *sources: str, **fields: Any) -> str:
+    def layer(self, kind: type[ops.Operator], *sources: str, **fields: Any) -> str:
         """Add a layer of any kind. fields: what its class takes beyond names and tensors."""
         head = self._head(kind.__name__, sources[0])
         head["inputs"] = sources
@@ -277,7 +277,7 @@ class GraphBuilder:
             "output": f"layer_{index:02d}",
         }
 
-    def _append(self, layer: ops.Op) -> str:
+    def _append(self, layer: ops.Operator) -> str:
         self._layers.append(layer)
         return layer.output
 

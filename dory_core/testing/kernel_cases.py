@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Graph, Layer, Op, Pairwise, Tensor, storage_for
+from dory_core.ir import Graph, Layer, Operator, Pairwise, Tensor, storage_for
 from dory_core.ir.geometry import (
     extent,
     input_granule,
@@ -22,7 +22,7 @@ from dory_core.kernels.binding import rejection_of
 from dory_core.kernels.kernel import Kernel
 
 Values = npt.NDArray[np.int64]
-_Kind = TypeVar("_Kind", bound=Op)
+_Kind = TypeVar("_Kind", bound=Operator)
 _DRAWS = 50  # of tile sizes, until constraints allow them
 _UNITS = (1, 1, 1, 2, 4, 8, 16)  # that sizes are multiples of, as constraints like them
 
@@ -92,7 +92,7 @@ def alone(kind: type[_Kind], **fields: Any) -> _Kind:
     return kind(index=0, output="layer_00", **given)
 
 
-def typed(layer: Op, *inputs: tuple[int, int, int, int, int], packed: bool = False) -> Layer:
+def typed(layer: Operator, *inputs: tuple[int, int, int, int, int], packed: bool = False) -> Layer:
     """Return ``layer`` with its types; inputs are (C, H, W, lo, hi), named as the layer says.
 
     packed: values that fit 2 or 4 bits are stored so, else in 8.
@@ -112,14 +112,14 @@ def typed(layer: Op, *inputs: tuple[int, int, int, int, int], packed: bool = Fal
     return found if y.bits > 8 else replace(found, output=replace(y, bits=bits(y.lo, y.hi)))
 
 
-def sampled(kind: type[Op], sample: Sample, name: str, packed: bool = False) -> Layer:
+def sampled(kind: type[Operator], sample: Sample, name: str, packed: bool = False) -> Layer:
     """Return the layer of a sample. packed: as for :func:`typed`."""
     inputs = ("input", *(f"input_{n}" for n in range(1, len(sample.sources))))
     layer = kind(index=0, name=name, inputs=inputs, output="layer_00", **sample.fields)
     return typed(layer, *sample.sources, packed=packed)
 
 
-def network_of(kind: type[Op], sample: Sample, name: str) -> Graph:
+def network_of(kind: type[Operator], sample: Sample, name: str) -> Graph:
     """Return a network of the layer of a sample."""
     layer = sampled(kind, sample, name)
     return infer_types(name, layer.inputs, (layer.op,), (layer.op.output,))

@@ -246,8 +246,10 @@ GROUPS = {
         Extent extent make_tile tensor_bytes
     """,
     "ops": """
-        Add ArgMax AvgPool Concat Conv ConvTranspose Linear LogSoftmax Lstm Lut MaxPool Maximum
-        Minimum Mul Op Pad Pairwise RealMean Reshape Resize Slice Softmax Transpose Window
+        Accumulator Add ArgMax AvgPool Bare Concat Conv ConvTranspose Interval KINDS LSTM_STEPS
+        Linear LogSoftmax Lstm Lut MaxPool Maximum Minimum Mul Offsets Op Operator Pad Pairwise
+        RandomParts RealMean Reshape Resize Sample Selection Slice Softmax Steps Transpose Triple
+        Weighted Window as_text number word
     """,
     "quoting": """
         LONGEST c_comment c_string html lines makefile markdown markdown_code number path script

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from dory_core.ir.bounds import Accumulator, Apply, one
-from dory_core.ir.kinds.operator import Bare, Operator, Sample, Values
+from dory_core.ir.kinds.operator import Bare, Operator, Sample, Tensors, Values
 from dory_core.ir.kinds.random_parts import RandomParts
-from dory_core.ir.tensor import Shape, Tensor
+from dory_core.ir.tensor import Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +21,11 @@ class ArgMax(Operator):
     bare: ClassVar[Bare] = Bare.ACCUMULATOR
     samples: ClassVar[tuple[str, ...]] = ("argmax",)
 
-    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+    def output_shape(self, sources: Tensors) -> Shape:
         """Return one channel."""
         return 1, sources[0].height, sources[0].width
 
-    def accumulator(self, sources: Sequence[Tensor], apply: Apply) -> Accumulator:
+    def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
         """Return the range of channels."""
         return Accumulator.of(one(0), one(sources[0].channels - 1))
 

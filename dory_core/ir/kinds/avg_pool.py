@@ -13,9 +13,16 @@ import numpy.typing as npt
 
 from dory_core.ir.bounds import Accumulator, Apply, Interval, one
 from dory_core.ir.features import Feature
-from dory_core.ir.kinds.channels import Link, same_channels
 from dory_core.ir.kinds.fields import as_text, number, word
-from dory_core.ir.kinds.operator import Bare, Offsets, Operator, Sample, Values, moved_steps
+from dory_core.ir.kinds.operator import (
+    Bare,
+    Intervals,
+    Operator,
+    Sample,
+    Tensors,
+    Values,
+    moved_steps,
+)
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.kinds.window import Window
 from dory_core.ir.kinds.windowed import (
@@ -27,7 +34,7 @@ from dory_core.ir.kinds.windowed import (
     under_taps,
 )
 from dory_core.ir.requant import Requant
-from dory_core.ir.tensor import Shape, Tensor
+from dory_core.ir.tensor import Shape
 
 # Beyond every element of a byte: means in binary32 are bounded by it before they are integers.
 _LARGEST = 1 << 23
@@ -91,17 +98,19 @@ class AvgPool(Operator):
     origin: int = field(default=0, metadata=as_text(_ORIGIN))
     real: RealMean | None = field(default=None, metadata=as_text(_REAL))
 
+    has_offsets: ClassVar[bool] = True
     bare: ClassVar[Bare] = Bare.ACCUMULATOR
+    is_channelwise: ClassVar[bool] = True
     samples: ClassVar[tuple[str, ...]] = ("avgpool",)
 
-    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+    def output_shape(self, sources: Tensors) -> Shape:
         """Return what the window gives."""
         height, width = output_size(self, self.window, sources[0])
         if not self.counts_padding:
             check_no_empty_window(self, self.window, sources[0])
         return sources[0].channels, height, width
 
-    def accumulator(self, sources: Sequence[Tensor], apply: Apply) -> Accumulator:
+    def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
         """Return the sums or means of the range of the input."""
         [source], count = sources, self.window.taps
         if self.real is not None:
@@ -146,9 +155,7 @@ class AvgPool(Operator):
         scaled = total / count / np.float32(real.out_scale) + np.float32(real.out_zero)
         return np.asarray(np.rint(np.clip(scaled, -_LARGEST, _LARGEST)).astype(np.int64))
 
-    def channel_intervals(
-        self, intervals: Sequence[Interval], sources: Sequence[Tensor]
-    ) -> Interval | None:
+    def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
         """Return the sums over what each tap sees, or the range of means."""
         if self.real is not None:
             return None
@@ -157,7 +164,7 @@ class AvgPool(Operator):
         lo, hi = under_taps(self.window, intervals[0], sources[0])
         return Interval(lo.sum(axis=1), hi.sum(axis=1))
 
-    def features(self, sources: Sequence[Tensor]) -> frozenset[Feature]:
+    def features(self, sources: Tensors) -> frozenset[Feature]:
         """Means of reals and means inside of the image are more than sums."""
         found = {Feature.REALS} if self.real else set()
         if not self.counts_padding:
@@ -168,19 +175,6 @@ class AvgPool(Operator):
     def sliding(self) -> Window | None:
         """The window."""
         return self.window
-
-    def channel_groups(self, source: Tensor, output: Tensor) -> int | None:
-        """Each channel is computed apart."""
-        return output.channels
-
-    def channel_links(self, sources: Sequence[Tensor], output: Tensor) -> Sequence[Link] | None:
-        """Each channel goes with its own."""
-        return same_channels(output.channels)
-
-    @property
-    def offsets(self) -> Offsets:
-        """Each tensor has its own, an accumulator has none."""
-        return Offsets.EACH if self.requants else Offsets.INPUTS
 
     @property
     def padding(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from dory_core.ir.requant import Requant, requant
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 #: (input number, its channels, channels of the output) that stay or go together.
-Link = tuple[int, Ints, Ints]
+Links = Sequence[tuple[int, Ints, Ints]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +60,7 @@ class Selection:
         return requant(mul, add, step.div, step.lo, step.hi, negative, step.turn)
 
 
-def same_channels(count: int, number: int = 0) -> tuple[Link, ...]:
-    """Return the link of each channel of an input with the same one of the output."""
+def same_channels(count: int, number: int = 0) -> Links:
+    """Return the links of each channel of an input with the same one of the output."""
     same = np.arange(count)
     return ((number, same, same),)

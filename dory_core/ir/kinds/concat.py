@@ -10,9 +10,9 @@ from typing import ClassVar
 import numpy as np
 
 from dory_core.ir.bounds import Interval
-from dory_core.ir.kinds.channels import Link
+from dory_core.ir.kinds.channels import Links
 from dory_core.ir.kinds.moving import Mover, all_places, follow_in_memory
-from dory_core.ir.kinds.operator import Places, Sample, Values
+from dory_core.ir.kinds.operator import Axes, Intervals, Places, Sample, Tensors, Values
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.tensor import Shape, Tensor
 
@@ -34,7 +34,7 @@ class Concat(Mover):
         """One or more."""
         return None
 
-    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+    def output_shape(self, sources: Tensors) -> Shape:
         """Return the shape of the inputs with the sum of their sizes along the axis."""
         if self.axis not in range(3):
             raise self.refused(f"axis {self.axis} is none of 0 (C), 1 (H) and 2 (W)")
@@ -52,9 +52,7 @@ class Concat(Mover):
         """Return the inputs joined."""
         return np.concatenate(inputs, axis=self.axis)
 
-    def channel_intervals(
-        self, intervals: Sequence[Interval], sources: Sequence[Tensor]
-    ) -> Interval | None:
+    def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
         """Return the intervals of all inputs, joined where channels are."""
         lows, highs = [one.lo for one in intervals], [one.hi for one in intervals]
         if self.axis == 0:
@@ -65,7 +63,7 @@ class Concat(Mover):
         """Return that a tile takes all of the joined axis."""
         return all_places(axis, source, output) if self.axis == axis + 1 else None
 
-    def whole_axes(self, operand: int, source: Tensor, output: Tensor) -> tuple[bool, bool, bool]:
+    def whole_axes(self, operand: int, source: Tensor, output: Tensor) -> Axes:
         """Return that a tile takes all of the joined axis."""
         return self.axis == 0, self.axis == 1, self.axis == 2
 
@@ -73,13 +71,13 @@ class Concat(Mover):
         """Each channel is copied apart, unless channels are joined."""
         return output.channels if self.axis else None
 
-    def byte_offsets(self, sources: Sequence[Tensor], output: Tensor) -> tuple[int, ...] | None:
+    def byte_offsets(self, sources: Tensors, output: Tensor) -> tuple[int, ...] | None:
         """Return where the inputs begin in the output."""
         sizes = [source.size_bytes for source in sources]
         found = tuple(accumulate(sizes[:-1], initial=0))
         return found if follow_in_memory(output, self.axis) else None
 
-    def channel_links(self, sources: Sequence[Tensor], output: Tensor) -> Sequence[Link] | None:
+    def channel_links(self, sources: Tensors, output: Tensor) -> Links | None:
         """Each channel goes with its copy."""
         links, at = [], 0
         for number, source in enumerate(sources):

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from dory_core.ir.array import Array
 from dory_core.ir.bounds import Accumulator, Apply, Interval
 from dory_core.ir.features import Feature
-from dory_core.ir.kinds.channels import Ints, Link, Mask, Selection
-from dory_core.ir.kinds.operator import Sample, Values, moved_steps
+from dory_core.ir.kinds.channels import Ints, Links, Mask, Selection
+from dory_core.ir.kinds.operator import Intervals, Sample, Tensors, Values, moved_steps
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.kinds.weighted import Weighted
 from dory_core.ir.kinds.window import Window, taps_of
@@ -52,7 +52,7 @@ class Conv(Weighted):
         """A dense 1x1 filter, whatever the stride."""
         return self.groups == 1 and self.window.kernel == (1, 1)
 
-    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+    def output_shape(self, sources: Tensors) -> Shape:
         """Return as many channels as filters, and what the window gives."""
         [source] = sources
         channels, fan_in = self.weights.shape[:2]
@@ -67,7 +67,7 @@ class Conv(Weighted):
             )
         return self.checked((channels, *output_size(self, self.window, source)))
 
-    def accumulator(self, sources: Sequence[Tensor], apply: Apply) -> Accumulator:
+    def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
         """Return sums over the window, padding included."""
         return self.sums_of(*seen_range(self, self.window, sources[0]))
 
@@ -88,19 +88,17 @@ class Conv(Weighted):
             sums = (rows @ columns).reshape(c_out, height, width)
         return self.with_bias(sums.astype(np.int64))
 
-    def channel_intervals(
-        self, intervals: Sequence[Interval], sources: Sequence[Tensor]
-    ) -> Interval | None:
+    def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
         """Return the sums over what each tap sees."""
         lo, hi = under_taps(self.window, intervals[0], sources[0])
         return self.interval_of(lo.reshape(self.groups, -1), hi.reshape(self.groups, -1))
 
-    def macs(self, sources: Sequence[Tensor], output: Tensor) -> int:
+    def macs(self, sources: Tensors, output: Tensor) -> int:
         """Return the products of all outputs."""
         _, c_in, kh, kw = self.weights.shape
         return output.elements * c_in * kh * kw
 
-    def features(self, sources: Sequence[Tensor]) -> frozenset[Feature]:
+    def features(self, sources: Tensors) -> frozenset[Feature]:
         """Padding may be another value than zero."""
         return pad_features(self.window)
 
@@ -118,7 +116,7 @@ class Conv(Weighted):
         """Only in one group."""
         return self.groups == 1
 
-    def channel_links(self, sources: Sequence[Tensor], output: Tensor) -> Sequence[Link] | None:
+    def channel_links(self, sources: Tensors, output: Tensor) -> Links | None:
         """All channels of a group stay or go together."""
         if self.is_dense:
             return ()
@@ -156,7 +154,7 @@ class Conv(Weighted):
         seen[:, taps_of(self.window, source).outside] = self.window.pad_value
         return np.asarray(np.einsum("oct,ct->o", weights, seen))
 
-    def selected(self, selection: Selection, sources: Sequence[Tensor]) -> dict[str, Any]:
+    def selected(self, selection: Selection, sources: Tensors) -> dict[str, Any]:
         """Return the filters that stay; whole groups go."""
         if self.is_dense:
             return Weighted.selected(self, selection, sources)

@@ -13,7 +13,7 @@ from dory_core.ir.array import Array
 from dory_core.ir.bounds import Accumulator, Apply, Interval, dot_products
 from dory_core.ir.kinds.channels import Ints, Mask
 from dory_core.ir.kinds.fields import as_text, number
-from dory_core.ir.kinds.operator import Places, Sample, Values, moved_steps
+from dory_core.ir.kinds.operator import Intervals, Places, Sample, Tensors, Values, moved_steps
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.kinds.weighted import Weighted
 from dory_core.ir.kinds.window import Window
@@ -51,7 +51,7 @@ class ConvTranspose(Weighted):
             (width - 1) * sw + (kw - 1) * dw + 1 - left - right,
         )
 
-    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+    def output_shape(self, sources: Tensors) -> Shape:
         """Return as many channels as filters, and what the window spreads."""
         [source], shape = sources, self.weights.shape
         if shape[1] != source.channels:
@@ -64,7 +64,7 @@ class ConvTranspose(Weighted):
             raise self.refused(f"its pads {list(self.window.pads)} begin below 0")
         return self.checked((shape[0], *self.output_size(source.height, source.width)))
 
-    def accumulator(self, sources: Sequence[Tensor], apply: Apply) -> Accumulator:
+    def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
         """Return bounds with all taps, or any of them: which ones depends on the place."""
         weights = self.weights.values.reshape(self.weights.shape[0], -1)
         bias = np.zeros(1, np.int64) if self.bias is None else self.bias.values.astype(np.int64)
@@ -93,9 +93,7 @@ class ConvTranspose(Weighted):
                 ] += image.reshape(-1, height, width)
         return self.with_bias(sums[:, top : rows - bottom, left : columns - right])
 
-    def channel_intervals(
-        self, intervals: Sequence[Interval], sources: Sequence[Tensor]
-    ) -> Interval | None:
+    def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
         """Return bounds with all taps, or any of them: which ones depends on the place."""
         lo, hi = (end - self.zero_point for end in (intervals[0].lo, intervals[0].hi))
         moved = Interval(lo, hi).including(0)
@@ -107,7 +105,7 @@ class ConvTranspose(Weighted):
             positive @ moved.hi + negative @ moved.lo + bias,
         )
 
-    def macs(self, sources: Sequence[Tensor], output: Tensor) -> int:
+    def macs(self, sources: Tensors, output: Tensor) -> int:
         """Return the products of all inputs."""
         c_out, _, kh, kw = self.weights.shape
         return sources[0].elements * c_out * kh * kw

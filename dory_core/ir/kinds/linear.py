@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dory_core.ir.array import Array
 from dory_core.ir.bounds import Accumulator, Apply, Interval
 from dory_core.ir.kinds.channels import Ints, Mask
-from dory_core.ir.kinds.operator import Sample, Values, moved_steps
+from dory_core.ir.kinds.operator import Intervals, Sample, Tensors, Values, moved_steps
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.kinds.weighted import Weighted
 from dory_core.ir.tensor import Shape, Tensor
@@ -29,7 +29,7 @@ class Linear(Weighted):
     reads_vector: ClassVar[bool] = True
     samples: ClassVar[tuple[str, ...]] = ("linear",)
 
-    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+    def output_shape(self, sources: Tensors) -> Shape:
         """Return one element per row of weights."""
         outputs, columns = self.weights.shape
         elements = sources[0].elements
@@ -37,7 +37,7 @@ class Linear(Weighted):
             raise self.refused(f"weights for {columns} inputs on {elements} elements")
         return self.checked((outputs, 1, 1))
 
-    def accumulator(self, sources: Sequence[Tensor], apply: Apply) -> Accumulator:
+    def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
         """Return sums over the whole input."""
         return self.sums_of(sources[0].lo, sources[0].hi)
 
@@ -47,15 +47,13 @@ class Linear(Weighted):
         sums = (self.weights.values.astype(np.float64) @ columns).astype(np.int64)
         return self.with_bias(sums.reshape(-1, 1, 1))
 
-    def channel_intervals(
-        self, intervals: Sequence[Interval], sources: Sequence[Tensor]
-    ) -> Interval | None:
+    def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
         """Return the sums over all pixels of each channel."""
         pixels = sources[0].height * sources[0].width
         lo, hi = (np.tile(end, pixels)[None] for end in (intervals[0].lo, intervals[0].hi))
         return self.interval_of(lo, hi)
 
-    def macs(self, sources: Sequence[Tensor], output: Tensor) -> int:
+    def macs(self, sources: Tensors, output: Tensor) -> int:
         """Return one product per weight."""
         return int(self.weights.values.size)
 

@@ -11,7 +11,7 @@ import numpy as np
 from dory_core.ir.array import Array
 from dory_core.ir.bounds import Accumulator, Apply, one
 from dory_core.ir.fixed_point import log_softmax
-from dory_core.ir.kinds.operator import Operator, Sample, Values
+from dory_core.ir.kinds.operator import Operator, Sample, Tensors, Values
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.requant import requant
 from dory_core.ir.tensor import Shape, Tensor
@@ -41,11 +41,11 @@ class LogSoftmax(Operator):
 
     samples: ClassVar[tuple[str, ...]] = ("log_softmax",)
 
-    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+    def output_shape(self, sources: Tensors) -> Shape:
         """Return the shape of the input."""
         return sources[0].shape
 
-    def accumulator(self, sources: Sequence[Tensor], apply: Apply) -> Accumulator:
+    def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
         """Return the range of logarithms."""
         self._check(sources[0])
         return Accumulator.of(one(_LEAST), one(1))

@@ -12,7 +12,7 @@ from dory_core.ir.array import Array
 from dory_core.ir.bounds import Accumulator, Apply, Bounds, dot_products, one
 from dory_core.ir.fixed_point import sigmoid, tanh
 from dory_core.ir.kinds.fields import Steps, as_text
-from dory_core.ir.kinds.operator import Operator, Places, Sample, Values
+from dory_core.ir.kinds.operator import Axes, Operator, Places, Sample, Tensors, Values
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.requant import Requant, requant
 from dory_core.ir.tensor import Shape, Tensor
@@ -69,7 +69,7 @@ class Lstm(Operator):
         """The input and the state."""
         return 2
 
-    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+    def output_shape(self, sources: Tensors) -> Shape:
         """Return a row for each of the input, and two more of the state."""
         source, state = sources
         units, features = state.channels, source.channels
@@ -84,7 +84,7 @@ class Lstm(Operator):
             )
         return units, source.height + 2, 1
 
-    def accumulator(self, sources: Sequence[Tensor], apply: Apply) -> Accumulator:
+    def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
         """Return the bounds of the output's bytes, and of all sums and products on the way."""
         source, state = sources
         table, features = self.table.values.astype(np.int64), source.channels
@@ -148,7 +148,7 @@ class Lstm(Operator):
         low = ((cell & 255) ^ 128) - 128
         return np.asarray(np.stack([*rows, low, cell >> 8], axis=1)[:, :, None], dtype=np.int64)
 
-    def macs(self, sources: Sequence[Tensor], output: Tensor) -> int:
+    def macs(self, sources: Tensors, output: Tensor) -> int:
         """Return one product per weight and row."""
         return sources[0].height * int(self.weights.values.size)
 
@@ -156,7 +156,7 @@ class Lstm(Operator):
         """Every row needs all rows before it."""
         return ((0, source.shape[axis + 1] - 1),) * output.shape[axis + 1]
 
-    def whole_axes(self, operand: int, source: Tensor, output: Tensor) -> tuple[bool, bool, bool]:
+    def whole_axes(self, operand: int, source: Tensor, output: Tensor) -> Axes:
         """Return that a tile takes all of the state."""
         return (True, True, True) if operand else (False, False, False)
 

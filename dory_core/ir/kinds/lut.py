@@ -10,10 +10,10 @@ import numpy as np
 
 from dory_core.ir.array import Array
 from dory_core.ir.bounds import Accumulator, Apply, Interval
-from dory_core.ir.kinds.channels import Link, Selection, same_channels
-from dory_core.ir.kinds.operator import Offsets, Operator, Sample, Values
+from dory_core.ir.kinds.channels import Selection
+from dory_core.ir.kinds.operator import Intervals, Offsets, Operator, Sample, Tensors, Values
 from dory_core.ir.kinds.random_parts import BYTES, RandomParts
-from dory_core.ir.tensor import Shape, Tensor
+from dory_core.ir.tensor import Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,16 +28,17 @@ class Lut(Operator):
 
     table: Array
 
+    is_channelwise: ClassVar[bool] = True
     samples: ClassVar[tuple[str, ...]] = ("lut",)
 
-    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+    def output_shape(self, sources: Tensors) -> Shape:
         """Return the shape of the input."""
         [source] = sources
         if self.table.shape not in ((256,), (source.channels, 256)):
             raise self.refused(f"a table of shape {self.table.shape} for {source.shape}")
         return source.shape
 
-    def accumulator(self, sources: Sequence[Tensor], apply: Apply) -> Accumulator:
+    def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
         """Return the entries of the table that values of the input have."""
         lo, hi = sources[0].lo, sources[0].hi
         if not ((lo >= 0 and hi <= 255) or (lo >= -128 and hi <= 127)):
@@ -56,9 +57,7 @@ class Lut(Operator):
         channels = np.arange(len(source)).reshape(-1, 1, 1)
         return np.asarray(table[source & 255] if table.ndim == 1 else table[channels, source & 255])
 
-    def channel_intervals(
-        self, intervals: Sequence[Interval], sources: Sequence[Tensor]
-    ) -> Interval | None:
+    def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
         """Return the entries that each channel reaches."""
         rows, [source] = self.table.values.reshape(-1, 256), intervals
         ends = []
@@ -70,15 +69,7 @@ class Lut(Operator):
         lows, highs = zip(*ends, strict=True)
         return Interval(np.array(lows, np.int64), np.array(highs, np.int64))
 
-    def channel_groups(self, source: Tensor, output: Tensor) -> int | None:
-        """Each channel is computed apart."""
-        return output.channels
-
-    def channel_links(self, sources: Sequence[Tensor], output: Tensor) -> Sequence[Link] | None:
-        """Each channel goes with its own."""
-        return same_channels(output.channels)
-
-    def selected(self, selection: Selection, sources: Sequence[Tensor]) -> dict[str, Any]:
+    def selected(self, selection: Selection, sources: Tensors) -> dict[str, Any]:
         """Return the functions of the channels that stay."""
         several = len(self.table.shape) > 1
         return {"table": selection.of_rows(self.table) if several else self.table}

@@ -9,12 +9,20 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dory_core.ir.bounds import Accumulator, Apply, Interval, one
-from dory_core.ir.kinds.channels import Link, same_channels
-from dory_core.ir.kinds.operator import Bare, Offsets, Operator, Sample, Values, moved_steps
+from dory_core.ir.kinds.operator import (
+    Bare,
+    Intervals,
+    Offsets,
+    Operator,
+    Sample,
+    Tensors,
+    Values,
+    moved_steps,
+)
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.kinds.window import Window
 from dory_core.ir.kinds.windowed import check_no_empty_window, output_size
-from dory_core.ir.tensor import Shape, Tensor
+from dory_core.ir.tensor import Shape
 
 _LEAST = np.iinfo(np.int64).min
 
@@ -26,15 +34,16 @@ class MaxPool(Operator):
     window: Window
 
     bare: ClassVar[Bare] = Bare.AS_INPUTS
+    is_channelwise: ClassVar[bool] = True
     samples: ClassVar[tuple[str, ...]] = ("maxpool",)
 
-    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+    def output_shape(self, sources: Tensors) -> Shape:
         """Return what the window gives."""
         height, width = output_size(self, self.window, sources[0])
         check_no_empty_window(self, self.window, sources[0])
         return sources[0].channels, height, width
 
-    def accumulator(self, sources: Sequence[Tensor], apply: Apply) -> Accumulator:
+    def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
         """Return the range of the input."""
         lo, hi = sources[0].lo, sources[0].hi
         return Accumulator(one(lo), one(hi), lo, hi)
@@ -47,9 +56,7 @@ class MaxPool(Operator):
             np.maximum(value, view, out=value)
         return value
 
-    def channel_intervals(
-        self, intervals: Sequence[Interval], sources: Sequence[Tensor]
-    ) -> Interval | None:
+    def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
         """Return the intervals of the input."""
         return intervals[0]
 
@@ -57,14 +64,6 @@ class MaxPool(Operator):
     def sliding(self) -> Window | None:
         """The window."""
         return self.window
-
-    def channel_groups(self, source: Tensor, output: Tensor) -> int | None:
-        """Each channel is computed apart."""
-        return output.channels
-
-    def channel_links(self, sources: Sequence[Tensor], output: Tensor) -> Sequence[Link] | None:
-        """Each channel goes with its own."""
-        return same_channels(output.channels)
 
     @property
     def offsets(self) -> Offsets:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from dory_core.ir.bounds import Accumulator, Apply, one
-from dory_core.ir.kinds.operator import Bare, Offsets, Operator, Places, Values
+from dory_core.ir.kinds.operator import Bare, Offsets, Operator, Places, Tensors, Values
 from dory_core.ir.tensor import Tensor
 
 
@@ -26,7 +26,7 @@ class Mover(Operator):
         """Return the elements as a new array."""
         return self.arranged(inputs).copy()
 
-    def accumulator(self, sources: Sequence[Tensor], apply: Apply) -> Accumulator:
+    def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
         """Return the range of the inputs."""
         lo, hi = min(s.lo for s in sources), max(s.hi for s in sources)
         return Accumulator.of(one(lo), one(hi))

@@ -20,15 +20,19 @@ import numpy.typing as npt
 from dory_core.errors import NotSupported
 from dory_core.ir.bounds import Accumulator, Apply, Interval
 from dory_core.ir.features import Feature
-from dory_core.ir.kinds.channels import Link, Mask, Selection
+from dory_core.ir.kinds.channels import Links, Mask, Selection, same_channels
 from dory_core.ir.kinds.random_parts import RandomParts, Source
 from dory_core.ir.kinds.window import Window
 from dory_core.ir.requant import Requant, requant
 from dory_core.ir.tensor import Shape, Tensor
 
 Values = npt.NDArray[np.int64]
+Tensors = Sequence[Tensor]
+Intervals = Sequence[Interval]
 #: Of (C, H, W).
 Triple = tuple[int, int, int]
+#: Which of (C, H, W).
+Axes = tuple[bool, bool, bool]
 #: First and last input element of every output element, beyond the borders as well.
 Places = tuple[tuple[int, int], ...]
 
@@ -98,6 +102,10 @@ class Operator(ABC):
     reads_vector: ClassVar[bool] = False
     #: Whether its tensors may be parts of one another in memory (:meth:`byte_offsets`).
     is_view: ClassVar[bool] = False
+    #: Whether each output channel is computed of the same channel of the inputs.
+    is_channelwise: ClassVar[bool] = False
+    #: Whether its tensors may be stored higher by an offset, each by its own (:meth:`moved`).
+    has_offsets: ClassVar[bool] = False
     #: Names of the random layers that :meth:`random` draws; by default the kind in small letters.
     samples: ClassVar[tuple[str, ...]] = ()
 
@@ -130,7 +138,7 @@ class Operator(ABC):
         return 1
 
     @abstractmethod
-    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+    def output_shape(self, sources: Tensors) -> Shape:
         """Return (C, H, W) of the output.
 
         Args:
@@ -140,7 +148,7 @@ class Operator(ABC):
         """
 
     @abstractmethod
-    def accumulator(self, sources: Sequence[Tensor], apply: Apply) -> Accumulator:
+    def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
         """Return the values that the accumulator can reach, a bias included.
 
         Args:
@@ -160,9 +168,7 @@ class Operator(ABC):
         Returns: int64 of shape (C, H, W), before the requantisations.
         """
 
-    def channel_intervals(
-        self, intervals: Sequence[Interval], sources: Sequence[Tensor]
-    ) -> Interval | None:
+    def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
         """Return the values that the accumulator of each channel can reach.
 
         Args:
@@ -173,11 +179,11 @@ class Operator(ABC):
         """
         return None
 
-    def macs(self, sources: Sequence[Tensor], output: Tensor) -> int:
+    def macs(self, sources: Tensors, output: Tensor) -> int:
         """Return the multiply-accumulates that count as work."""
         return 0
 
-    def features(self, sources: Sequence[Tensor]) -> frozenset[Feature]:
+    def features(self, sources: Tensors) -> frozenset[Feature]:
         """Return what a kernel has to compute for the fields beyond the plain arithmetic."""
         return frozenset()
 
@@ -201,7 +207,7 @@ class Operator(ABC):
         """
         return None
 
-    def whole_axes(self, operand: int, source: Tensor, output: Tensor) -> tuple[bool, bool, bool]:
+    def whole_axes(self, operand: int, source: Tensor, output: Tensor) -> Axes:
         """Return of which axes (C, H, W) a tile takes all of an input, whatever the tile is.
 
         Of the others it takes the channels, rows and columns of the first input.
@@ -219,13 +225,13 @@ class Operator(ABC):
         Returns: number of groups that input and output are divided in alike; None where an output
             channel may need all input channels.
         """
-        return None
+        return output.channels if self.is_channelwise else None
 
     def is_alike(self, axis: int) -> bool:
         """Return whether stripes along axis 0 (rows) or 1 (columns) have the same fields."""
         return True
 
-    def byte_offsets(self, sources: Sequence[Tensor], output: Tensor) -> tuple[int, ...] | None:
+    def byte_offsets(self, sources: Tensors, output: Tensor) -> tuple[int, ...] | None:
         """Return where the smaller tensors of a view begin in the larger one, in bytes.
 
         All tensors have elements of equal width. None when they are no ranges of bytes of it.
@@ -239,18 +245,18 @@ class Operator(ABC):
         """Whether the input and the output may lose channels apart from each other."""
         return False
 
-    def channel_links(self, sources: Sequence[Tensor], output: Tensor) -> Sequence[Link] | None:
+    def channel_links(self, sources: Tensors, output: Tensor) -> Links | None:
         """Return which channels of inputs and output stay or go together.
 
         None when the layer needs all channels of all its tensors.
         """
-        return None
+        return same_channels(output.channels) if self.is_channelwise else None
 
     def needed_inputs(self, rows: Mask, interval: Interval, source: Tensor) -> Mask:
         """Return which input channels the output channels ``rows`` of a dense layer need."""
         return np.ones(source.channels, np.bool_)
 
-    def selected(self, selection: Selection, sources: Sequence[Tensor]) -> dict[str, Any]:
+    def selected(self, selection: Selection, sources: Tensors) -> dict[str, Any]:
         """Return the fields that change, beyond the requantisations, when channels go."""
         return {}
 
@@ -258,8 +264,10 @@ class Operator(ABC):
 
     @property
     def offsets(self) -> Offsets:
-        """Which of its tensors may be stored higher by an offset."""
-        return Offsets.NONE
+        """Which of its tensors may be stored higher by an offset; an accumulator never is."""
+        if not self.has_offsets:
+            return Offsets.NONE
+        return Offsets.EACH if self.requants else Offsets.INPUTS
 
     @property
     def padding(self) -> int:

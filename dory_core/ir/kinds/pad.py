@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dory_core.ir.bounds import Accumulator, Apply, Interval, one
-from dory_core.ir.kinds.channels import Link, Selection
+from dory_core.ir.kinds.channels import Links, Selection
 from dory_core.ir.kinds.fields import always, as_text, number
 from dory_core.ir.kinds.moving import Mover, shifted_places
-from dory_core.ir.kinds.operator import Places, Sample, Triple, Values
+from dory_core.ir.kinds.operator import Intervals, Places, Sample, Tensors, Triple, Values
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.tensor import Shape, Tensor
 
@@ -27,14 +27,14 @@ class Pad(Mover):
 
     samples: ClassVar[tuple[str, ...]] = ("pad",)
 
-    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+    def output_shape(self, sources: Tensors) -> Shape:
         """Return the shape of the input with the elements about it."""
         if min(*self.before, *self.after) < 0:
             raise self.refused("it takes elements away; that is a Slice")
         c, h, w = (sum(p) for p in zip(sources[0].shape, self.before, self.after, strict=True))
         return c, h, w
 
-    def accumulator(self, sources: Sequence[Tensor], apply: Apply) -> Accumulator:
+    def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
         """Return the range of the input and the value."""
         lo, hi = min(sources[0].lo, self.value), max(sources[0].hi, self.value)
         return Accumulator.of(one(lo), one(hi))
@@ -44,9 +44,7 @@ class Pad(Mover):
         widths = tuple(zip(self.before, self.after, strict=True))
         return np.pad(inputs[0], widths, constant_values=self.value)
 
-    def channel_intervals(
-        self, intervals: Sequence[Interval], sources: Sequence[Tensor]
-    ) -> Interval | None:
+    def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
         """Return the intervals with the value, and the value for new channels."""
         inner, around = intervals[0], (self.before[0], self.after[0])
         if any(self.before[1:] + self.after[1:]):
@@ -65,12 +63,12 @@ class Pad(Mover):
         """Each channel is copied apart, where there are no new ones."""
         return output.channels if self.before[0] == self.after[0] == 0 else None
 
-    def channel_links(self, sources: Sequence[Tensor], output: Tensor) -> Sequence[Link] | None:
+    def channel_links(self, sources: Tensors, output: Tensor) -> Links | None:
         """Each channel goes with its copy."""
         same = np.arange(sources[0].channels)
         return ((0, same, self.before[0] + same),)
 
-    def selected(self, selection: Selection, sources: Sequence[Tensor]) -> dict[str, Any]:
+    def selected(self, selection: Selection, sources: Tensors) -> dict[str, Any]:
         """Return the new channels that stay."""
         before, inner = self.before[0], len(selection.inputs[0])
         first = int(selection.output[:before].sum())

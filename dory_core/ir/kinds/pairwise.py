@@ -12,9 +12,18 @@ import numpy as np
 from dory_core.ir.array import Array
 from dory_core.ir.bounds import Accumulator, Apply, Bounds, Interval, one
 from dory_core.ir.features import Feature
-from dory_core.ir.kinds.channels import Link, Selection, same_channels
+from dory_core.ir.kinds.channels import Links, Selection, same_channels
 from dory_core.ir.kinds.fields import Steps, as_text
-from dory_core.ir.kinds.operator import Bare, Offsets, Operator, Sample, Values, moved_steps
+from dory_core.ir.kinds.operator import (
+    Axes,
+    Bare,
+    Intervals,
+    Operator,
+    Sample,
+    Tensors,
+    Values,
+    moved_steps,
+)
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.requant import Requant, requant
 from dory_core.ir.tensor import Shape, Tensor
@@ -41,6 +50,9 @@ class Pairwise(Operator):
     )
     constant: Array | None = None
 
+    is_channelwise: ClassVar[bool] = True
+    has_offsets: ClassVar[bool] = True
+
     def pair(self, first: Values, second: Values) -> Values:
         """Return the function of two operands of one shape."""
         raise NotImplementedError(self.kind)
@@ -59,7 +71,7 @@ class Pairwise(Operator):
         """Two, or one and a constant."""
         return 2 if self.constant is None else 1
 
-    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+    def output_shape(self, sources: Tensors) -> Shape:
         """Return the shape of the first operand."""
         first = sources[0].shape
         second = sources[1].shape if self.constant is None else self.constant.shape
@@ -74,7 +86,7 @@ class Pairwise(Operator):
         rows = self.constant.values.reshape(self.constant.shape[0], -1).astype(np.int64)
         return [(rows.min(axis=1), rows.max(axis=1))]
 
-    def accumulator(self, sources: Sequence[Tensor], apply: Apply) -> Accumulator:
+    def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
         """Return the function of the ranges of the operands."""
         ends: list[_Ends] = [(one(s.lo), one(s.hi)) for s in sources]
         ends += self._of_constant()
@@ -98,9 +110,7 @@ class Pairwise(Operator):
         )
         return self.pair(first, second)
 
-    def channel_intervals(
-        self, intervals: Sequence[Interval], sources: Sequence[Tensor]
-    ) -> Interval | None:
+    def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
         """Return the function of the intervals of the operands."""
         channels, found = len(intervals[0].lo), []
         ends = [(each.lo, each.hi) for each in intervals] + self._of_constant()
@@ -110,32 +120,28 @@ class Pairwise(Operator):
         first, second = found
         return Interval(*self.pair_of_bounds((first.lo, first.hi), (second.lo, second.hi)))
 
-    def features(self, sources: Sequence[Tensor]) -> frozenset[Feature]:
+    def features(self, sources: Tensors) -> frozenset[Feature]:
         """A second operand may be smaller than the first, or a constant."""
         other = self.constant is not None or len({x.shape for x in sources}) > 1
         return frozenset({Feature.OTHER_OPERAND} if other else ())
 
-    def whole_axes(self, operand: int, source: Tensor, output: Tensor) -> tuple[bool, bool, bool]:
+    def whole_axes(self, operand: int, source: Tensor, output: Tensor) -> Axes:
         """Return where the second operand has one element for the whole axis."""
         if not operand:
             return False, False, False
         c, h, w = (mine != total for mine, total in zip(source.shape, output.shape, strict=True))
         return c, h, w
 
-    def channel_groups(self, source: Tensor, output: Tensor) -> int | None:
-        """Each channel is computed apart."""
-        return output.channels
-
     def is_alike(self, axis: int) -> bool:
         """Return whether the constant is the same for all stripes."""
         return self.constant is None or self.constant.shape[axis + 1] == 1
 
-    def channel_links(self, sources: Sequence[Tensor], output: Tensor) -> Sequence[Link] | None:
+    def channel_links(self, sources: Tensors, output: Tensor) -> Links | None:
         """Each channel goes with its own of the operands that have as many."""
         wide = (n for n, source in enumerate(sources) if source.channels == output.channels)
         return tuple(link for n in wide for link in same_channels(output.channels, n))
 
-    def selected(self, selection: Selection, sources: Sequence[Tensor]) -> dict[str, Any]:
+    def selected(self, selection: Selection, sources: Tensors) -> dict[str, Any]:
         """Return the steps of operands and the constant of the channels that stay."""
         first, second = (
             None if step is None else selection.of_step(step) for step in self.operand_requants
@@ -144,11 +150,6 @@ class Pairwise(Operator):
             "operand_requants": (first, second),
             "constant": selection.of_rows(self.constant),
         }
-
-    @property
-    def offsets(self) -> Offsets:
-        """Each tensor has its own, an accumulator has none."""
-        return Offsets.EACH if self.requants else Offsets.INPUTS
 
     def moved(self, before: Sequence[int], after: int) -> Self:
         """Move the steps of the operands."""

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dory_core.ir.bounds import Interval
-from dory_core.ir.kinds.channels import Link, Selection
+from dory_core.ir.kinds.channels import Links, Selection
 from dory_core.ir.kinds.moving import Mover, all_places
-from dory_core.ir.kinds.operator import Places, Sample, Triple, Values
+from dory_core.ir.kinds.operator import Intervals, Places, Sample, Tensors, Triple, Values
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.tensor import Shape, Tensor
 
@@ -25,7 +25,7 @@ class Reshape(Mover):
     is_view: ClassVar[bool] = True
     samples: ClassVar[tuple[str, ...]] = ("reshape",)
 
-    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+    def output_shape(self, sources: Tensors) -> Shape:
         """Return the shape."""
         elements = sources[0].elements
         if int(np.prod(self.shape)) != elements:
@@ -37,9 +37,7 @@ class Reshape(Mover):
         channels, height, width = self.shape
         return inputs[0].transpose(1, 2, 0).reshape(height, width, channels).transpose(2, 0, 1)
 
-    def channel_intervals(
-        self, intervals: Sequence[Interval], sources: Sequence[Tensor]
-    ) -> Interval | None:
+    def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
         """Return what lands in each channel: elements keep their order, channels change fastest."""
         pixels = sources[0].height * sources[0].width
         lo, hi = (
@@ -52,12 +50,12 @@ class Reshape(Mover):
         """Return that an element may come from anywhere."""
         return all_places(axis, source, output)
 
-    def byte_offsets(self, sources: Sequence[Tensor], output: Tensor) -> tuple[int, ...] | None:
+    def byte_offsets(self, sources: Tensors, output: Tensor) -> tuple[int, ...] | None:
         """Return that the output is the input, unless pixels end inside of bytes."""
         same = output.channels == sources[0].channels or output.bits >= 8
         return (0,) if same else None
 
-    def channel_links(self, sources: Sequence[Tensor], output: Tensor) -> Sequence[Link] | None:
+    def channel_links(self, sources: Tensors, output: Tensor) -> Links | None:
         """Link what a new shape puts together; None where pixels are cut in the middle."""
         before, after = sources[0].channels, output.channels
         if max(before, after) % min(before, after):
@@ -65,7 +63,7 @@ class Reshape(Mover):
         wider = np.arange(max(before, after))
         return ((0, wider % before, wider % after),)
 
-    def selected(self, selection: Selection, sources: Sequence[Tensor]) -> dict[str, Any]:
+    def selected(self, selection: Selection, sources: Tensors) -> dict[str, Any]:
         """Return the number of channels that stay."""
         return {"shape": (len(selection.kept), *self.shape[1:])}
 

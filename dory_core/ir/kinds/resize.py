@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from dory_core.ir.array import Array
 from dory_core.ir.bounds import Accumulator, Apply, Interval, one
-from dory_core.ir.kinds.channels import Link, same_channels
-from dory_core.ir.kinds.operator import Bare, Operator, Places, Sample, Values
+from dory_core.ir.kinds.operator import Bare, Intervals, Operator, Places, Sample, Tensors, Values
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.requant import requant
 from dory_core.ir.tensor import Shape, Tensor
@@ -35,6 +34,7 @@ class Resize(Operator):
     columns: Array
 
     bare: ClassVar[Bare] = Bare.AS_INPUTS
+    is_channelwise: ClassVar[bool] = True
     samples: ClassVar[tuple[str, ...]] = ("resize",)
 
     @property
@@ -50,7 +50,7 @@ class Resize(Operator):
             for taps in (self.rows, self.columns)
         )
 
-    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+    def output_shape(self, sources: Tensors) -> Shape:
         """Return a row and a column for each of the taps."""
         [source] = sources
         for taps, size in ((self.rows, source.height), (self.columns, source.width)):
@@ -61,7 +61,7 @@ class Resize(Operator):
                 raise self.refused(f"it reads beyond an input of {source.shape}")
         return source.channels, self.rows.shape[0], self.columns.shape[0]
 
-    def accumulator(self, sources: Sequence[Tensor], apply: Apply) -> Accumulator:
+    def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
         """Return the sums of products with weights of each sign."""
         signs = []
         for taps in (self.rows, self.columns):
@@ -88,9 +88,7 @@ class Resize(Operator):
         first, second = (between[:, :, columns[:, k]] * columns[:, 2 + k] for k in (0, 1))
         return first + second
 
-    def channel_intervals(
-        self, intervals: Sequence[Interval], sources: Sequence[Tensor]
-    ) -> Interval | None:
+    def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
         """Return the weighted sums of the intervals."""
         [source] = intervals
         rows, columns = (taps.values[:, 2:].astype(np.int64) for taps in (self.rows, self.columns))
@@ -104,14 +102,6 @@ class Resize(Operator):
         """Return the two elements of each tap."""
         taps = (self.columns if axis else self.rows).values[:, :2].tolist()
         return tuple((min(pair), max(pair)) for pair in taps)
-
-    def channel_groups(self, source: Tensor, output: Tensor) -> int | None:
-        """Each channel is computed apart."""
-        return output.channels
-
-    def channel_links(self, sources: Sequence[Tensor], output: Tensor) -> Sequence[Link] | None:
-        """Each channel goes with its own."""
-        return same_channels(output.channels)
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dory_core.ir.bounds import Interval
-from dory_core.ir.kinds.channels import Link, Selection
+from dory_core.ir.kinds.channels import Links, Selection
 from dory_core.ir.kinds.moving import Mover, follow_in_memory, shifted_places
-from dory_core.ir.kinds.operator import Places, Sample, Triple, Values
+from dory_core.ir.kinds.operator import Intervals, Places, Sample, Tensors, Triple, Values
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.tensor import Shape, Tensor
 
@@ -30,7 +30,7 @@ class Slice(Mover):
     is_view: ClassVar[bool] = True
     samples: ClassVar[tuple[str, ...]] = ("slice",)
 
-    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+    def output_shape(self, sources: Tensors) -> Shape:
         """Return the size."""
         [source] = sources
         for extent, begin, count, step in zip(
@@ -49,9 +49,7 @@ class Slice(Mover):
         )
         return inputs[0][np.ix_(*places)]
 
-    def channel_intervals(
-        self, intervals: Sequence[Interval], sources: Sequence[Tensor]
-    ) -> Interval | None:
+    def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
         """Return the intervals of the channels that are taken."""
         return intervals[0][self.begin[0] + np.arange(self.size[0]) * self.step[0]]
 
@@ -67,7 +65,7 @@ class Slice(Mover):
         whole = (self.begin[0], self.step[0], self.size[0]) == (0, 1, source.channels)
         return output.channels if whole else None
 
-    def byte_offsets(self, sources: Sequence[Tensor], output: Tensor) -> tuple[int, ...] | None:
+    def byte_offsets(self, sources: Tensors, output: Tensor) -> tuple[int, ...] | None:
         """Return where the output begins in the input."""
         [x] = sources
         axis = next((n for n in range(3) if self.size[n] != x.shape[n]), 1)
@@ -76,14 +74,14 @@ class Slice(Mover):
             return (self.begin[axis] * (x.size_bytes * 8 // x.shape[axis]) // 8,)
         return None
 
-    def channel_links(self, sources: Sequence[Tensor], output: Tensor) -> Sequence[Link] | None:
+    def channel_links(self, sources: Tensors, output: Tensor) -> Links | None:
         """Each channel goes with its copy, where they lie side by side."""
         if abs(self.step[0]) != 1:
             return None
         taken = np.arange(self.size[0])
         return ((0, self.begin[0] + taken * self.step[0], taken),)
 
-    def selected(self, selection: Selection, sources: Sequence[Tensor]) -> dict[str, Any]:
+    def selected(self, selection: Selection, sources: Tensors) -> dict[str, Any]:
         """Return where the channels that stay begin, and how many there are."""
         [before], begin = selection.inputs, self.begin[0]
         first = int(before[:begin].sum())

@@ -12,7 +12,7 @@ from dory_core.ir.array import Array
 from dory_core.ir.bounds import Accumulator, Apply, one
 from dory_core.ir.features import Feature
 from dory_core.ir.fixed_point import SUM_SHIFT, softmax
-from dory_core.ir.kinds.operator import Offsets, Operator, Sample, Values, moved_steps
+from dory_core.ir.kinds.operator import Operator, Sample, Tensors, Values, moved_steps
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.requant import requant
 from dory_core.ir.tensor import Shape, Tensor
@@ -45,13 +45,14 @@ class Softmax(Operator):
     factor: int = 0
     share_bits: int = 8
 
+    has_offsets: ClassVar[bool] = True
     samples: ClassVar[tuple[str, ...]] = ("softmax", "wide_softmax")
 
-    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+    def output_shape(self, sources: Tensors) -> Shape:
         """Return the shape of the input."""
         return sources[0].shape
 
-    def accumulator(self, sources: Sequence[Tensor], apply: Apply) -> Accumulator:
+    def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
         """Return the range of shares."""
         self._check(sources[0])
         return Accumulator.of(one(0), one(self.factor or 1 << self.share_bits))
@@ -91,16 +92,11 @@ class Softmax(Operator):
             total = total + channel
         return np.asarray(np.rint(powers * np.float32(self.factor) / total).astype(np.int64))
 
-    def features(self, sources: Sequence[Tensor]) -> frozenset[Feature]:
+    def features(self, sources: Tensors) -> frozenset[Feature]:
         """Shares may be those of reals, or have 16 bits."""
         if self.factor:
             return frozenset({Feature.REALS})
         return frozenset({Feature.WIDE_SHARES} if self.share_bits > 8 else ())
-
-    @property
-    def offsets(self) -> Offsets:
-        """Each tensor has its own, an accumulator has none."""
-        return Offsets.EACH if self.requants else Offsets.INPUTS
 
     def moved(self, before: Sequence[int], after: int) -> Self:
         """Move the output: only differences of the inputs matter."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dory_core.ir.bounds import Interval
-from dory_core.ir.kinds.channels import Link, same_channels
+from dory_core.ir.kinds.channels import Links, same_channels
 from dory_core.ir.kinds.moving import Mover, all_places
-from dory_core.ir.kinds.operator import Places, Sample, Triple, Values
+from dory_core.ir.kinds.operator import Intervals, Places, Sample, Tensors, Triple, Values
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.tensor import Shape, Tensor
 
@@ -22,7 +22,7 @@ class Transpose(Mover):
 
     samples: ClassVar[tuple[str, ...]] = ("transpose",)
 
-    def output_shape(self, sources: Sequence[Tensor]) -> Shape:
+    def output_shape(self, sources: Tensors) -> Shape:
         """Return the sizes in the other order."""
         if sorted(self.perm) != [0, 1, 2]:
             raise self.refused(f"{list(self.perm)} is no permutation of 0, 1, 2")
@@ -33,9 +33,7 @@ class Transpose(Mover):
         """Return the elements in the other order."""
         return inputs[0].transpose(self.perm)
 
-    def channel_intervals(
-        self, intervals: Sequence[Interval], sources: Sequence[Tensor]
-    ) -> Interval | None:
+    def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
         """Return the intervals of the input, where channels stay channels."""
         return intervals[0] if self.perm[0] == 0 else None
 
@@ -47,7 +45,7 @@ class Transpose(Mover):
         """Each channel is copied apart, where channels stay channels."""
         return output.channels if self.perm[0] == 0 else None
 
-    def channel_links(self, sources: Sequence[Tensor], output: Tensor) -> Sequence[Link] | None:
+    def channel_links(self, sources: Tensors, output: Tensor) -> Links | None:
         """Each channel goes with its own, where channels stay channels."""
         return same_channels(output.channels) if self.perm[0] == 0 else None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -12,9 +11,9 @@ import numpy.typing as npt
 
 from dory_core.ir.array import Array
 from dory_core.ir.bounds import INT32, Accumulator, Interval, dot_products
-from dory_core.ir.kinds.channels import Ints, Link, Selection
+from dory_core.ir.kinds.channels import Ints, Links, Selection
 from dory_core.ir.kinds.fields import always, as_text, word
-from dory_core.ir.kinds.operator import Bare, Offsets, Operator, Values
+from dory_core.ir.kinds.operator import Bare, Operator, Tensors, Values
 from dory_core.ir.tensor import Shape, Tensor
 
 _BITS = word(r"w(\d+)", lambda bits: f"w{bits}", lambda match: int(match[1]), always)
@@ -34,6 +33,7 @@ class Weighted(Operator):
     weight_bits: int = field(default=8, metadata=as_text(_BITS))
     bias: Array | None = None
 
+    has_offsets: ClassVar[bool] = True
     bare: ClassVar[Bare] = Bare.ACCUMULATOR
 
     def checked(self, shape: Shape) -> Shape:
@@ -86,7 +86,7 @@ class Weighted(Operator):
         """Every output channel reads every input channel."""
         return True
 
-    def channel_links(self, sources: Sequence[Tensor], output: Tensor) -> Sequence[Link] | None:
+    def channel_links(self, sources: Tensors, output: Tensor) -> Links | None:
         """Of a dense layer nothing is linked."""
         return ()
 
@@ -111,7 +111,7 @@ class Weighted(Operator):
             source: the input.
         """
 
-    def selected(self, selection: Selection, sources: Sequence[Tensor]) -> dict[str, Any]:
+    def selected(self, selection: Selection, sources: Tensors) -> dict[str, Any]:
         """Return weights and bias of a dense layer: what channels that go add is in the bias."""
         [inputs], [source], out = selection.inputs, sources, selection.kept
         weights = self.by_channel(source).astype(np.int64)[out]
@@ -130,11 +130,6 @@ class Weighted(Operator):
             "weights": self.as_stored(weights[:, inputs]),
             "bias": None if self.bias is None and not bias.any() else Array(bias),
         }
-
-    @property
-    def offsets(self) -> Offsets:
-        """Each tensor has its own, an accumulator has none."""
-        return Offsets.EACH if self.requants else Offsets.INPUTS
 
     def moved_bias(self, before: int) -> Array | None:
         """Return the bias that takes back what the inputs are higher by."""

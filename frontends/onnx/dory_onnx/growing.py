@@ -43,12 +43,12 @@ class GrowingGraph:
         self.values = {
             value: Value(t.name) for value, t in zip(model.inputs, self.inputs, strict=True)
         }
-        self.layers: list[ops.Op] = []
+        self.layers: list[ops.Operator] = []
         self.labels: dict[str, str] = {}  # of the node that computes a tensor
         self.names: dict[str, str] = {}  # of tensors in the file
         self.notes: list[str] = []
 
-    def append(self, layer: ops.Op) -> None:
+    def append(self, layer: ops.Operator) -> None:
         """Add a layer; raises NotSupported where its values cannot be computed."""
         tensor, proven = ranges.infer_layer(layer, self.tensors)
         self.tensors[layer.output] = tensor

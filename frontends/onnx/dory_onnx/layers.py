@@ -92,7 +92,7 @@ class LayersOfFile(GrowingGraph):
         else:
             self._pool(node, value, shape)
 
-    def _conv(self, node: Node, value: Value, shape: Shape) -> ops.Op:
+    def _conv(self, node: Node, value: Value, shape: Shape) -> ops.Operator:
         bits = self.dialect.weight_bits(node)
         values = self._weights(node, bits)
         window = conv_window(node, values, shape, value.pads)
@@ -174,7 +174,7 @@ class LayersOfFile(GrowingGraph):
             return value
         return self.with_zeros(value)
 
-    def _linear(self, node: Node, value: Value, shape: Shape) -> ops.Op:
+    def _linear(self, node: Node, value: Value, shape: Shape) -> ops.Operator:
         if node.op == "Gemm":
             check_gemm(node)
         bits = self.dialect.weight_bits(node)

@@ -136,6 +136,6 @@ class Call:
         """Return the tensor of a value of shape (1, C, H, W) or (1, C, W)."""
         return self.tensor(place, standard_axes(place.shape))[0]
 
-    def emit(self, kind: type[ops.Op], *inputs: str, **fields: Any) -> str:
+    def emit(self, kind: type[ops.Operator], *inputs: str, **fields: Any) -> str:
         """Append a layer; returns its output."""
         return self.network.append(kind, self.node.title, inputs, self.result, self.y, **fields)

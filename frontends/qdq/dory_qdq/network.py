@@ -53,7 +53,7 @@ class Network:
 
     def __init__(self, opset: int) -> None:
         self.opset = opset
-        self.ops: list[ops.Op] = []
+        self.ops: list[ops.Operator] = []
         self.inputs: list[str] = []
         self.tensors: dict[str, Tensor] = {}
         self.scales: dict[str, tuple[float, int]] = {}
@@ -146,7 +146,7 @@ class Network:
 
     def append(
         self,
-        kind: type[ops.Op],
+        kind: type[ops.Operator],
         label: str,
         inputs: Sequence[str],
         tensor: str = "",

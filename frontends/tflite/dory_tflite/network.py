@@ -106,7 +106,7 @@ class Network:
 
     def __init__(self, subgraph: Subgraph) -> None:
         self.file = subgraph.tensors
-        self.ops: list[ops.Op] = []
+        self.ops: list[ops.Operator] = []
         self.inputs: list[str] = []
         self.states: list[str] = []
         self.tensors: dict[str, Tensor] = {}
@@ -144,7 +144,9 @@ class Network:
         self.states.append(name)
         return name
 
-    def hidden(self, kind: type[ops.Op], label: str, inputs: Sequence[str], **fields: Any) -> str:
+    def hidden(
+        self, kind: type[ops.Operator], label: str, inputs: Sequence[str], **fields: Any
+    ) -> str:
         """Append a layer whose output is no tensor of the file; returns the output's name."""
         return self._append(kind, label, inputs, **fields)
 
@@ -160,7 +162,7 @@ class Network:
 
     def emit(
         self,
-        kind: type[ops.Op],
+        kind: type[ops.Operator],
         label: str,
         tensor: FileTensor,
         inputs: Sequence[str],
@@ -296,7 +298,7 @@ class Network:
 
     def _append(
         self,
-        kind: type[ops.Op],
+        kind: type[ops.Operator],
         label: str,
         inputs: Sequence[str],
         tensor: str = "",
@@ -304,7 +306,9 @@ class Network:
     ) -> str:
         return ranges.append_layer(self.ops, self.tensors, kind, label, inputs, tensor, **fields)
 
-    def _moved(self, bound: Bound, kind: type[ops.Op], tensor: FileTensor, **fields: Any) -> Bound:
+    def _moved(
+        self, bound: Bound, kind: type[ops.Operator], tensor: FileTensor, **fields: Any
+    ) -> Bound:
         label = f"{kind.__name__} of tensor {tensor.index}"
         own: int | None = tensor.index
         if bound.real is not None:  # named after the integers, not after their reals

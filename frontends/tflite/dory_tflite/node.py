@@ -132,7 +132,9 @@ class Node:
         values = tensor.data.astype(np.int64).reshape(height, width, channels)
         return values.transpose(2, 0, 1)
 
-    def emit(self, kind: type[ops.Op], tensor: FileTensor, *inputs: str, **fields: Any) -> str:
+    def emit(
+        self, kind: type[ops.Operator], tensor: FileTensor, *inputs: str, **fields: Any
+    ) -> str:
         """Append a layer whose output is a tensor of the file; returns its name."""
         return self.network.emit(kind, self.label, tensor, inputs, **fields)
 

@@ -475,7 +475,7 @@ def test_scratch_is_what_the_library_asks_for(library: CmsisNn, tmp_path: Path) 
         assert CmsisDepthwise(library).buffer_bytes(own, tile) == sizes.depthwise(c, *kernel)
 
 
-def _single(kind: type[ops.Op], shape: tuple[int, int, int], **fields: object) -> Layer:
+def _single(kind: type[ops.Operator], shape: tuple[int, int, int], **fields: object) -> Layer:
     return typed(alone(kind, **fields), (*shape, -128, 127))
 
 

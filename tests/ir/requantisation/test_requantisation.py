@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from gc import collect
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -16,7 +18,6 @@ from dory_core.ir.requantisation import (
     Narrow,
     cached_per_layer,
     exact_addend_interval,
-    layers,
     narrow,
     narrow_32,
     narrow_clamped,
@@ -400,24 +401,16 @@ def test_what_is_found_of_many_layers_is_found_once() -> None:
         asked.append(layer.op)
         return len(asked)
 
-    deep = [biased(None) for _ in range(3000)]
+    deep = [biased([n, 1]) for n in range(3000)]
     assert [find(layer) for layer in deep] == [find(layer) for layer in deep]
     assert len(asked) == 3000
 
 
-def test_what_is_found_of_large_layers_keeps_a_bounded_number_of_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(layers, "_MOST_BYTES", 0)
-    asked = []
-
-    @cached_per_layer
-    def find(layer: Layer) -> int:
-        asked.append(layer.op)
-        return len(asked)
-
-    deep = [biased(None) for _ in range(600)]
-    first = [find(layer) for layer in deep[:500]]
-    assert [find(layer) for layer in deep[:500]] == first
-    assert [find(layer) for layer in deep] == [*first, *range(501, 601)]
-    assert find(deep[0]) == 601
+def test_what_is_found_of_a_layer_goes_with_its_operator() -> None:
+    found = cached_per_layer(lambda layer: layer.op.name)
+    layer = biased([8, 9])
+    alive = ref(layer.op)
+    assert found(layer) == "linear" and alive() is layer.op
+    del layer
+    collect()
+    assert alive() is None

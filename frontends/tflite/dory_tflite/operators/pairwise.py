@@ -17,7 +17,7 @@ Steps = tuple[Requant | None, Requant | None]
 
 
 def _pair(
-    node: Node, kind: type[ops.Op], steps: Steps | None, requants: tuple[Requant, ...]
+    node: Node, kind: type[ops.Operator], steps: Steps | None, requants: tuple[Requant, ...]
 ) -> None:
     """Append the layer; the operand with the shape of the output comes first."""
     first, second = node.input(0), node.input(1)

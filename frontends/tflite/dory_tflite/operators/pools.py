@@ -137,7 +137,7 @@ def _largest(node: Node, name: str, window: ops.Window, channels: bool) -> str:
     return _emit(node, ops.Transpose, most, perm=swapped)
 
 
-def _emit(node: Node, kind: type[ops.Op], name: str, **fields: Any) -> str:
+def _emit(node: Node, kind: type[ops.Operator], name: str, **fields: Any) -> str:
     return node.network.emit(kind, node.label, node.output(), (name,), ordered=False, **fields)
 
 

@@ -1,0 +1,1 @@
+"""A plugin with an operator of its own, and a kernel for it."""
