@@ -5,8 +5,9 @@ network inputs and every other tensor of the first inference, ``in1__``, ``run1_
 second. State goes from one to the next, unless the tensors that an inference read of it are here
 and have their initial values; where they are not here, an inference may also begin anew. NAME is
 that of ``Operator.tensor``, or of a network input. Values are those of the file in its order,
-which is HWC unless a :class:`dory_core.ir.FileForm` says another one; tensors may be left out. In place of a layer's integers the real numbers may be here that they stand for,
-under the name that the file has for those.
+which is HWC unless a :class:`dory_core.ir.FileForm` says another one; tensors may be left out. In
+place of a layer's integers the real numbers may be here that they stand for, under the name that
+the file has for those.
 
 Some references compute some layers in real numbers (``FileForm.apart``). Such a layer may be so
 many steps from the golden; those behind it are compared on the golden's values.
