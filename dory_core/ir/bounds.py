@@ -26,10 +26,10 @@ class Accumulator:
     """Bounds of the complete sum per channel, and of all partial sums of the layer.
 
     Attributes:
-        lo: lowest complete sum of each channel, or of all.
-        hi: highest complete sum of each channel, or of all.
-        partial_lo: lowest value on the way.
-        partial_hi: highest value on the way.
+        lo: Lowest complete sum of each channel, or of all.
+        hi: Highest complete sum of each channel, or of all.
+        partial_lo: Lowest value on the way.
+        partial_hi: Highest value on the way.
     """
 
     lo: Bounds

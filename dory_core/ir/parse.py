@@ -79,11 +79,12 @@ def parse_graph(text: str, operators: Iterable[type[Operator]] = ()) -> Graph:
     """Return the Graph of a text.
 
     Args:
-        text: what ``graph_text`` prints with constants, or a person writes.
-        operators: kinds of layers beyond those of the core.
+        text: What ``graph_text`` prints with constants, or a person writes.
+        operators: Kinds of layers beyond those of the core.
 
-    Raises: ValueError naming the line that is not understood, or without a layer or its output;
-    NotSupported like range analysis.
+    Raises:
+        ValueError: Naming the line that is not understood, or without a layer or its output.
+        NotSupported: As range analysis does.
     """
     name = reference = ""
     notes: list[str] = []

@@ -298,9 +298,8 @@ def largest_part(layer: Layer, split: Split, given: Sequence[Span] | None = None
 def _inner_rows(layer: Layer, rows: int, x_rows: int) -> Layer:
     axis = stripe_axis(layer) or 0
     kind = layer.op
-    if isinstance(kind, (ops.Conv, ops.MaxPool, ops.AvgPool)):
-        window = kind.window
-        kind = replace(kind, window=_without_pads(window, axis))
+    if (window := kind.sliding) is not None:
+        kind = kind.with_sliding(_without_pads(window, axis))
         reach = (window.kernel[axis] - 1) * window.dilations[axis] + 1
         x_rows = max(x_rows, (rows - 1) * window.strides[axis] + reach)
     inputs = tuple(

@@ -83,13 +83,13 @@ class AvgPool(Operator):
     """Sum over a window (the accumulator); the division is part of the requantisation.
 
     Attributes:
-        window: what is added up.
-        counts_padding: padding belongs to the window. Otherwise the accumulator is the mean of the
+        window: What is added up.
+        counts_padding: Padding belongs to the window. Otherwise the accumulator is the mean of the
             elements of the window that lie in the image, rounded with ties away from ``origin``:
             origin + round(sum of (element - origin) / their number). Frontends use it only where
             that number varies.
-        origin: from where ties are rounded away.
-        real: the mean is that of reals instead, of as many as ``counts_padding`` says; padding is
+        origin: From where ties are rounded away.
+        real: The mean is that of reals instead, of as many as ``counts_padding`` says; padding is
             0.
     """
 

@@ -23,9 +23,9 @@ class Selection:
     """The channels of a layer that stay.
 
     Attributes:
-        inputs: mask of the channels of each input.
-        output: mask of the channels of the output.
-        intervals: of all channels of the tensors by name.
+        inputs: Mask of the channels of each input.
+        output: Mask of the channels of the output.
+        intervals: Intervals of all channels of the tensors by name.
     """
 
     inputs: tuple[Mask, ...]

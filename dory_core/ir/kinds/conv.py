@@ -32,9 +32,9 @@ class Conv(Weighted):
     """Convolution, 2-D or 1-D (H = 1), any groups.
 
     Attributes:
-        weights: shape (Cout, Cin / groups, kh, kw).
-        window: where its taps lie.
-        groups: number of groups of channels, each of which reads channels of its own.
+        weights: Shape (Cout, Cin / groups, kh, kw).
+        window: Where its taps lie.
+        groups: Number of groups of channels, each of which reads channels of its own.
     """
 
     window: Window

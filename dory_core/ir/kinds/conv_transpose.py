@@ -31,9 +31,9 @@ class ConvTranspose(Weighted):
     get only the bias.
 
     Attributes:
-        weights: shape (Cout, Cin, kh, kw).
-        window: where its taps lie.
-        zero_point: subtracted from every input element, because the number of elements that an
+        weights: Shape (Cout, Cin, kh, kw).
+        window: Where its taps lie.
+        zero_point: Subtracted from every input element, because the number of elements that an
             output sees depends on its place.
     """
 

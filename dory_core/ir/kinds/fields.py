@@ -31,10 +31,11 @@ class Word:
     """A word of the first line.
 
     Attributes:
-        pattern: regular expression of the word.
-        show: returns the word of a value.
-        read: returns the value of a match.
-        shown: whether an operator has the word; by default where the value is not the default.
+        pattern: Regular expression of the word.
+        show: Function from a value to the word.
+        read: Function from a match to the value.
+        shown: Function that says whether an operator has the word; by default one has it where the
+            value is not the default.
     """
 
     pattern: re.Pattern[str]
@@ -53,8 +54,8 @@ class Steps:
     """Lines with requantisations that are no steps of the accumulator.
 
     Attributes:
-        names: name of each step.
-        optional: a step may be missing.
+        names: Name of each step.
+        optional: A step may be missing.
     """
 
     names: tuple[str, ...]
@@ -136,7 +137,8 @@ _WINDOW = word(
 def forms_of(kind: type[Operator]) -> Mapping[str, Form]:
     """Return the form of each field that a kind of operator has beyond those of all, by name.
 
-    Raises: TypeError for a field whose type has no form.
+    Raises:
+        TypeError: For a field whose type has no form.
     """
     hints = get_type_hints(kind)
     own = [field for field in dataclasses.fields(kind) if field.name not in _SHARED]
@@ -207,13 +209,13 @@ def read_fields(
     """Return the fields of a kind, without those that all operators have.
 
     Args:
-        kind: class of the operator.
-        words: fields that its first line holds.
-        arrays: constants by name.
-        steps: named requantisations.
+        kind: Class of the operator.
+        words: Fields that its first line holds.
+        arrays: Constants by name.
+        steps: Named requantisations.
 
-    Raises: KeyError for a line that the kind does not have, and for a field or step that is
-        missing.
+    Raises:
+        KeyError: For a line that the kind does not have, and for a field or step that is missing.
     """
     forms = forms_of(kind)
     names = {name for form in forms.values() if isinstance(form, Steps) for name in form.names}

@@ -23,7 +23,7 @@ class Linear(Weighted):
     """Fully connected layer over the whole input tensor.
 
     Attributes:
-        weights: shape (Cout, H * W * C), columns in the HWC order of the input tensor.
+        weights: Shape (Cout, H * W * C), columns in the HWC order of the input tensor.
     """
 
     reads_vector: ClassVar[bool] = True

@@ -32,7 +32,7 @@ class LogSoftmax(Operator):
     point and clips. Source: TensorFlow Lite, reference/log_softmax.h.
 
     Attributes:
-        table: shape (2, 256). First exp(-difference) in Q12.19, falling from 2^19, 0 where the
+        table: Shape (2, 256). First exp(-difference) in Q12.19, falling from 2^19, 0 where the
             reference skips the element; then minus the difference in Q5.26, falling from 0 to at
             least -20 * 2^26. The largest value of the input is at most 255 above the lowest.
     """

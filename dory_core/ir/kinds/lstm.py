@@ -44,11 +44,11 @@ class Lstm(Operator):
     the gate. Source: tflite-micro, kernels/lstm_eval.h.
 
     Attributes:
-        weights: shape (4, S, F + S), gates in the order input, forget, cell, output.
-        bias: shape (2, 4, S), of the sums over x and of those over h.
-        gates: twelve steps.
-        table: shape (256,), the sigmoid of n / 24 in Q0.16.
-        clip: largest magnitude of a cell, 0 for none.
+        weights: Shape (4, S, F + S), gates in the order input, forget, cell, output.
+        bias: Shape (2, 4, S), of the sums over x and of those over h.
+        gates: Twelve steps.
+        table: Shape (256,), the sigmoid of n / 24 in Q0.16.
+        clip: Largest magnitude of a cell, 0 for none.
     """
 
     weights: Array

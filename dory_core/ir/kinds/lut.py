@@ -23,7 +23,7 @@ class Lut(Operator):
     Values of the input lie in [0, 255] or in [-128, 127]; the index is the byte that stores them.
 
     Attributes:
-        table: shape (256,), or (C, 256) with a function per channel.
+        table: Shape (256,), or (C, 256) with a function per channel.
     """
 
     table: Array

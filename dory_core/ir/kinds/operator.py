@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, ClassVar, Self
 
@@ -66,8 +66,8 @@ class Sample:
     """A layer for tests: its fields, and what it reads.
 
     Attributes:
-        fields: of the operator, beyond its names.
-        sources: (C, H, W, lo, hi) of each input.
+        fields: Fields of the operator, without its names.
+        sources: Shape and range (C, H, W, lo, hi) of each input.
     """
 
     fields: Mapping[str, Any]
@@ -79,13 +79,13 @@ class Operator(ABC):
     """What all layers share, and what the compiler asks of each.
 
     Attributes:
-        index: position in the order of the file, the N of ``layer_NN`` in goldens and dumps.
-        name: name of the node, for messages; it does not take part in equality.
-        inputs: names of the tensors that it reads, ``input`` and ``layer_NN`` after their producer.
-        output: name of the tensor that it computes.
-        requants: the requantisation steps applied in sequence to the accumulator; none leaves the
+        index: Position in the order of the file, the N of ``layer_NN`` in goldens and dumps.
+        name: Name of the node, for messages; it does not take part in equality.
+        inputs: Names of the tensors that it reads, ``input`` and ``layer_NN`` after their producer.
+        output: Name of the tensor that it computes.
+        requants: The requantisation steps applied in sequence to the accumulator; none leaves the
             accumulator as the output. Two are never merged without proof.
-        tensor: name or index of its result in the file, where the format has such; for people and
+        tensor: Name or index of its result in the file, where the format has such; for people and
             goldens, it does not take part in equality.
     """
 
@@ -142,9 +142,10 @@ class Operator(ABC):
         """Return (C, H, W) of the output.
 
         Args:
-            sources: the inputs, as many as :attr:`operands` says.
+            sources: The inputs, as many as :attr:`operands` says.
 
-        Raises: NotSupported (:meth:`refused`) when the fields do not fit the sources.
+        Raises:
+            NotSupported: When the fields do not fit the sources (:meth:`refused`).
         """
 
     @abstractmethod
@@ -152,10 +153,11 @@ class Operator(ABC):
         """Return the values that the accumulator can reach, a bias included.
 
         Args:
-            sources: the inputs, whose shapes fit.
-            apply: follows bounds through the step of an operand.
+            sources: The inputs, whose shapes fit.
+            apply: Follows bounds through the step of an operand.
 
-        Raises: NotSupported (:meth:`refused`) when a value does not fit the arithmetic.
+        Raises:
+            NotSupported: When a value does not fit the arithmetic (:meth:`refused`).
         """
 
     @abstractmethod
@@ -163,19 +165,21 @@ class Operator(ABC):
         """Return the accumulator, a bias included, as a new array.
 
         Args:
-            inputs: elements of each input, shape (C, H, W).
+            inputs: Elements of each input, shape (C, H, W).
 
-        Returns: int64 of shape (C, H, W), before the requantisations.
+        Returns:
+            Int64 of shape (C, H, W), before the requantisations.
         """
 
     def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
         """Return the values that the accumulator of each channel can reach.
 
         Args:
-            intervals: of the channels of each input.
-            sources: the inputs.
+            intervals: Intervals of the channels of each input.
+            sources: The inputs.
 
-        Returns: intervals of all output channels; None where all have the range of the output.
+        Returns:
+            Intervals of all output channels; None where all have the range of the output.
         """
         return None
 
@@ -191,18 +195,24 @@ class Operator(ABC):
 
     @property
     def sliding(self) -> Window | None:
-        """The window that slides over its input; None for none."""
+        """The window that slides over its input, which is its field ``window``; None for none."""
         return None
+
+    def with_sliding(self, window: Window) -> Self:
+        """Return the operator with another window that slides."""
+        changes: dict[str, Any] = {"window": window}
+        return replace(self, **changes)
 
     def places(self, axis: int, source: Tensor, output: Tensor) -> Places | None:
         """Return what every output element of an axis reads of the first input.
 
         Args:
-            axis: 0 for rows, 1 for columns.
-            source: the first input.
-            output: the output.
+            axis: Rows (0) or columns (1).
+            source: The first input.
+            output: The output.
 
-        Returns: first and last element for each output element; None for its own place, or where
+        Returns:
+            First and last element for each output element; None for its own place, or where
             a window says it.
         """
         return None
@@ -213,16 +223,17 @@ class Operator(ABC):
         Of the others it takes the channels, rows and columns of the first input.
 
         Args:
-            operand: number of the input.
-            source: that input.
-            output: the output.
+            operand: Number of the input.
+            source: The input.
+            output: The output.
         """
         return False, False, False
 
     def channel_groups(self, source: Tensor, output: Tensor) -> int | None:
         """Return the number of groups of channels that are computed apart from one another.
 
-        Returns: number of groups that input and output are divided in alike; None where an output
+        Returns:
+            Number of groups that input and output are divided in alike; None where an output
             channel may need all input channels.
         """
         return output.channels if self.is_channelwise else None
@@ -278,8 +289,8 @@ class Operator(ABC):
         """Return the layer for elements that are higher, with the same values.
 
         Args:
-            before: what the elements of each input are higher by.
-            after: what those of the output are to be higher by.
+            before: Offset of the elements of each input.
+            after: Offset of the elements of the output.
         """
         raise NotImplementedError(f"{self.kind} has no offsets")
 
@@ -290,8 +301,8 @@ class Operator(ABC):
         """Return a random layer of the kind, for the tests of kernels and of the core.
 
         Args:
-            draw: source of numbers, and the space of layers that a target's kernels compute.
-            name: which of :attr:`samples` is wanted.
+            draw: Source of numbers, and the space of layers that a target's kernels compute.
+            name: One of :attr:`samples`.
         """
         raise NotImplementedError(f"{cls.__name__} has no random layers")
 

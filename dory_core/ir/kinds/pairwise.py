@@ -39,9 +39,9 @@ class Pairwise(Operator):
     axis; where it has 1, its element serves the whole axis.
 
     Attributes:
-        operand_requants: a step per operand, applied before; None for identity. It subtracts a zero
+        operand_requants: A step per operand, applied before; None for identity. It subtracts a zero
             point where there is one.
-        constant: the second operand, shape (C or 1, H or 1, W or 1), when it is no tensor; the
+        constant: The second operand, shape (C or 1, H or 1, W or 1), when it is no tensor; the
             layer then has one input.
     """
 

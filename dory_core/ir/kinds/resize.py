@@ -26,8 +26,8 @@ class Resize(Operator):
     neighbour has weights 1 and 0, and needs no requantisation.
 
     Attributes:
-        rows: shape (height, 4).
-        columns: shape (width, 4).
+        rows: Shape (height, 4).
+        columns: Shape (width, 4).
     """
 
     rows: Array

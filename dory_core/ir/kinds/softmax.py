@@ -32,7 +32,7 @@ class Softmax(Operator):
     Lite, reference/softmax.h.
 
     Attributes:
-        table: shape (256,), exp(-difference) in Q0.31, falling from at most 2^31 - 1; 0 where the
+        table: Shape (256,), exp(-difference) in Q0.31, falling from at most 2^31 - 1; 0 where the
             reference skips the element. The largest value of the input is at most 255 above the
             lowest.
         factor: 0; or the accumulator is even(f32(f32(e[c] * factor) / sum)) in binary32, with the

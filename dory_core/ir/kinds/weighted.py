@@ -24,9 +24,9 @@ class Weighted(Operator):
     """Sums of products with weights.
 
     Attributes:
-        weights: of each output channel.
-        weight_bits: width that the file gives the weights.
-        bias: shape (Cout,), added to the accumulator.
+        weights: Of each output channel.
+        weight_bits: Width that the file gives the weights.
+        bias: Shape (Cout,), added to the accumulator.
     """
 
     weights: Array
@@ -69,8 +69,8 @@ class Weighted(Operator):
         """Return the intervals of the sums.
 
         Args:
-            lo: lowest elements that a row of weights meets, shape (groups, row).
-            hi: highest elements.
+            lo: Lowest elements that a row of weights meets, shape (groups, row).
+            hi: Highest elements.
         """
         groups, weights = len(lo), self.weights.values.reshape(self.weights.shape[0], -1)
         rows = weights.reshape(groups, len(weights) // groups, -1).astype(np.float64)
@@ -106,9 +106,9 @@ class Weighted(Operator):
         0, or the output is constant.
 
         Args:
-            weights: of these channels, shape (Cout, C, taps).
-            interval: of these channels.
-            source: the input.
+            weights: Of these channels, shape (Cout, C, taps).
+            interval: Of these channels.
+            source: The input.
         """
 
     def selected(self, selection: Selection, sources: Tensors) -> dict[str, Any]:

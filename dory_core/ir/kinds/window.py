@@ -19,11 +19,11 @@ class Window:
     """A sliding window. All pairs are (vertical, horizontal).
 
     Attributes:
-        kernel: number of taps.
-        strides: distance between windows.
-        dilations: distance between taps.
+        kernel: Number of taps.
+        strides: Distance between windows.
+        dilations: Distance between taps.
         pads: (top, left, bottom, right), may be asymmetric.
-        pad_value: the element that stands there; maxima do not see it.
+        pad_value: The element that stands there; maxima do not see it.
     """
 
     kernel: tuple[int, int]
@@ -88,8 +88,8 @@ class Taps:
     """Where the taps of a window lie over all outputs, row by row: shape (kh * kw,).
 
     Attributes:
-        inside: taps that are always in the image.
-        outside: taps that are always in the padding.
+        inside: Taps that are always in the image.
+        outside: Taps that are always in the padding.
     """
 
     inside: npt.NDArray[np.bool_]
