@@ -22,23 +22,18 @@ class ArgMax(Operator):
     samples: ClassVar[tuple[str, ...]] = ("argmax",)
 
     def output_shape(self, sources: Tensors) -> Shape:
-        """Return one channel."""
         return 1, sources[0].height, sources[0].width
 
     def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
-        """Return the range of channels."""
         return Accumulator.of(one(0), one(sources[0].channels - 1))
 
     def compute(self, inputs: Sequence[Values]) -> Values:
-        """Return the indices."""
         return np.asarray(inputs[0].argmax(axis=0)[None], dtype=np.int64)
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return a layer over any input."""
         return Sample({}, ((*draw.shape(), *draw.pick(*draw.space.inputs)),))
 
     @classmethod
     def examples(cls) -> Mapping[str, Sample]:
-        """Return a layer over int8."""
         return {"argmax": Sample({}, ((12, 15, 14, -128, 127),))}

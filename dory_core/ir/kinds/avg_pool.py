@@ -104,14 +104,12 @@ class AvgPool(Operator):
     samples: ClassVar[tuple[str, ...]] = ("avgpool",)
 
     def output_shape(self, sources: Tensors) -> Shape:
-        """Return what the window gives."""
         height, width = output_size(self, self.window, sources[0])
         if not self.counts_padding:
             check_no_empty_window(self, self.window, sources[0])
         return sources[0].channels, height, width
 
     def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
-        """Return the sums or means of the range of the input."""
         [source], count = sources, self.window.taps
         if self.real is not None:
             lo, hi = self.real.bounds(source.lo, source.hi, bool(any(self.window.pads)))
@@ -124,7 +122,6 @@ class AvgPool(Operator):
         return Accumulator(one(source.lo), one(source.hi), low, high)
 
     def compute(self, inputs: Sequence[Values]) -> Values:
-        """Return the sum, or the mean of the elements inside the image."""
         [source] = inputs
         if self.real is not None:
             return self._mean_of_reals(self.real, source)
@@ -165,7 +162,6 @@ class AvgPool(Operator):
         return Interval(lo.sum(axis=1), hi.sum(axis=1))
 
     def features(self, sources: Tensors) -> frozenset[Feature]:
-        """Means of reals and means inside of the image are more than sums."""
         found = {Feature.REALS} if self.real else set()
         if not self.counts_padding:
             return frozenset(found | {Feature.MEAN_INSIDE})
@@ -173,12 +169,10 @@ class AvgPool(Operator):
 
     @property
     def sliding(self) -> Window | None:
-        """The window."""
         return self.window
 
     @property
     def padding(self) -> int:
-        """The element of the padding, where it counts."""
         return padding_of(self.window) if self.counts_padding else 0
 
     def moved(self, before: Sequence[int], after: int) -> Self:
@@ -196,7 +190,6 @@ class AvgPool(Operator):
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return sums, most of them requantised."""
         window = draw.window(draw.pick((2, 2), (3, 3), (1, 3), (4, 2), (7, 7)))
         source = draw.source(draw.pick(1, 2, 3, 4, 7, 8, 17), *draw.image(window))
         window = draw.padded(window, source)

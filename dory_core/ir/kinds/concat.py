@@ -31,11 +31,9 @@ class Concat(Mover):
 
     @property
     def operands(self) -> int | None:
-        """One or more."""
         return None
 
     def output_shape(self, sources: Tensors) -> Shape:
-        """Return the shape of the inputs with the sum of their sizes along the axis."""
         if self.axis not in range(3):
             raise self.refused(f"axis {self.axis} is none of 0 (C), 1 (H) and 2 (W)")
         sizes = list(sources[0].shape)
@@ -49,7 +47,6 @@ class Concat(Mover):
         return sizes[0], sizes[1], sizes[2]
 
     def arranged(self, inputs: Sequence[Values]) -> Values:
-        """Return the inputs joined."""
         return np.concatenate(inputs, axis=self.axis)
 
     def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
@@ -68,11 +65,9 @@ class Concat(Mover):
         return self.axis == 0, self.axis == 1, self.axis == 2
 
     def channel_groups(self, source: Tensor, output: Tensor) -> int | None:
-        """Each channel is copied apart, unless channels are joined."""
         return output.channels if self.axis else None
 
     def byte_offsets(self, sources: Tensors, output: Tensor) -> tuple[int, ...] | None:
-        """Return where the inputs begin in the output."""
         sizes = [source.size_bytes for source in sources]
         found = tuple(accumulate(sizes[:-1], initial=0))
         return found if follow_in_memory(output, self.axis) else None
@@ -88,7 +83,6 @@ class Concat(Mover):
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return up to four inputs."""
         shape, axis, bounds = draw.shape(), draw.integer(0, 2), draw.pick(*draw.space.inputs)
         sources = []
         for _ in range(draw.pick(1, 2, 2, 3, 4)):
@@ -99,8 +93,8 @@ class Concat(Mover):
 
     @classmethod
     def examples(cls) -> Mapping[str, Sample]:
-        """Return channels, and rows of sizes at which the second input cannot lie in the output."""
         return {
             "concat_channels": Sample({"axis": 0}, ((12, 15, 14, -128, 127),) * 2),
+            # of sizes at which the second input cannot lie in the output
             "concat_rows": Sample({"axis": 1}, ((11, 13, 9, -128, 127),) * 2),
         }

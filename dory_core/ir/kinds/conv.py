@@ -53,7 +53,6 @@ class Conv(Weighted):
         return self.groups == 1 and self.window.kernel == (1, 1)
 
     def output_shape(self, sources: Tensors) -> Shape:
-        """Return as many channels as filters, and what the window gives."""
         [source] = sources
         channels, fan_in = self.weights.shape[:2]
         if self.groups < 1 or fan_in * self.groups != source.channels or channels % self.groups:
@@ -68,11 +67,10 @@ class Conv(Weighted):
         return self.checked((channels, *output_size(self, self.window, source)))
 
     def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
-        """Return sums over the window, padding included."""
         return self.sums_of(*seen_range(self, self.window, sources[0]))
 
     def compute(self, inputs: Sequence[Values]) -> Values:
-        """Return the sums, as products of matrices of doubles, which are exact."""
+        # products of matrices of doubles are exact: every partial sum has 32 bits
         views = self.window.views(inputs[0].astype(np.float64), self.window.pad_value)
         weights, groups = self.weights.values.astype(np.float64), self.groups
         (c_out, fan_in), (height, width) = weights.shape[:2], views[0].shape[1:]
@@ -94,26 +92,21 @@ class Conv(Weighted):
         return self.interval_of(lo.reshape(self.groups, -1), hi.reshape(self.groups, -1))
 
     def macs(self, sources: Tensors, output: Tensor) -> int:
-        """Return the products of all outputs."""
         _, c_in, kh, kw = self.weights.shape
         return output.elements * c_in * kh * kw
 
     def features(self, sources: Tensors) -> frozenset[Feature]:
-        """Padding may be another value than zero."""
         return pad_features(self.window)
 
     @property
     def sliding(self) -> Window | None:
-        """The window of the filter."""
         return self.window
 
     def channel_groups(self, source: Tensor, output: Tensor) -> int | None:
-        """Return the groups, where there are several."""
         return self.groups if self.groups > 1 else None
 
     @property
     def is_dense(self) -> bool:
-        """Only in one group."""
         return self.groups == 1
 
     def channel_links(self, sources: Tensors, output: Tensor) -> Links | None:
@@ -140,11 +133,9 @@ class Conv(Weighted):
         return np.asarray(varying | (other & by_tap[:, taps.mixed].any(axis=1)))
 
     def by_channel(self, source: Tensor) -> npt.NDArray[Any]:
-        """Return the weights with one axis of taps."""
         return self.weights.values.reshape(*self.weights.shape[:2], -1)
 
     def as_stored(self, weights: Ints) -> Array:
-        """Return weights with two axes of taps."""
         return Array(weights.reshape(*weights.shape[:2], *self.window.kernel))
 
     def constant_sums(self, weights: Ints, interval: Interval, source: Tensor) -> Ints:
@@ -155,7 +146,6 @@ class Conv(Weighted):
         return np.asarray(np.einsum("oct,ct->o", weights, seen))
 
     def selected(self, selection: Selection, sources: Tensors) -> dict[str, Any]:
-        """Return the filters that stay; whole groups go."""
         if self.is_dense:
             return Weighted.selected(self, selection, sources)
         return {
@@ -166,7 +156,6 @@ class Conv(Weighted):
 
     @property
     def padding(self) -> int:
-        """The element of the padding."""
         return padding_of(self.window)
 
     def moved(self, before: Sequence[int], after: int) -> Self:
@@ -177,7 +166,6 @@ class Conv(Weighted):
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return a convolution, dense, in groups, pointwise or depthwise."""
         bits = draw.pick(*draw.space.weight_bits)
         c_out = draw.pick(1, 2, 3, 4, 5, 8, 9, 16, 17, 20)
         if name == "pointwise":

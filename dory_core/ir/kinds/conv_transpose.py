@@ -52,7 +52,6 @@ class ConvTranspose(Weighted):
         )
 
     def output_shape(self, sources: Tensors) -> Shape:
-        """Return as many channels as filters, and what the window spreads."""
         [source], shape = sources, self.weights.shape
         if shape[1] != source.channels:
             raise self.refused(f"weights {list(shape)} do not fit {source.channels} input channels")
@@ -65,7 +64,7 @@ class ConvTranspose(Weighted):
         return self.checked((shape[0], *self.output_size(source.height, source.width)))
 
     def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
-        """Return bounds with all taps, or any of them: which ones depends on the place."""
+        # with all taps, or any of them: which ones depends on the place
         weights = self.weights.values.reshape(self.weights.shape[0], -1)
         bias = np.zeros(1, np.int64) if self.bias is None else self.bias.values.astype(np.int64)
         low, high = (end - self.zero_point for end in (sources[0].lo, sources[0].hi))
@@ -73,7 +72,6 @@ class ConvTranspose(Weighted):
         return Accumulator.of(lo + bias, hi + bias, lo, hi, bias)
 
     def compute(self, inputs: Sequence[Values]) -> Values:
-        """Return the sums: every tap adds an image with gaps, cut at the borders of the output."""
         [source] = inputs
         weights = self.weights.values.astype(np.float64)
         (kh, kw), (sh, sw) = self.window.kernel, self.window.strides
@@ -106,7 +104,6 @@ class ConvTranspose(Weighted):
         )
 
     def macs(self, sources: Tensors, output: Tensor) -> int:
-        """Return the products of all inputs."""
         c_out, _, kh, kw = self.weights.shape
         return sources[0].elements * c_out * kh * kw
 
@@ -126,11 +123,9 @@ class ConvTranspose(Weighted):
         return np.asarray(depends & by_tap.any(axis=1))
 
     def by_channel(self, source: Tensor) -> npt.NDArray[Any]:
-        """Return the weights with one axis of taps."""
         return self.weights.values.reshape(*self.weights.shape[:2], -1)
 
     def as_stored(self, weights: Ints) -> Array:
-        """Return weights with two axes of taps."""
         return Array(weights.reshape(*weights.shape[:2], *self.window.kernel))
 
     def constant_sums(self, weights: Ints, interval: Interval, source: Tensor) -> Ints:
@@ -144,7 +139,6 @@ class ConvTranspose(Weighted):
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return a layer with any window."""
         window = draw.window(draw.pick((1, 1), (2, 2), (3, 3), (2, 4), (1, 3)))
         bits, (lo, hi) = draw.pick(*draw.space.weight_bits), draw.pick(*draw.space.inputs)
         c_out, c_in, h, w = (draw.integer(1, 7) for _ in range(4))
@@ -161,7 +155,6 @@ class ConvTranspose(Weighted):
 
     @classmethod
     def examples(cls) -> Mapping[str, Sample]:
-        """Return a layer that doubles an image."""
         window = Window(kernel=(3, 3), strides=(2, 2), pads=(0, 0, 1, 1))
         fields = {
             "weights": Array(np.random.default_rng(3).integers(-128, 128, (9, 7, 3, 3))),

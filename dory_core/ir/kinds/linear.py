@@ -30,7 +30,6 @@ class Linear(Weighted):
     samples: ClassVar[tuple[str, ...]] = ("linear",)
 
     def output_shape(self, sources: Tensors) -> Shape:
-        """Return one element per row of weights."""
         outputs, columns = self.weights.shape
         elements = sources[0].elements
         if columns != elements:
@@ -38,11 +37,9 @@ class Linear(Weighted):
         return self.checked((outputs, 1, 1))
 
     def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
-        """Return sums over the whole input."""
         return self.sums_of(sources[0].lo, sources[0].hi)
 
     def compute(self, inputs: Sequence[Values]) -> Values:
-        """Return the sums, as products of matrices of doubles, which are exact."""
         columns = inputs[0].transpose(1, 2, 0).reshape(-1).astype(np.float64)
         sums = (self.weights.values.astype(np.float64) @ columns).astype(np.int64)
         return self.with_bias(sums.reshape(-1, 1, 1))
@@ -54,7 +51,6 @@ class Linear(Weighted):
         return self.interval_of(lo, hi)
 
     def macs(self, sources: Tensors, output: Tensor) -> int:
-        """Return one product per weight."""
         return int(self.weights.values.size)
 
     def needed_inputs(self, rows: Mask, interval: Interval, source: Tensor) -> Mask:
@@ -63,12 +59,10 @@ class Linear(Weighted):
         return np.asarray(~interval.constant & weights.any(axis=0))
 
     def by_channel(self, source: Tensor) -> npt.NDArray[Any]:
-        """Return the weights with pixels as taps."""
         weights = self.weights.values.reshape(self.weights.shape[0], -1, source.channels)
         return np.asarray(weights.transpose(0, 2, 1))
 
     def as_stored(self, weights: Ints) -> Array:
-        """Return the weights in the order of the input."""
         return Array(weights.transpose(0, 2, 1).reshape(len(weights), -1))
 
     def constant_sums(self, weights: Ints, interval: Interval, source: Tensor) -> Ints:
@@ -83,7 +77,6 @@ class Linear(Weighted):
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return a layer over a few pixels."""
         bits = draw.pick(*draw.space.weight_bits)
         c_out = draw.pick(1, 2, 3, 4, 5, 8, 9, 16, 17, 20)
         source = draw.source(draw.pick(1, 3, 8, 16), draw.pick(1, 1, 2, 3), draw.pick(1, 1, 4))

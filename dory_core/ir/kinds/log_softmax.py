@@ -42,11 +42,9 @@ class LogSoftmax(Operator):
     samples: ClassVar[tuple[str, ...]] = ("log_softmax",)
 
     def output_shape(self, sources: Tensors) -> Shape:
-        """Return the shape of the input."""
         return sources[0].shape
 
     def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
-        """Return the range of logarithms."""
         self._check(sources[0])
         return Accumulator.of(one(_LEAST), one(1))
 
@@ -69,13 +67,11 @@ class LogSoftmax(Operator):
             )
 
     def compute(self, inputs: Sequence[Values]) -> Values:
-        """Return the logarithms of the shares."""
         [source] = inputs
         return log_softmax(source.max(axis=0) - source, self.table.values.astype(np.int64))
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return a layer of any scale."""
         shape, (lo, hi) = draw.shape(), draw.byte()
         differences = np.arange(256) * draw.numbers.uniform(0.001, 0.3)
         powers = np.rint(np.exp(-differences) * 2**19).astype(np.int64)
@@ -86,7 +82,6 @@ class LogSoftmax(Operator):
 
     @classmethod
     def examples(cls) -> Mapping[str, Sample]:
-        """Return a layer of int8."""
         differences = np.arange(256) * 0.05
         powers = np.rint(np.exp(-differences) * 2**19)
         fields = {

@@ -61,16 +61,13 @@ class Lstm(Operator):
 
     @property
     def steps(self) -> tuple[Requant, ...]:
-        """Every requantisation of the layer, in the order of ``LSTM_STEPS``."""
         return (*self.gates, *self.requants)
 
     @property
     def operands(self) -> int | None:
-        """The input and the state."""
         return 2
 
     def output_shape(self, sources: Tensors) -> Shape:
-        """Return a row for each of the input, and two more of the state."""
         source, state = sources
         units, features = state.channels, source.channels
         if source.width != 1 or state.shape != (units, 3, 1):
@@ -85,7 +82,6 @@ class Lstm(Operator):
         return units, source.height + 2, 1
 
     def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
-        """Return the bounds of the output's bytes, and of all sums and products on the way."""
         source, state = sources
         table, features = self.table.values.astype(np.int64), source.channels
         if table[0] != 1 << 15 or table[-1] >= 1 << 16 or (np.diff(table) < 0).any():
@@ -118,7 +114,6 @@ class Lstm(Operator):
             raise self.refused(f"a step gives [{lo}, {hi}], beyond {list(most)}")
 
     def compute(self, inputs: Sequence[Values]) -> Values:
-        """Return the hidden state after each row, and the state that is left."""
         x, state = inputs
         steps = dict(zip(LSTM_STEPS, self.gates, strict=True))
         table, bias = self.table.values.astype(np.int64), self.bias.values.astype(np.int64)
@@ -149,7 +144,6 @@ class Lstm(Operator):
         return np.asarray(np.stack([*rows, low, cell >> 8], axis=1)[:, :, None], dtype=np.int64)
 
     def macs(self, sources: Tensors, output: Tensor) -> int:
-        """Return one product per weight and row."""
         return sources[0].height * int(self.weights.values.size)
 
     def places(self, axis: int, source: Tensor, output: Tensor) -> Places | None:
@@ -162,7 +156,6 @@ class Lstm(Operator):
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return a layer of a few units, now and then with a clip."""
         features, rows, units = (draw.integer(1, 9) for _ in range(3))
         lo, hi = draw.pick(*draw.space.inputs)
         reach = max(abs(lo), abs(hi))

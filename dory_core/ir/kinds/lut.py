@@ -32,14 +32,12 @@ class Lut(Operator):
     samples: ClassVar[tuple[str, ...]] = ("lut",)
 
     def output_shape(self, sources: Tensors) -> Shape:
-        """Return the shape of the input."""
         [source] = sources
         if self.table.shape not in ((256,), (source.channels, 256)):
             raise self.refused(f"a table of shape {self.table.shape} for {source.shape}")
         return source.shape
 
     def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
-        """Return the entries of the table that values of the input have."""
         lo, hi = sources[0].lo, sources[0].hi
         if not ((lo >= 0 and hi <= 255) or (lo >= -128 and hi <= 127)):
             raise self.refused(
@@ -52,7 +50,6 @@ class Lut(Operator):
         return Accumulator.of(rows.min(axis=1), rows.max(axis=1))
 
     def compute(self, inputs: Sequence[Values]) -> Values:
-        """Return the entries of the table."""
         [source], table = inputs, self.table.values.astype(np.int64)
         channels = np.arange(len(source)).reshape(-1, 1, 1)
         return np.asarray(table[source & 255] if table.ndim == 1 else table[channels, source & 255])
@@ -70,13 +67,11 @@ class Lut(Operator):
         return Interval(np.array(lows, np.int64), np.array(highs, np.int64))
 
     def selected(self, selection: Selection, sources: Tensors) -> dict[str, Any]:
-        """Return the functions of the channels that stay."""
         several = len(self.table.shape) > 1
         return {"table": selection.of_rows(self.table) if several else self.table}
 
     @property
     def offsets(self) -> Offsets:
-        """Each tensor has its own."""
         return Offsets.EACH
 
     def moved(self, before: Sequence[int], after: int) -> Self:
@@ -86,7 +81,6 @@ class Lut(Operator):
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return a table of bytes or wider values, of all channels or of each."""
         shape, (lo, hi) = draw.shape(), draw.byte()
         low, high = draw.pick(*BYTES, (-3000, 3000), (-100000, 100000))
         rows = draw.pick((), (), (shape[0],))
@@ -95,8 +89,6 @@ class Lut(Operator):
 
     @classmethod
     def examples(cls) -> Mapping[str, Sample]:
-        """Return a table of all channels and one of each."""
-
         def table(seed: int, rows: int) -> Array:
             values = np.random.default_rng(seed).integers(-128, 128, (rows, 256))
             return Array(values if rows > 1 else values[0])

@@ -38,18 +38,15 @@ class MaxPool(Operator):
     samples: ClassVar[tuple[str, ...]] = ("maxpool",)
 
     def output_shape(self, sources: Tensors) -> Shape:
-        """Return what the window gives."""
         height, width = output_size(self, self.window, sources[0])
         check_no_empty_window(self, self.window, sources[0])
         return sources[0].channels, height, width
 
     def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
-        """Return the range of the input."""
         lo, hi = sources[0].lo, sources[0].hi
         return Accumulator(one(lo), one(hi), lo, hi)
 
     def compute(self, inputs: Sequence[Values]) -> Values:
-        """Return the maxima."""
         first, *others = self.window.views(inputs[0], _LEAST)
         value = first.copy()
         for view in others:
@@ -62,12 +59,10 @@ class MaxPool(Operator):
 
     @property
     def sliding(self) -> Window | None:
-        """The window."""
         return self.window
 
     @property
     def offsets(self) -> Offsets:
-        """Maxima are elements of the input; a step gives them an offset of their own."""
         return Offsets.EACH if self.requants else Offsets.SHARED
 
     def moved(self, before: Sequence[int], after: int) -> Self:
@@ -78,7 +73,6 @@ class MaxPool(Operator):
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return maxima without a step."""
         window = draw.window(draw.pick((2, 2), (3, 3), (1, 3), (4, 2), (7, 7)))
         source = draw.source(draw.pick(1, 2, 3, 4, 7, 8, 17), *draw.image(window))
         return Sample({"window": draw.padded(window, source)}, (source,))

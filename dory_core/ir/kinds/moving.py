@@ -23,17 +23,14 @@ class Mover(Operator):
         """Return the elements of the output, which may be a view of an input."""
 
     def compute(self, inputs: Sequence[Values]) -> Values:
-        """Return the elements as a new array."""
         return self.arranged(inputs).copy()
 
     def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
-        """Return the range of the inputs."""
         lo, hi = min(s.lo for s in sources), max(s.hi for s in sources)
         return Accumulator.of(one(lo), one(hi))
 
     @property
     def offsets(self) -> Offsets:
-        """The output has the elements of the inputs, and so their offset."""
         return Offsets.SHARED
 
     def moved(self, before: Sequence[int], after: int) -> Self:

@@ -4,6 +4,7 @@ A kind is a frozen dataclass that derives from :class:`Operator`, in a file of i
 fields that it needs and says in methods what the compiler asks: the shape of its output, the values
 that its accumulator reaches, what it computes, which input an output needs. What has a default
 below is the answer of a kind that is cautious: nothing is tiled apart, moved or left out.
+Methods of a kind have docstrings where they say more than those here.
 """
 
 from __future__ import annotations
@@ -87,6 +88,15 @@ class Operator(ABC):
             accumulator as the output. Two are never merged without proof.
         tensor: Name or index of its result in the file, where the format has such; for people and
             goldens, it does not take part in equality.
+        bare: How its output is stored where it has no requantisation; of the class.
+        reads_vector: It reads its input as one vector, in the order of memory (HWC); of the class.
+        is_view: Its tensors may be parts of one another in memory (:meth:`byte_offsets`); of the
+            class.
+        is_channelwise: Each output channel is computed of the same channel of the inputs; of the
+            class.
+        has_offsets: Its tensors may be stored higher by an offset, each by its own (:meth:`moved`);
+            of the class.
+        samples: Names of the random layers that :meth:`random` draws; of the class.
     """
 
     index: int
@@ -96,17 +106,11 @@ class Operator(ABC):
     requants: tuple[Requant, ...] = ()
     tensor: str = field(default="", compare=False)
 
-    #: How its output is stored where it has no requantisation.
     bare: ClassVar[Bare] = Bare.NARROW
-    #: Whether it reads its input as one vector, in the order of memory (HWC).
     reads_vector: ClassVar[bool] = False
-    #: Whether its tensors may be parts of one another in memory (:meth:`byte_offsets`).
     is_view: ClassVar[bool] = False
-    #: Whether each output channel is computed of the same channel of the inputs.
     is_channelwise: ClassVar[bool] = False
-    #: Whether its tensors may be stored higher by an offset, each by its own (:meth:`moved`).
     has_offsets: ClassVar[bool] = False
-    #: Names of the random layers that :meth:`random` draws; by default the kind in small letters.
     samples: ClassVar[tuple[str, ...]] = ()
 
     # -- names ------------------------------------------------------------------------------------
@@ -308,7 +312,7 @@ class Operator(ABC):
 
     @classmethod
     def examples(cls) -> Mapping[str, Sample]:
-        """Return layers by name that the conformance matrix of every target runs."""
+        """Return fixed layers by name, for the conformance kit."""
         return {}
 
 

@@ -28,19 +28,16 @@ class Pad(Mover):
     samples: ClassVar[tuple[str, ...]] = ("pad",)
 
     def output_shape(self, sources: Tensors) -> Shape:
-        """Return the shape of the input with the elements about it."""
         if min(*self.before, *self.after) < 0:
             raise self.refused("it takes elements away; that is a Slice")
         c, h, w = (sum(p) for p in zip(sources[0].shape, self.before, self.after, strict=True))
         return c, h, w
 
     def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
-        """Return the range of the input and the value."""
         lo, hi = min(sources[0].lo, self.value), max(sources[0].hi, self.value)
         return Accumulator.of(one(lo), one(hi))
 
     def arranged(self, inputs: Sequence[Values]) -> Values:
-        """Return the input with the value about it."""
         widths = tuple(zip(self.before, self.after, strict=True))
         return np.pad(inputs[0], widths, constant_values=self.value)
 
@@ -60,7 +57,6 @@ class Pad(Mover):
         return shifted_places(-self.before[axis + 1], 1, total)
 
     def channel_groups(self, source: Tensor, output: Tensor) -> int | None:
-        """Each channel is copied apart, where there are no new ones."""
         return output.channels if self.before[0] == self.after[0] == 0 else None
 
     def channel_links(self, sources: Tensors, output: Tensor) -> Links | None:
@@ -69,7 +65,6 @@ class Pad(Mover):
         return ((0, same, self.before[0] + same),)
 
     def selected(self, selection: Selection, sources: Tensors) -> dict[str, Any]:
-        """Return the new channels that stay."""
         before, inner = self.before[0], len(selection.inputs[0])
         first = int(selection.output[:before].sum())
         last = int(selection.output[before + inner :].sum())
@@ -81,7 +76,6 @@ class Pad(Mover):
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return a layer with any value."""
         bounds = draw.pick(*draw.space.inputs)
         before, after = (tuple(draw.pick(0, 0, 1, 2, 5) for _ in range(3)) for _ in range(2))
         fields = {
@@ -93,6 +87,5 @@ class Pad(Mover):
 
     @classmethod
     def examples(cls) -> Mapping[str, Sample]:
-        """Return a layer with elements about all axes."""
         fields = {"before": (0, 1, 2), "after": (3, 0, 1), "value": -128}
         return {"pad": Sample(fields, ((12, 15, 14, -128, 127),))}

@@ -63,16 +63,13 @@ class Pairwise(Operator):
 
     @property
     def steps(self) -> tuple[Requant, ...]:
-        """Every requantisation of the layer, those of operands first."""
         return (*(step for step in self.operand_requants if step is not None), *self.requants)
 
     @property
     def operands(self) -> int | None:
-        """Two, or one and a constant."""
         return 2 if self.constant is None else 1
 
     def output_shape(self, sources: Tensors) -> Shape:
-        """Return the shape of the first operand."""
         first = sources[0].shape
         second = sources[1].shape if self.constant is None else self.constant.shape
         if len(second) != 3 or any(b not in (1, a) for a, b in zip(first, second, strict=True)):
@@ -87,7 +84,6 @@ class Pairwise(Operator):
         return [(rows.min(axis=1), rows.max(axis=1))]
 
     def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
-        """Return the function of the ranges of the operands."""
         ends: list[_Ends] = [(one(s.lo), one(s.hi)) for s in sources]
         ends += self._of_constant()
         for number, step in enumerate(self.operand_requants):
@@ -97,7 +93,6 @@ class Pairwise(Operator):
         return Accumulator.of(*self.pair_of_bounds(first, second), *first, *second)
 
     def compute(self, inputs: Sequence[Values]) -> Values:
-        """Return the function of the operands after their steps."""
         constants = () if self.constant is None else (self.constant.values.astype(np.int64),)
         shape = inputs[0].shape
         first, second = (
@@ -121,7 +116,6 @@ class Pairwise(Operator):
         return Interval(*self.pair_of_bounds((first.lo, first.hi), (second.lo, second.hi)))
 
     def features(self, sources: Tensors) -> frozenset[Feature]:
-        """A second operand may be smaller than the first, or a constant."""
         other = self.constant is not None or len({x.shape for x in sources}) > 1
         return frozenset({Feature.OTHER_OPERAND} if other else ())
 
@@ -142,7 +136,6 @@ class Pairwise(Operator):
         return tuple(link for n in wide for link in same_channels(output.channels, n))
 
     def selected(self, selection: Selection, sources: Tensors) -> dict[str, Any]:
-        """Return the steps of operands and the constant of the channels that stay."""
         first, second = (
             None if step is None else selection.of_step(step) for step in self.operand_requants
         )
@@ -160,7 +153,6 @@ class Pairwise(Operator):
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return a pair of tensors, or of a tensor and a constant."""
         return _random_pair(draw, 500)
 
 
@@ -204,16 +196,13 @@ class Add(Pairwise):
     samples: ClassVar[tuple[str, ...]] = ("add", "sum")
 
     def pair(self, first: Values, second: Values) -> Values:
-        """Return the sum."""
         return first + second
 
     def pair_of_bounds(self, first: _Ends, second: _Ends) -> _Ends:
-        """Return the sums of the ends."""
         return first[0] + second[0], first[1] + second[1]
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return a residual sum of tensors of one shape (``add``), or any sum."""
         if name == "sum":
             return _random_pair(draw, 500)
         shape = (draw.integer(1, 9), draw.integer(1, 9), draw.integer(1, 9))
@@ -238,17 +227,14 @@ class Mul(Pairwise):
     samples: ClassVar[tuple[str, ...]] = ("mul",)
 
     def pair(self, first: Values, second: Values) -> Values:
-        """Return the product."""
         return first * second
 
     def pair_of_bounds(self, first: _Ends, second: _Ends) -> _Ends:
-        """Return the least and the greatest product of ends."""
         corners = np.stack(np.broadcast_arrays(*(a * b for a, b in product(first, second))))
         return corners.min(axis=0), corners.max(axis=0)
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return a pair whose products are requantised."""
         return _random_pair(draw, 60000)
 
 
@@ -260,16 +246,13 @@ class Maximum(Pairwise):
     samples: ClassVar[tuple[str, ...]] = ("maximum",)
 
     def pair(self, first: Values, second: Values) -> Values:
-        """Return the larger elements."""
         return np.maximum(first, second)
 
     def pair_of_bounds(self, first: _Ends, second: _Ends) -> _Ends:
-        """Return the larger ends."""
         return np.maximum(first[0], second[0]), np.maximum(first[1], second[1])
 
     @classmethod
     def examples(cls) -> Mapping[str, Sample]:
-        """Return a maximum with one value per row."""
         values = np.random.default_rng(8).integers(-50, 50, (12, 15, 1))
         return {
             "maximum_of_constant": Sample({"constant": Array(values)}, ((12, 15, 14, -128, 127),))
@@ -284,9 +267,7 @@ class Minimum(Pairwise):
     samples: ClassVar[tuple[str, ...]] = ("minimum",)
 
     def pair(self, first: Values, second: Values) -> Values:
-        """Return the smaller elements."""
         return np.minimum(first, second)
 
     def pair_of_bounds(self, first: _Ends, second: _Ends) -> _Ends:
-        """Return the smaller ends."""
         return np.minimum(first[0], second[0]), np.minimum(first[1], second[1])

@@ -26,14 +26,12 @@ class Reshape(Mover):
     samples: ClassVar[tuple[str, ...]] = ("reshape",)
 
     def output_shape(self, sources: Tensors) -> Shape:
-        """Return the shape."""
         elements = sources[0].elements
         if int(np.prod(self.shape)) != elements:
             raise self.refused(f"{elements} elements in a shape {self.shape}")
         return self.shape
 
     def arranged(self, inputs: Sequence[Values]) -> Values:
-        """Return the elements in the other shape."""
         channels, height, width = self.shape
         return inputs[0].transpose(1, 2, 0).reshape(height, width, channels).transpose(2, 0, 1)
 
@@ -51,7 +49,6 @@ class Reshape(Mover):
         return all_places(axis, source, output)
 
     def byte_offsets(self, sources: Tensors, output: Tensor) -> tuple[int, ...] | None:
-        """Return that the output is the input, unless pixels end inside of bytes."""
         same = output.channels == sources[0].channels or output.bits >= 8
         return (0,) if same else None
 
@@ -64,12 +61,10 @@ class Reshape(Mover):
         return ((0, wider % before, wider % after),)
 
     def selected(self, selection: Selection, sources: Tensors) -> dict[str, Any]:
-        """Return the number of channels that stay."""
         return {"shape": (len(selection.kept), *self.shape[1:])}
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return any two shapes of as many elements."""
         shape = draw.pick((6, 4, 2), (1, 8, 6), (12, 2, 2), (48, 1, 1), (3, 1, 16), (5, 7, 1))
         others = [
             (c, h, int(np.prod(shape)) // (c * h))

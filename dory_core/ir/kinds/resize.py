@@ -51,7 +51,6 @@ class Resize(Operator):
         )
 
     def output_shape(self, sources: Tensors) -> Shape:
-        """Return a row and a column for each of the taps."""
         [source] = sources
         for taps, size in ((self.rows, source.height), (self.columns, source.width)):
             found = taps.values
@@ -62,7 +61,6 @@ class Resize(Operator):
         return source.channels, self.rows.shape[0], self.columns.shape[0]
 
     def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
-        """Return the sums of products with weights of each sign."""
         signs = []
         for taps in (self.rows, self.columns):
             weights = taps.values[:, 2:].astype(np.int64)
@@ -80,7 +78,6 @@ class Resize(Operator):
         return Accumulator.of(least, most, *partial)
 
     def compute(self, inputs: Sequence[Values]) -> Values:
-        """Return the sums of weighted elements, first of rows, then of columns."""
         [source] = inputs
         rows, columns = self.rows.values.astype(np.int64), self.columns.values.astype(np.int64)
         first, second = (source[:, rows[:, k]] * rows[None, :, 2 + k, None] for k in (0, 1))
@@ -105,7 +102,6 @@ class Resize(Operator):
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return an interpolation with 10-bit fractions, or a gather."""
         shape, gathers = draw.shape(), bool(draw.integer(0, 1))
         steps = () if gathers else draw.pick((), (requant(1, 1 << 19, 1 << 20),))
         rows, columns = (_random_taps(draw, size, gathers) for size in shape[1:])
@@ -114,7 +110,6 @@ class Resize(Operator):
 
     @classmethod
     def examples(cls) -> Mapping[str, Sample]:
-        """Return a bilinear interpolation and the nearest neighbours."""
         image = (12, 15, 14, -128, 127)
         steps = (requant(1, 1 << 19, 1 << 20, add_negative=(1 << 19) - 1),)
         bilinear = {"rows": linear_taps(15, 22), "columns": linear_taps(14, 9), "requants": steps}

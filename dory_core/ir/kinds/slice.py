@@ -31,7 +31,6 @@ class Slice(Mover):
     samples: ClassVar[tuple[str, ...]] = ("slice",)
 
     def output_shape(self, sources: Tensors) -> Shape:
-        """Return the size."""
         [source] = sources
         for extent, begin, count, step in zip(
             source.shape, self.begin, self.size, self.step, strict=True
@@ -42,7 +41,6 @@ class Slice(Mover):
         return self.size
 
     def arranged(self, inputs: Sequence[Values]) -> Values:
-        """Return the elements."""
         places = (
             begin + step * np.arange(size)
             for begin, size, step in zip(self.begin, self.size, self.step, strict=True)
@@ -61,12 +59,10 @@ class Slice(Mover):
         return shifted_places(first, step, total)
 
     def channel_groups(self, source: Tensor, output: Tensor) -> int | None:
-        """Each channel is copied apart, where all of them are."""
         whole = (self.begin[0], self.step[0], self.size[0]) == (0, 1, source.channels)
         return output.channels if whole else None
 
     def byte_offsets(self, sources: Tensors, output: Tensor) -> tuple[int, ...] | None:
-        """Return where the output begins in the input."""
         [x] = sources
         axis = next((n for n in range(3) if self.size[n] != x.shape[n]), 1)
         whole = all(n == axis or (self.begin[n], self.step[n]) == (0, 1) for n in range(3))
@@ -82,7 +78,6 @@ class Slice(Mover):
         return ((0, self.begin[0] + taken * self.step[0], taken),)
 
     def selected(self, selection: Selection, sources: Tensors) -> dict[str, Any]:
-        """Return where the channels that stay begin, and how many there are."""
         [before], begin = selection.inputs, self.begin[0]
         first = int(before[:begin].sum())
         if self.step[0] < 0:
@@ -92,7 +87,6 @@ class Slice(Mover):
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return a slice with steps of both signs."""
         shape = draw.integer(1, 15), draw.integer(1, 14), draw.integer(1, 14)
         axes = []
         for extent in shape:
@@ -109,6 +103,5 @@ class Slice(Mover):
 
     @classmethod
     def examples(cls) -> Mapping[str, Sample]:
-        """Return a slice of all axes that goes up its rows."""
         fields = {"begin": (2, 14, 1), "size": (6, 5, 12), "step": (1, -3, 1)}
         return {"slice": Sample(fields, ((12, 15, 14, -128, 127),))}

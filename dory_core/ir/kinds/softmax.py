@@ -49,11 +49,9 @@ class Softmax(Operator):
     samples: ClassVar[tuple[str, ...]] = ("softmax", "wide_softmax")
 
     def output_shape(self, sources: Tensors) -> Shape:
-        """Return the shape of the input."""
         return sources[0].shape
 
     def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
-        """Return the range of shares."""
         self._check(sources[0])
         return Accumulator.of(one(0), one(self.factor or 1 << self.share_bits))
 
@@ -81,7 +79,6 @@ class Softmax(Operator):
             )
 
     def compute(self, inputs: Sequence[Values]) -> Values:
-        """Return the shares."""
         [source] = inputs
         differences = source.max(axis=0) - source
         if not self.factor:
@@ -93,7 +90,6 @@ class Softmax(Operator):
         return np.asarray(np.rint(powers * np.float32(self.factor) / total).astype(np.int64))
 
     def features(self, sources: Tensors) -> frozenset[Feature]:
-        """Shares may be those of reals, or have 16 bits."""
         if self.factor:
             return frozenset({Feature.REALS})
         return frozenset({Feature.WIDE_SHARES} if self.share_bits > 8 else ())
@@ -104,7 +100,6 @@ class Softmax(Operator):
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return a softmax of any scale in integers, with shares of 8 or 16 bits."""
         shape, (lo, hi) = draw.shape(), draw.byte()
         falling = np.exp(-np.arange(256) * draw.numbers.uniform(0.0001, 0.6))
         table = np.minimum(np.floor(falling * 2**31), _INT32_MAX).astype(np.int64)
@@ -118,7 +113,6 @@ class Softmax(Operator):
 
     @classmethod
     def examples(cls) -> Mapping[str, Sample]:
-        """Return a softmax of int8."""
         falling = np.floor(np.exp(-np.arange(256) * 0.02) * 2**31)
         fields = {
             "table": Array(np.minimum(falling, _INT32_MAX).astype(np.int64)),

@@ -23,14 +23,12 @@ class Transpose(Mover):
     samples: ClassVar[tuple[str, ...]] = ("transpose",)
 
     def output_shape(self, sources: Tensors) -> Shape:
-        """Return the sizes in the other order."""
         if sorted(self.perm) != [0, 1, 2]:
             raise self.refused(f"{list(self.perm)} is no permutation of 0, 1, 2")
         c, h, w = (sources[0].shape[axis] for axis in self.perm)
         return c, h, w
 
     def arranged(self, inputs: Sequence[Values]) -> Values:
-        """Return the elements in the other order."""
         return inputs[0].transpose(self.perm)
 
     def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
@@ -42,7 +40,6 @@ class Transpose(Mover):
         return all_places(axis, source, output) if self.perm[axis + 1] != axis + 1 else None
 
     def channel_groups(self, source: Tensor, output: Tensor) -> int | None:
-        """Each channel is copied apart, where channels stay channels."""
         return output.channels if self.perm[0] == 0 else None
 
     def channel_links(self, sources: Tensors, output: Tensor) -> Links | None:
@@ -51,11 +48,9 @@ class Transpose(Mover):
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
-        """Return any order."""
         perm = tuple(int(a) for a in draw.numbers.permutation(3))
         return Sample({"perm": perm}, ((*draw.shape(), *draw.pick(*draw.space.inputs)),))
 
     @classmethod
     def examples(cls) -> Mapping[str, Sample]:
-        """Return all axes reversed."""
         return {"transpose": Sample({"perm": (2, 1, 0)}, ((12, 15, 14, -128, 127),))}

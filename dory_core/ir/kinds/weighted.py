@@ -83,7 +83,6 @@ class Weighted(Operator):
 
     @property
     def is_dense(self) -> bool:
-        """Every output channel reads every input channel."""
         return True
 
     def channel_links(self, sources: Tensors, output: Tensor) -> Links | None:
