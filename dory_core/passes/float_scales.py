@@ -7,18 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from dory_core.errors import NotSupported
-from dory_core.ir import (
-    Array,
-    Conv,
-    ConvTranspose,
-    Graph,
-    Layer,
-    LayerRanges,
-    Linear,
-    Operator,
-    Requant,
-    requant,
-)
+from dory_core.ir import Array, Graph, Layer, LayerRanges, Operator, Requant, requant
+from dory_core.ir.kinds.weighted import Weighted
 from dory_core.ir.ranges import accumulator_bounds, infer_layer
 from dory_core.ir.requantisation import integer_form, staircase
 
@@ -66,7 +56,7 @@ def with_integer_step(layer: Layer) -> Operator | None:
         last.hi,
         tuple(found.add_negative.tolist()),
     )
-    if isinstance(layer.op, Conv | ConvTranspose | Linear):  # channels turn at their own points
+    if isinstance(layer.op, Weighted):  # channels turn at their own points
         given = 0 if layer.bias is None else layer.bias.values.astype(np.int64)
         channels = layer.output.channels
         bias = Array(np.broadcast_to(given + offset, (channels,)).copy())
