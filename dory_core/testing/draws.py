@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from dory_core.errors import UsageError
-from dory_core.ir import Layer
+from dory_core.ir import Layer, Operator
 from dory_core.kernels.kernel import Kernel
 from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.testing.cases import layer_cases, network_cases
 from dory_core.testing.kernel_cases import KernelCase, make_case, takes
+from dory_core.testing.kind_cases import example_layers
 from dory_core.testing.random_layers import OTHER_KINDS, LayerSpace, RandomLayers
 from dory_core.testing.recipes import OPTIONS, RECIPE_KINDS, Recipe, layer_of, starts
 
@@ -59,15 +60,28 @@ def _samples() -> tuple[Layer, ...]:
     return tuple(layer for case in cases for layer in case.build().layers)
 
 
-def usual_layers() -> tuple[Layer, ...]:
-    """Return a layer of each kind and those of the conformance matrix."""
+def _examples(operators: Iterable[type[Operator]]) -> tuple[Layer, ...]:
+    """Return the examples of operators that plugins add."""
+    return tuple(layer for _, build in example_layers(operators) for layer in build().layers)
+
+
+def usual_layers(operators: Iterable[type[Operator]] = ()) -> tuple[Layer, ...]:
+    """Return a layer of each kind and those of the conformance matrix.
+
+    operators: kinds of layers that plugins add.
+    """
     usual = (layer_of(Recipe(kind)) for kind in RECIPE_KINDS)
-    return (*(layer for layer in usual if layer is not None), *_samples())
+    found = (layer for layer in usual if layer is not None)
+    return (*found, *_samples(), *_examples(operators))
 
 
-def names_of(candidates: Candidates) -> tuple[str, ...]:
-    """Return the names of all kernels, in the order of preference."""
-    return tuple(dict.fromkeys(k.name for layer in usual_layers() for k in candidates(layer)))
+def names_of(candidates: Candidates, operators: Iterable[type[Operator]] = ()) -> tuple[str, ...]:
+    """Return the names of all kernels, in the order of preference.
+
+    operators: kinds of layers that plugins add.
+    """
+    layers = usual_layers(operators)
+    return tuple(dict.fromkeys(k.name for layer in layers for k in candidates(layer)))
 
 
 @dataclass(slots=True)
@@ -76,6 +90,7 @@ class Draws:
 
     Attributes:
         name: Of the kernel among the candidates.
+        operators: Kinds of layers that plugins add.
         recipes: The first of each kind that it accepts.
         fixed: Layers of the conformance matrix, of kinds without recipes, or where it accepts none
             of them.
@@ -83,6 +98,7 @@ class Draws:
 
     candidates: Candidates
     name: str
+    operators: tuple[type[Operator], ...] = ()
     recipes: dict[str, Recipe] = field(init=False)
     makers: tuple[str, ...] = field(init=False, default=())
     fixed: tuple[Layer, ...] = field(init=False, default=())
@@ -92,8 +108,11 @@ class Draws:
     def __post_init__(self) -> None:
         self.recipes = self._search(1) or self._search(2)
         if not self.recipes:
-            self.makers = tuple(kind for kind in OTHER_KINDS if self._random(kind, 3) is not None)
-            self.fixed = tuple(layer for layer in _samples() if self.kernel_for(layer) is not None)
+            own = (name for kind in self.operators for name in kind.samples)
+            kinds = (*OTHER_KINDS, *own)
+            self.makers = tuple(kind for kind in kinds if self._random(kind, 3) is not None)
+            layers = (*_samples(), *_examples(self.operators))
+            self.fixed = tuple(layer for layer in layers if self.kernel_for(layer) is not None)
         if not (self.recipes or self.makers or self.fixed):
             self.recipes = self._search(3)
 
@@ -148,7 +167,7 @@ class Draws:
         return layers
 
     def _random(self, kind: str, seed: int) -> Layer | None:
-        random = RandomLayers(_BYTES, seed)
+        random = RandomLayers(_BYTES, seed, self.operators)
         layers = (random.layer(kind) for _ in range(_TRIES))
         return next((layer for layer in layers if self.kernel_for(layer) is not None), None)
 

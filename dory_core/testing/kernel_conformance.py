@@ -22,6 +22,8 @@ from typing import ClassVar
 
 import pytest
 
+from dory_core.ir import Operator
+from dory_core.plugins.manager import load_plugins
 from dory_core.simulate.compiler import other_compilers
 from dory_core.testing.coverage import ran_in
 from dory_core.testing.draws import Candidates, Draws, kernels_of_target, names_of
@@ -40,8 +42,8 @@ _MORE = 2  # times as many of a kernel as of a kind of layers
 
 
 @cache
-def _draws(candidates: Candidates, name: str) -> Draws:
-    return Draws(candidates, name)
+def _draws(candidates: Candidates, name: str, operators: tuple[type[Operator], ...]) -> Draws:
+    return Draws(candidates, name, operators)
 
 
 class KernelConformance:
@@ -51,6 +53,7 @@ class KernelConformance:
         target: Whose kernels to test, those of all installed plugins but the portable ones.
         settings: Its options.
         candidates: Returns the kernels of a layer, in place of those of an installed target.
+        operators: Kinds of layers that plugins add; of a target, those of all installed plugins.
         cases: Returns so many cases for a kind of layers and a seed.
         kinds: Those of ``random_layers.ALL_KINDS`` that ``cases`` draws; without ``cases`` the
             names of kernels.
@@ -59,6 +62,7 @@ class KernelConformance:
     target: ClassVar[str] = ""
     settings: ClassVar[tuple[tuple[str, str], ...]] = ()
     candidates: ClassVar[Candidates]
+    operators: ClassVar[tuple[type[Operator], ...]] = ()
     cases: ClassVar[Callable[[str, int, int], list[KernelCase]]]
     kinds: ClassVar[tuple[str, ...]] = KINDS
 
@@ -69,13 +73,14 @@ class KernelConformance:
             return cls.kinds
         if not hasattr(cls, "candidates"):
             cls.candidates = staticmethod(kernels_of_target(cls.target, cls.settings))
-        return names_of(cls.candidates)
+            cls.operators = load_plugins().operators()
+        return names_of(cls.candidates, cls.operators)
 
     @classmethod
     def _drawn(cls, what: str, seed: int, count: int) -> list[KernelCase]:
         if hasattr(cls, "cases"):
             return cls.cases(what, seed, count)
-        return _draws(cls.candidates, what).cases(seed, _MORE * count)
+        return _draws(cls.candidates, what, cls.operators).cases(seed, _MORE * count)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Spread kinds and seeds over the tests; sweeps are marked where ``slow`` is declared."""

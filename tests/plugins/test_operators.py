@@ -20,6 +20,7 @@ from dory_core.kernels import portable_kernels
 from dory_core.passes.constant_channels import remove_constant_channels
 from dory_core.passes.offsets import choose_offsets
 from dory_core.plugins.manager import Plugins
+from dory_core.testing.draws import Draws, kernels_of_target, names_of
 from dory_core.testing.graphs import I8, GraphBuilder
 from dory_core.testing.kernel_cases import make_case, values_of
 from dory_core.testing.kernels import HostLibrary
@@ -102,6 +103,15 @@ def test_random_layers_and_examples_run_the_kernel() -> None:
     taken = [layer for layer in (*drawn, *examples) if kernel.accepts(layer) is None]
     assert 3 < len(taken) < len(drawn)
     HostLibrary([make_case(kernel, layer, draw.numbers) for layer in taken]).check()
+
+
+def test_the_kit_draws_layers_of_the_operator() -> None:
+    operators = plugins().operators()
+    candidates = kernels_of_target(NAME, plugins=plugins())
+    assert "dory_distance" in names_of(candidates, operators)
+    cases = Draws(candidates, "dory_distance", operators).cases(2, 10)
+    assert len(cases) > 5 and {case.layer.op.kind for case in cases} == {"Distance"}
+    HostLibrary(cases).check()
 
 
 def test_values_of_random_layers_stay_within_what_is_proven() -> None:
