@@ -1,8 +1,9 @@
-"""The kernel's call in C: what is equal for all tiles is set in front of the loop."""
+"""The kernel's call in C: what is equal for all tiles is initialised before the loop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from string import Template
 
@@ -14,22 +15,35 @@ Fields = tuple[tuple[str, str | StructValue], ...]
 
 @dataclass(frozen=True, slots=True)
 class ArgumentText:
-    """A value that a kernel's call names. atom: the same text, fit to stand beside operators.
-    of_tile: it differs between tiles."""
+    """A value that a kernel's call names.
+
+    Attributes:
+        text: C expression.
+        atom: The same expression, in brackets where an operator beside it would take it apart.
+        of_tile: Whether it differs between tiles.
+    """
 
     text: str
     atom: str
     of_tile: bool = False
 
 
+INDENT = "  "
+#: Most characters of the initialiser of a struct in a struct that stands on one line, with names.
+_SHORT = 60
+#: The opening bracket of a call, which is no cast and encloses no sum.
+_CALLED = re.compile(r"[A-Za-z_]\w*\($")
+
 #: Returns the value of a name.
 Names = Callable[[str], ArgumentText]
 
 
 def call_lines(call: FunctionCall, names: Names) -> tuple[list[str], list[str]]:
-    """Return the declarations in front of the loop and the statements for one tile.
+    """Return the declarations before the loop and the statements for one tile.
 
-    names: values of the ``$names`` of the call.
+    Args:
+        call: Call of the kernel.
+        names: Returns the value of a ``$name`` of the call.
     """
     before: list[str] = []
     of_tile: list[str] = []
@@ -41,44 +55,81 @@ def call_lines(call: FunctionCall, names: Names) -> tuple[list[str], list[str]]:
             of_tile += each
             value = f"&{name}"
         values.append(value)
-    return before, [*of_tile, *_substituted(Template(call.statement(values)), names).splitlines()]
+    return before, [*of_tile, *_substituted(call.statement(values), names).splitlines()]
 
 
 def _struct(type_: str, variable: str, fields: Fields, names: Names) -> tuple[list[str], list[str]]:
     """Return the definition of a struct with its fixed members, and what a tile sets.
 
-    An initialiser would clear the members first, which costs a small chip hundreds of cycles.
+    A struct without a fixed member is defined where the tile needs it.
     """
-    fixed = [f"{type_} {variable};", f"DORY_SIM_UNDEFINED(&{variable}, sizeof {variable});"]
     before: list[str] = []
     of_tile: list[str] = []
-    for member, value in _members(variable, fields):
+    fixed: list[str] = []
+    changing: list[tuple[str, str]] = []
+    for member, value in _members("", fields, names):
         if isinstance(value, StructValue):  # a variable of its own, which the member points to
             name = member.rpartition(".")[2]
             first, each = _struct(value.pointed, name, value.fields, names)
             before += first
             of_tile += each
             value = f"&{name}"
-        given = Template(value)
-        used = [names(name) for name in given.get_identifiers()]
-        alone = len(used) == 1 and value == f"${given.get_identifiers()[0]}"
-        text = used[0].text if alone else _substituted(given, names)
-        lines = of_tile if any(one.of_tile for one in used) else fixed
-        lines.append(f"{member} = {text};")
-    return before + fixed, of_tile
-
-
-def _members(path: str, fields: Fields) -> Iterator[tuple[str, str | StructValue]]:
-    """Yield the members in structs of structs, and those that point to one."""
-    for name, value in fields:
-        if isinstance(value, StructValue) and not value.pointed:
-            yield from _members(f"{path}.{name}", value.fields)
+        text = _substituted(value, names)
+        if _is_of_tile(value, names):
+            changing.append((member, text))
         else:
-            yield f"{path}.{name}", value
+            fixed.append(f"{member} = {text}")
+    if not fixed:
+        lines = _definition(f"const {type_} {variable}", [f"{m} = {text}" for m, text in changing])
+        return before, [*of_tile, *lines]
+    const = "" if changing else "const "
+    before += _definition(f"{const}{type_} {variable}", fixed)
+    return before, [*of_tile, *(f"{variable}{member} = {text};" for member, text in changing)]
 
 
-def _substituted(text: Template, names: Names) -> str:
-    for match in text.pattern.finditer(text.template):
+def _definition(head: str, members: Sequence[str]) -> list[str]:
+    """Return the lines that define a variable with an initialiser, a member on each."""
+    return [f"{head} = {{", *(f"{INDENT}{member}," for member in members), "};"]
+
+
+def _members(path: str, fields: Fields, names: Names) -> Iterator[tuple[str, str | StructValue]]:
+    """Yield members by their designators.
+
+    Members of a struct in a struct stand apart where a tile changes one of them or their
+    initialiser is longer than a line.
+    """
+    for name, value in fields:
+        designator = f"{path}.{name}"
+        if not isinstance(value, StructValue) or value.pointed:
+            yield designator, value
+        elif _is_short(value) and not _is_of_tile(str(value), names):
+            yield designator, str(value)
+        else:
+            yield from _members(designator, value.fields, names)
+
+
+def _is_short(struct: StructValue) -> bool:
+    """Return whether the initialiser of a struct fits a line."""
+    plain = all(isinstance(value, str) for _, value in struct.fields)
+    return plain and len(str(struct)) <= _SHORT
+
+
+def _is_of_tile(text: str | StructValue, names: Names) -> bool:
+    """Return whether a text names a value that differs between tiles."""
+    return any(names(name).of_tile for name in Template(str(text)).get_identifiers())
+
+
+def _substituted(text: str, names: Names) -> str:
+    """Return a text with the values of its names, in brackets where operators stand beside them."""
+
+    def value(match: re.Match[str]) -> str:
         if match["invalid"] is not None:  # a $ that begins no name
-            names(text.template[match.end() :].partition(",")[0])
-    return text.substitute({name: names(name).atom for name in text.get_identifiers()})
+            names(text[match.end() :].partition(",")[0])
+        if match["escaped"] is not None:
+            return "$"
+        found = names(match["named"] or match["braced"])
+        before, after = text[: match.start()].rstrip(), text[match.end() :].lstrip()
+        apart = before[-1:] in ("", "=", ",", "{") or _CALLED.search(before)
+        return found.text if apart and after[:1] in ("", ",", ")", "}", ";") else found.atom
+
+    return Template.pattern.sub(value, text)
