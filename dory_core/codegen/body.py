@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 
 from dory_core.codegen.conversions import conversion_lines
 from dory_core.codegen.names import address, function_symbol, layer_arenas
@@ -93,15 +92,8 @@ class _Resident:
 
     def lines(self, program: Iterable[NetworkOperation]) -> Iterator[str]:
         """Yield the statements of operations."""
-        several = self.plan.cores > 1
-        for marks, group in groupby(program, lambda operation: isinstance(operation, Dead)):
-            lines = [line for operation in group for line in self._operation(operation)]
-            if marks and several:
-                yield "if (dory_core_id() == 0) {"
-                yield from (INDENT + line for line in lines)
-                yield "}"
-            else:
-                yield from lines
+        for operation in program:
+            yield from self._operation(operation)
 
     def _operation(self, operation: NetworkOperation) -> Iterator[str]:
         if isinstance(operation, RunPart):

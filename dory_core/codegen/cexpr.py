@@ -225,8 +225,13 @@ def c_type(values: Iterable[int]) -> str:
 def wrapped(text: str, indent: int, width: int = 100) -> list[str]:
     """Return a statement on lines of at most ``width`` columns where commas allow it.
 
-    indent: columns in front of it, beside those that it has. Lines after the first one are indented
-    by four more. Initialisers with designators stay on one line, as clang-format has them.
+    A line ends at a comma that as few brackets enclose as possible. Lines after the first one are
+    indented by four more. Initialisers with designators stay on one line, as clang-format has them.
+
+    Args:
+        text: Statement.
+        indent: Columns before it, without those that it has.
+        width: Most columns of a line.
     """
     lines: list[str] = []
     if not text:
@@ -234,14 +239,26 @@ def wrapped(text: str, indent: int, width: int = 100) -> list[str]:
     rest = " " * indent + text
     indent += len(text) - len(text.lstrip())
     while len(rest) > width and "{." not in text and not text.lstrip().startswith("."):
-        at = rest.rfind(", ", indent + 4, width)
-        if at < 0:
-            at = rest.find(", ", width)
+        at = _break(rest, indent + 4, width)
         if at < 0 or '"' in rest[: at + 1]:
             break
         lines.append(rest[: at + 1])
         rest = " " * (indent + 4) + rest[at + 2 :]
     return [*lines, rest]
+
+
+def _break(text: str, start: int, width: int) -> int:
+    """Return the position of the comma at which a line ends, -1 where there is none."""
+    found, least, depth = -1, len(text), 0
+    for at, character in enumerate(text):
+        depth += (character in "([{") - (character in ")]}")
+        if at < start or not text.startswith(", ", at):
+            continue
+        if at >= width:
+            return at if found < 0 else found
+        if depth <= least:
+            found, least = at, depth
+    return found
 
 
 def closed_form(values: Sequence[int], index: str) -> tuple[str, int] | None:

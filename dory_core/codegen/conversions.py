@@ -30,18 +30,10 @@ def conversion_lines(plan: Plan, conversion: Conversion) -> Iterator[str]:
     """Yield the statements of one conversion."""
     source, target = conversion.source, conversion.target
     symbols = layout_symbols(plan)
-    marks = (
-        f"DORY_SIM_READ({place_address(source)}, {source.size_bytes});",
-        f"DORY_SIM_WRITE({place_address(target)}, {target.size_bytes});",
-    )
     if plan.cores > 1:
         yield "dory_barrier(); /* what is converted has been stored */"
-        yield "if (dory_core_id() == 0) {"
-        yield from (f"  {mark}" for mark in marks)
-        yield "}"
-        yield "dory_barrier();"
-    else:
-        yield from marks
+    ranges = (f"{place_address(place)}, {place.size_bytes}" for place in (target, source))
+    yield f"DORY_SIM_CONVERT({', '.join(ranges)});"
     layouts = (c_comment(place.layout.name) for place in (source, target))
     yield f"/* {c_comment(conversion.tensor.name)}: {' to '.join(layouts)} */"
     sides = (

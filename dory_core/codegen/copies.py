@@ -90,7 +90,7 @@ class Copies:
         if copy.carriage.by_cores:
             return f"{self.load(copy)};"
         if copy.operand == AHEAD:
-            return f"*{AHEAD} = {self.load(copy)};"
+            return f"*{AHEAD} = DORY_AHEAD({self.load(copy)});"
         kind = "const dory_ticket_t " if copy.operand in self.local else ""
         return f"{kind}{self.ticket(copy.operand, copy.ticket_slot)} = {self.load(copy)};"
 

@@ -6,6 +6,7 @@ loop and in it is a function.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -13,7 +14,7 @@ from itertools import groupby
 from dory_core.codegen.arguments import ArgumentText, call_lines
 from dory_core.codegen.cexpr import c_type, wrapped
 from dory_core.codegen.copies import INDENT, Copies
-from dory_core.codegen.names import function_parameters, function_symbol
+from dory_core.codegen.names import function_parameters, function_symbol, layer_arenas
 from dory_core.codegen.rows import Rows
 from dory_core.codegen.values import Values
 from dory_core.errors import PluginError
@@ -38,7 +39,18 @@ from dory_core.plan.operations import (
     When,
     all_operations,
 )
-from dory_core.quoting import c_comment
+
+_WORD = re.compile(r"\w+")
+#: Who performs marks: the simulation.
+_MARKS = "marks"
+_TILES = (MarkKind.TILE, MarkKind.SHARED_TILE)
+#: Names of the macros of bytes.
+_BYTES = {
+    MarkKind.KEEP: "KEPT",
+    MarkKind.READ: "READS",
+    MarkKind.SUMS: "SUMS",
+    MarkKind.WRITE: "WRITES",
+}
 
 
 def print_layer(
@@ -109,13 +121,19 @@ class _Printer:
         main = list(self._main())
         columns = bool(self.values.reader.columns)
         lines = list(self.rows.locals(self.values.bases, columns))
+        code = (line for line in (*lines, *main) if not _is_mark(line))
+        used = set(_WORD.findall("\n".join(code)))
         if self.program.parts > 1:
             table = "own->parts" if function.is_shared else "parts"
             lines.append(
                 f"const part_t *const part = &{table}[number];" if columns else "(void)number;"
             )
-        if self.cores > 1:
+            if columns and "part" not in used:
+                lines.append("(void)part;")
+        if self.cores > 1 and "core" in used:
             lines.append("const uint32_t core = dory_core_id();")
+        if L1 in layer_arenas(self.step) and L1 not in used:
+            lines.append(f"(void){L1};")
         for line in [*lines, *main]:
             yield from wrapped(line, len(INDENT))
         yield "}"
@@ -155,6 +173,9 @@ class _Printer:
     def _lines(self, operations: Iterable[Operation]) -> Iterator[str]:
         """Yield the statements of operations."""
         for who, group in groupby(operations, self._who):
+            if who == _MARKS:
+                yield from self._marks(group)
+                continue
             lines = self._statements(list(group))
             if who == "core 0" and self.cores > 1 and lines:
                 yield "if (core == 0) {"
@@ -189,12 +210,12 @@ class _Printer:
         )
 
     def _who(self, operation: Operation) -> str:
-        """Return whether core 0 or every core does something."""
+        """Return whether core 0 or every core does something, or the simulation."""
         if isinstance(operation, When):
             return self._who(operation.body[0])
         if isinstance(operation, (Copy, Wait)):
             return "all" if operation.each_core else "core 0"
-        return "core 0" if isinstance(operation, Mark) else "all"
+        return _MARKS if isinstance(operation, Mark) else "all"
 
     def _operation(self, operation: Operation) -> Iterator[str]:
         if isinstance(operation, Copy):
@@ -206,8 +227,6 @@ class _Printer:
             if self.cores > 1:
                 reason = f" /* {operation.reason} */" if operation.reason else ""
                 yield f"dory_barrier();{reason}"
-        elif isinstance(operation, Mark):
-            yield self._mark(operation)
         elif isinstance(operation, Call):
             yield from self.call
         elif isinstance(operation, When):
@@ -218,20 +237,32 @@ class _Printer:
         else:
             yield from self._loop(operation)
 
-    def _mark(self, mark: Mark) -> str:
-        if mark.kind is MarkKind.LAYER:
-            return f"DORY_SIM_LAYER({self.rows.mark});"
-        if mark.kind is MarkKind.LAYER_END:
-            return "DORY_SIM_LAYER_END();"
-        if mark.kind is MarkKind.TILE:
-            return f"DORY_SIM_TILE({self.values.tile_number});"
-        if mark.kind is MarkKind.AHEAD:
-            return f"DORY_SIM_AHEAD(*{AHEAD});"
+    def _marks(self, operations: Iterable[Operation]) -> Iterator[str]:
+        """Yield the macros of successive marks: of the layer with what it finds, and of a tile."""
+        found: list[str] = []
+        tile = ""
+        for operation in operations:
+            condition = operation.condition if isinstance(operation, When) else None
+            for mark in operation.body if isinstance(operation, When) else (operation,):
+                assert isinstance(mark, Mark)
+                if mark.kind is MarkKind.LAYER:
+                    macro = "LAYER_FINDS" if found else "LAYER"
+                    yield f"DORY_SIM_{macro}({', '.join([self.rows.mark, *found])});"
+                    found = []
+                elif mark.kind in _TILES:
+                    tile = f"DORY_SIM_{mark.kind.name}({self.values.tile_number}, "
+                else:
+                    found.append(self._bytes(mark, condition))
+        if tile:
+            yield f"{tile}{', '.join(found)});"
+
+    def _bytes(self, mark: Mark, condition: Expr | Changes | AtTile | None) -> str:
+        """Return what a mark says of its bytes; there are none where its condition does not hold."""
         assert mark.address is not None
-        name = "L1_KEEP" if mark.kind is MarkKind.KEEP else mark.kind.name
-        text = f" /* {c_comment(mark.text)} */" if mark.text else ""
-        where = self.values.marked(mark.address)
-        return f"DORY_SIM_{name}({where}, {self.values.text(mark.bytes)});{text}"
+        size = self.values.text(mark.bytes)
+        if condition is not None:
+            size = f"{self._condition(condition)} ? {self.values.atom(mark.bytes)} : 0"
+        return f"DORY_{_BYTES[mark.kind]}({self.values.marked(mark.address)}, {size})"
 
     def _condition(self, condition: Expr | Changes | AtTile) -> str:
         if isinstance(condition, Expr):
@@ -281,3 +312,8 @@ class _Printer:
             if not self.values.changes_always(slot.axes):
                 yield f"{slot.name} ^= {self._differs(slot.axes)};"
         yield "t = next;"
+
+
+def _is_mark(statement: str) -> bool:
+    """Return whether a statement is a mark for the simulation, which a chip leaves out."""
+    return statement.lstrip().startswith("DORY_SIM_")

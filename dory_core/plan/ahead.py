@@ -13,8 +13,6 @@ from dory_core.plan.operations import (
     Address,
     AtTile,
     Copy,
-    Mark,
-    MarkKind,
     Operation,
     Value,
     When,
@@ -50,7 +48,6 @@ def load_for_later(later: LayerStep | None) -> Iterator[Operation]:
         (first.size, 1, 1),
         carriage=later.carriages.get("w", AS_IT_IS),
     )
-    yield Mark(MarkKind.AHEAD)
 
 
 def load_for_next_part(step: LayerStep, tiles: Tiles, is_last: bool) -> Iterator[Operation]:
@@ -84,5 +81,4 @@ def load_for_next_part(step: LayerStep, tiles: Tiles, is_last: bool) -> Iterator
     number = table("ahead_at", at, part)
     condition = AtTile(number) if tiles.tiled else number == 0
     assert not isinstance(condition, bool), "the last part never loads for a next one"
-    body = (load, Mark(MarkKind.AHEAD))
-    yield When(condition, body, "the next part's first constants")
+    yield When(condition, (load,), "the next part's first constants")

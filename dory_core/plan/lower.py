@@ -79,6 +79,9 @@ class _Load:
         return (Wait(copy.operand, open=not shared, each_core=copy.each_core),)
 
 
+_COMPUTED = Barrier("every core has computed its share")
+
+
 class _Lowering:
     """One layer on its way to operations."""
 
@@ -120,7 +123,7 @@ class _Lowering:
             *map(self._keep, step.found),
             *self._keep_inputs(),
             Mark(MarkKind.LAYER),
-            Barrier(f"the layer before has {'computed' if step.in_place else 'stored'} its output"),
+            Barrier("core 0 has completed everything before this layer"),
             *(first for load in self.loads for first in self._first(load)),
             *(wait for load in self.loads if not load.axes for wait in self._waits(load)),
         ]
@@ -129,15 +132,13 @@ class _Lowering:
                 *load_for_later(self.later),
                 *load_for_next_part(self.step, self.tiles, is_last=True),
             )
-            store = (*self._store(), *self._last_waits())
-            body = (*begin, *self._tile(), *store, Mark(MarkKind.LAYER_END))
+            body = (*begin, *self._tile(), *self._store(), *self._last_waits())
             return LayerProgram(len(step.parts), body)
         axes = tuple(self.tiles.axes[name].loop for name in self.tiles.tiled)
         counts = [part.schedule.count for part in step.parts]
         tiles = table("tiles", counts, self.tiles.part)
         loop = Loop(axes, tiles, tuple(self.slots.values()), tuple(self._phases()))
-        end = (*self._last_waits(), Mark(MarkKind.LAYER_END))
-        return LayerProgram(len(step.parts), (*begin, loop, *end))
+        return LayerProgram(len(step.parts), (*begin, loop, *self._last_waits()))
 
     def _keep(self, place: Place) -> Mark:
         """Return the mark of a tensor that lies in L1 when the layer begins."""
@@ -164,13 +165,15 @@ class _Lowering:
             if phase is Phase.ARRIVE:
                 yield from self._arrive()
             elif phase is Phase.MEET:
-                yield Barrier()
+                yield from () if self._are_shared else self._marks()
+                yield self._meeting()
             elif phase is Phase.LOAD_EARLY:
                 yield from self._next_loads(early=True)
                 yield from self._ahead_at(is_last=False)
                 yield from load_for_next_part(self.step, self.tiles, is_last=False)
             elif phase is Phase.COMPUTE:
-                yield from (*self._marks(), self._call(), Barrier())
+                yield from self._marks() if self._are_shared else ()
+                yield from (self._call(), _COMPUTED)
             elif phase is Phase.STORE:
                 yield from self._store()
             else:
@@ -204,11 +207,19 @@ class _Lowering:
 
     def _tile(self) -> Iterator[Operation]:
         """Yield what happens to the only tile between its arrival and the end of the kernel."""
-        yield Mark(MarkKind.TILE)
-        # What each core copies or waits for is there when they have met.
-        shared = any(load.copy.each_core for load in self.loads)
-        meeting = (Barrier(), *self._marks()) if shared else (*self._marks(), Barrier())
-        yield from (*meeting, self._call(), Barrier())
+        marks = tuple(self._marks())
+        meeting = self._meeting()
+        yield from (meeting, *marks) if self._are_shared else (*marks, meeting)
+        yield from (self._call(), _COMPUTED)
+
+    @property
+    def _are_shared(self) -> bool:
+        """Whether what a tile reads is there only when the cores have met: each copies a share."""
+        return any(load.copy.each_core for load in self.loads)
+
+    def _meeting(self) -> Barrier:
+        """Return the barrier before the kernel."""
+        return Barrier("the operands are in L1" if self.loads else "all cores start together")
 
     def _arrive(self) -> Iterator[Operation]:
         for load in self.loads:
@@ -220,7 +231,6 @@ class _Lowering:
             yield Wait("y", self._slot("y"), open=False)
         yield from self._ahead_at(is_last=True)
         yield from load_for_next_part(self.step, self.tiles, is_last=True)
-        yield Mark(MarkKind.TILE)
 
     def _next_loads(self, early: bool) -> Iterator[Operation]:
         loads = [load for load in self.loads if load.axes and load.early == early]
@@ -354,6 +364,7 @@ class _Lowering:
     def _marks(self) -> Iterator[Operation]:
         """Yield what the kernel reads and writes."""
         step, sizes, tile = self.step, self.sizes, self._sizes_of_tile()
+        yield Mark(MarkKind.SHARED_TILE if self._are_shared else MarkKind.TILE)
         for name in OPERANDS[: len(step.inputs)]:
             yield Mark(MarkKind.READ, self._operand(name), operand_bytes(step, name, tile))
         if step.weights is not None:

@@ -123,21 +123,24 @@ class Barrier:
 
 
 class MarkKind(Enum):
-    """Marks for the simulation; core 0 makes them."""
+    """Marks for the simulation; core 0 makes them.
+
+    LAYER follows the KEEP of what the layer finds in L1. TILE precedes the bytes that the tile reads
+    and writes, before the cores meet; SHARED_TILE does so after they have met.
+    """
 
     LAYER = "layer"
-    LAYER_END = "layer end"
     TILE = "tile"
+    SHARED_TILE = "shared tile"
     READ = "read"
     SUMS = "sums"
     WRITE = "write"
     KEEP = "keep"
-    AHEAD = "ahead"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mark:
-    """A mark for the simulation: of an event, or of bytes at an address. text: for comments."""
+    """A mark for the simulation: of an event, or of bytes at an address. text: name of a tensor."""
 
     kind: MarkKind
     address: Address | None = None

@@ -154,7 +154,7 @@ WRONG = {
         "Conv_1|layer 1|layer_01",
     ),
     "too few bytes": (0, r"(\*ahead = .*, )(\d+)\)\)", r"\g<1>\2 - 8))", "nothing wrote"),
-    "no mark": (0, r"DORY_SIM_AHEAD\(\*ahead\);", "", "never waited for"),
+    "no mark": (0, r"DORY_AHEAD", "", "never waited for"),
 }
 
 
@@ -185,8 +185,8 @@ def test_a_load_to_a_place_that_is_not_free_yet_is_found(tmp_path: Path) -> None
         assert_exact(tmp_path / "app", plugins=CHIP.plugins(), dma=("early",))
 
 
-LOAD = re.compile(r"    \*ahead = (dory_dma_start\(.*\));\n    DORY_SIM_AHEAD\(\*ahead\);\n")
-START = "  }\n  dory_barrier(); /* the layer before"
+LOAD = re.compile(r"    \*ahead = (DORY_AHEAD\(dory_dma_start\(.*\)\));\n")
+START = "  dory_barrier(); /* core 0 has completed"
 
 
 def test_a_load_before_the_barrier_of_its_layer_is_found(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_load_before_the_barrier_of_its_layer_is_found(tmp_path: Path) -> None
     [load] = LOAD.finditer(text)
     text = text.replace(load.group(), "")
     assert text.count(START) == 1
-    source.write_text(text.replace(START, load.group() + START))
+    source.write_text(text.replace(START, f"  if (core == 0) {{\n{load.group()}  }}\n{START}"))
     for mode in ("early", "late", "random"):
         with pytest.raises((AssertionError, VerificationFailed), match="before the barrier"):
             assert_exact(tmp_path / "app", plugins=CHIP.plugins(), dma=(mode,))
@@ -205,9 +205,9 @@ def test_a_load_before_the_barrier_of_its_layer_is_found(tmp_path: Path) -> None
 
 # In the layer before the one that loads.
 EARLIER = {
-    "before its input comes": r"(?<=stored its output \*/\n  if \(core == 0\) \{\n)",
-    "when its input is there": r"(?=    DORY_SIM_TILE)",
-    "before it computes": r"(?<=1152\);\n)(?=  \}\n  dory_barrier)",
+    "before its input comes": r"(?<=before this layer \*/\n  if \(core == 0\) \{\n)",
+    "when its input is there": r"(?=  \}\n  DORY_SIM_TILE)",
+    "before it computes": r"(?=  dory_barrier\(\); /\* the operands)",
 }
 
 
@@ -223,7 +223,7 @@ def test_a_load_one_layer_too_early_is_found(where: str, tmp_path: Path) -> None
     [load] = LOAD.finditer(text)
     text = text.replace(load.group(), "    *ahead = early;\n")
     later.write_text(text.replace("\nvoid ", "\nextern dory_ticket_t early;\n\nvoid "))
-    started = f"    early = {load[1]};\n    DORY_SIM_AHEAD(early);\n"
+    started = f"    if (core == 0) early = {load[1]};\n"
     text, made = re.subn(EARLIER[where], lambda _: started, earlier.read_text())
     assert made == 1, text
     declared = "\nextern dory_ticket_t early;\ndory_ticket_t early;\n\nvoid "

@@ -147,7 +147,7 @@ def test_the_check_of_contents_finds_a_load_into_a_copy_in_use() -> None:
 
 # -- wrong code is found -----------------------------------------------------------------------
 
-LOAD = r"( +)\*ahead = (.*(?:\n.*)?\));\n +DORY_SIM_AHEAD\(\*ahead\);\n"
+LOAD = r"( +)\*ahead = (DORY_AHEAD\(.*(?:\n.*)?\));\n"
 WRONG = {
     "input never loaded": (
         r"if \(part->x_is_there == 0\)",
@@ -155,7 +155,7 @@ WRONG = {
         "nothing wrote",
         ("early", "late", "random"),
     ),
-    "input not kept": (r"DORY_SIM_L1_KEEP\(.*\);", "", "nothing wrote", ("early", "late")),
+    "input not kept": (r"DORY_KEPT\(.*\? ", r"\g<0>0 * ", "nothing wrote", ("early", "late")),
     "no wait": (
         r"dory_dma_wait\(w_ticket\);",
         "if (number != 2) dory_dma_wait(w_ticket);",
@@ -163,7 +163,7 @@ WRONG = {
         ("late",),
     ),
     "into the copy in use": (r"part->next_w_copy", "part->w_copy", "not yet waited", ("early",)),
-    "no mark": (r"DORY_SIM_AHEAD\(\*ahead\);", "", "never waited for", ("early", "late")),
+    "no mark": (r"DORY_AHEAD", "", "never waited for", ("early", "late")),
     "other bytes": (r"part->next_w,", "part->next_w + 8,", "layer 1", ("early", "late")),
     "a tensor": (r"part->next_w,", "5120,", "brings no constants", ("early", "late", "random")),
     "the end of a tensor": (
@@ -199,7 +199,7 @@ def test_a_load_before_the_barrier_of_its_part_is_found(tmp_path: Path) -> None:
     text = source.read_text()
     [load] = re.finditer(LOAD, text)
     text = text.replace(load.group(), "*ahead = early;\n")
-    begin = "  dory_barrier(); /* the layer before"
+    begin = "  dory_barrier(); /* core 0 has completed"
     assert text.count(begin) == 1
     start = f"  if (core == 0 && part->ahead_at == 0) early = {load[2]};\n"
     text = text.replace(begin, start + begin)

@@ -358,8 +358,7 @@ def test_the_simulation_finds_what_is_not_kept(tmp_path: Path) -> None:
     (stem,) = plan.steps[2].beside
     source = tmp_path / "app" / "src" / "dory_layer_02.c"
     text = source.read_text()
-    mark = rf"DORY_SIM_L1_KEEP\([^;]*, {stem.size_bytes}\); /\* {stem.tensor.name} \*/"
-    text, marks = re.subn(mark, "", text)
+    text, marks = re.subn(rf"(DORY_KEPT\([^()]*), {stem.size_bytes}\)", r"\1, 0)", text)
     assert marks == 1
     source.write_text(text)
     with pytest.raises((AssertionError, VerificationFailed), match="nothing wrote"):
@@ -367,7 +366,7 @@ def test_the_simulation_finds_what_is_not_kept(tmp_path: Path) -> None:
 
 
 FAULTS: dict[str, tuple[str, str, str, str | None]] = {
-    "keep": ("src/dory_layer_01.c", "DORY_SIM_L1_KEEP(", "DORY_SIM_READ(", "nothing wrote"),
+    "keep": ("src/dory_layer_01.c", "L1_X, 2304));", "L1_X, 0));", "nothing wrote"),
     "place": ("src/dory_layer_02.c", "L1_Y = 4608", "L1_Y = 4624", "does not|nothing wrote"),
     "conversion": (
         "src/network.c",

@@ -86,12 +86,11 @@ int dory_network_run(const dory_network_io_t *io) {
   }
   for (int t = 0; t < TILES; ++t) {
     if (core == 0) {
-      DORY_SIM_TILE(t);
+      DORY_SIM_TILE(t, DORY_READS(b, TILE));
       dory_dma_wait(in);
       copy = copy_of(x[(t + 1) & 1], l2 + (t + 1) * TILE, DORY_L2_TO_L1);
       if (t + 1 < TILES) in = dory_dma_start(&copy);
       DORY_SIM_READ(x[t & 1], TILE);
-      DORY_SIM_READ(b, TILE);
       DORY_SIM_WRITE(y, TILE);
     }
     dory_barrier(); /* before */

@@ -80,6 +80,7 @@ ${body.dead[-1]}};
 /* Hands the output of a layer to the caller. */
 % endif
 static void report(const dory_network_io_t *io, int layer, const uint8_t *data, uint32_t bytes) {
+  DORY_SIM_LAYER_END();
   if (io->on_layer != NULL${" && dory_core_id() == 0" if plan.cores > 1 else ""}) {
     io->on_layer(io->user, layer, data, bytes);
   }
@@ -189,23 +190,18 @@ int ${plan.prefix}_network_run(const dory_network_io_t *io) {
   dory_barrier();
 % endif
 <% defined = [(place, bytes) for _, place, bytes in inputs] + [(place_address(s.place), s.place.size_bytes) for s in plan.states] %>\
-% if defined and plan.cores > 1:
-  if (dory_core_id() == 0) {
 % if plan.states:
+% if plan.cores > 1:
+  if (dory_core_id() == 0) {
     state_is_set = 1;
-% endif
-% for place, bytes in defined:
-    DORY_SIM_L2_DEFINE(${place}, ${bytes});
-% endfor
   }
 % else:
-% if plan.states:
   state_is_set = 1;
+% endif
 % endif
 % for place, bytes in defined:
   DORY_SIM_L2_DEFINE(${place}, ${bytes});
 % endfor
-% endif
 
 % for line in body.after:
   ${line}

@@ -137,6 +137,7 @@ void dory_sim_barrier(const char *file, int line) {
 #ifdef SIM_TSAN
   AnnotateHappensAfter(__FILE__, __LINE__, &meeting[generation % 2]);
 #endif
+  if (core_id == 0) sim_met();
 }
 
 void (dory_barrier)(void) { dory_sim_barrier(NULL, 0); }
@@ -183,6 +184,7 @@ int dory_sim_run(int (*entry)(void *arg), void *arg) {
       dory_sim_fault(NULL, 0, "cannot start a thread for core %lu", (unsigned long)core);
   }
   for (uint32_t core = 0; core < sim_config.cores; ++core) pthread_join(threads[core], NULL);
+  dory_sim_layer_end(NULL, 0);
   sim_require_idle(1, 0, NULL, 0);
   sim_check_canaries(NULL, 0);
   for (uint32_t core = 1; core < sim_config.cores; ++core)

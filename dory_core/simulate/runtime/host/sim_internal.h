@@ -80,6 +80,8 @@ void sim_check_canaries(const char *file, int line);
 void sim_forget_arenas(void);   /* nothing counts as written but the image of L3 */
 void sim_poison_l1(void);       /* and nothing in it counts as written, but what is kept */
 void sim_keep(uint32_t offset, uint32_t bytes); /* these bytes of L1, when a layer begins next */
+/* The same of bytes that the layer says it finds. */
+void sim_l1_keep(const void *ptr, uint32_t bytes, const char *file, int line);
 /* Finds the arena whose guard pages or canaries hold the address; NULL if none. */
 const sim_arena_t *sim_guarding(const void *address);
 
@@ -95,6 +97,8 @@ void sim_check_owners(int also_l2);
 /* --- sim_marks.c --- */
 /* Forgets what core 0 has declared; until the next call the marks are those of a tile, or of none. */
 void sim_marks_begin(int tile);
+/* What the kernel does in the tile. */
+void sim_marks_add(const dory_sim_mark_t *marks, size_t count, const char *file, int line);
 
 /* --- sim_copies.c --- */
 typedef enum { SIM_DMA, SIM_EXT } sim_link_t; /* between L2 and L1, between L3 and L2 */
@@ -146,6 +150,7 @@ void sim_report_init(void);
 void sim_report_reset(void);    /* no layer yet */
 int32_t sim_current_tile(void);
 int sim_current_layer(void);    /* -1 before the first */
+void sim_met(void);             /* core 0 has met the others at a barrier */
 const char *sim_basename(const char *path);
 
 /* --- sim_refusals.c --- */

@@ -354,8 +354,8 @@ void dory_sim_read(const void *ptr, uint32_t bytes, const char *file, int line) 
   sim_unlock();
 }
 
-void dory_sim_l1_keep(const void *ptr, uint32_t bytes, const char *file, int line) {
-  if (bytes == 0 || dory_core_id() != 0) return;
+void sim_l1_keep(const void *ptr, uint32_t bytes, const char *file, int line) {
+  if (bytes == 0) return;
   const sim_place_t place = sim_locate(ptr, bytes);
   if (!place.found || place.arena != &sim_l1)
     dory_sim_fault(file, line, "a layer finds %lu bytes outside L1", (unsigned long)bytes);
@@ -389,6 +389,7 @@ void dory_sim_write(const void *ptr, uint32_t bytes, const char *file, int line)
 }
 
 void dory_sim_l2_define(const void *ptr, uint32_t bytes, const char *file, int line) {
+  if (dory_core_id() != 0) return;
   redefine("the CPU writes", ptr, bytes, SIM_DEFINED, 1, file, line);
 }
 

@@ -188,15 +188,23 @@ void sim_report_init(void) {
 #endif
 }
 
+static int layer_is_open; /* a layer has begun and not ended */
+static int tile_is_due;   /* what the tile changes is checked when the cores have met */
+
 void sim_report_reset(void) {
+  layer_is_open = tile_is_due = 0;
   current.index = -1;
   current.tile = -1;
 }
 
 /* --- marks of generated code --- */
 
-void dory_sim_layer(int index, const char *name, const char *file, int line) {
+void dory_sim_layer(int index, const char *name, const dory_sim_mark_t *kept, size_t count,
+                    const char *file, int line) {
   if (dory_core_id() != 0) return;
+  dory_sim_layer_end(file, line);
+  layer_is_open = 1;
+  for (size_t i = 0; i < count; ++i) sim_l1_keep(kept[i].ptr, kept[i].bytes, file, line);
   sim_require_idle(0, 1, file, line);
   sim_take_ahead();
   sim_part();
@@ -212,19 +220,31 @@ void dory_sim_layer(int index, const char *name, const char *file, int line) {
 }
 
 void dory_sim_layer_end(const char *file, int line) {
-  if (dory_core_id() != 0) return;
+  if (dory_core_id() != 0 || !layer_is_open) return;
+  layer_is_open = 0;
+  tile_is_due = 0;
   sim_require_idle(0, 1, file, line);
   sim_check_canaries(file, line);
   sim_check_owners(1);
   sim_marks_begin(0);
 }
 
-void dory_sim_tile(int32_t tile) {
+void dory_sim_tile(int32_t tile, int met, const dory_sim_mark_t *marks, size_t count,
+                   const char *file, int line) {
   if (dory_core_id() != 0) return;
-  sim_check_owners(0); /* of the tile before */
+  tile_is_due = met && sim_config.cores > 1;
+  if (!tile_is_due) sim_check_owners(0); /* of the tile before */
   sim_marks_begin(1);
   sim_lock();
   current.tile = tile;
   sim_count_call(current.index);
   sim_unlock();
+  sim_marks_add(marks, count, file, line);
+}
+
+/* Where the other cores may compute when the tile is declared, its writes are checked at the next
+ * barrier: it stands after the kernel. */
+void sim_met(void) {
+  if (tile_is_due) sim_check_owners(0);
+  tile_is_due = 0;
 }

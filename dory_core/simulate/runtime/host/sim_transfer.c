@@ -424,8 +424,8 @@ static int reads_constants(const transfer_t *transfer) {
   return 1;
 }
 
-void dory_sim_ahead(dory_ticket_t ticket, const char *file, int line) {
-  if (dory_core_id() != 0) return;
+dory_ticket_t dory_sim_ahead(dory_ticket_t ticket, const char *file, int line) {
+  if (dory_core_id() != 0) return ticket;
   const uint32_t slot = (uint32_t)ticket & SLOT_MASK;
   if (slot >= used[0] || transfers[0][slot].ticket != ticket)
     dory_sim_fault(file, line, "ticket %ld for the next layer or part is not open", (long)ticket);
@@ -435,6 +435,7 @@ void dory_sim_ahead(dory_ticket_t ticket, const char *file, int line) {
                      "a transfer for the next layer or part brings no constants into L1");
     transfers[0][next].ahead = 1;
   }
+  return ticket;
 }
 
 void sim_take_ahead(void) {

@@ -50,6 +50,7 @@ static inline void dory_stream_step(dory_stream_t *stream) {
   if (dory_core_id() != 0) {
     return;
   }
+  DORY_SIM_LAYER_END();
   for (;; stream->next++) {
     const dory_event_t *const event = &stream->events[stream->next];
     uint8_t *const place = stream->memories[event->memory] + event->offset;

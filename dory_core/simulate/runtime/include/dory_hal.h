@@ -57,54 +57,54 @@ uint32_t (dory_core_count)(void);
 void (dory_barrier)(void);        /* every core */
 uint32_t (dory_cycles)(void);     /* free-running counter, for profiles; 0 where there is none */
 
-/* Marks for the host simulation. A chip's HAL does not define them and they vanish. Core 0 calls
- * them, at a moment at which no other core touches the memory in question (after a barrier). */
+/* The ticket of a copy that the next layer waits for: it brings constants of that layer into L1. */
+#ifndef DORY_AHEAD
+#define DORY_AHEAD(ticket) (ticket)
+#endif
 
-/* A layer begins: poisons L1, but for what it keeps and what was loaded ahead for it, and checks that
- * no other transfer to or from L1 is in flight, and that none starts before the next barrier. */
+/* Marks for the host simulation. A chip's HAL does not define them: they vanish with their arguments.
+ * Every core comes to them, core 0 makes them. */
+
+/* A layer begins: poisons L1 except what it finds there and what was loaded for it, and checks that no
+ * other transfer to or from L1 is in flight, and that none starts before the next barrier. */
 #ifndef DORY_SIM_LAYER
 #define DORY_SIM_LAYER(index, name) ((void)0)
 #endif
-/* Before DORY_SIM_LAYER: these bytes of L1 were written by the layer before and stay as they are. */
-#ifndef DORY_SIM_L1_KEEP
-#define DORY_SIM_L1_KEEP(ptr, bytes) ((void)(ptr))
+/* The same of a layer that finds bytes in L1 where an earlier one wrote them: DORY_KEPT(ptr, bytes). */
+#ifndef DORY_SIM_LAYER_FINDS
+#define DORY_SIM_LAYER_FINDS(index, name, ...) ((void)0)
 #endif
-/* The next layer waits for this transfer, which brings constants of its own into L1. */
-#ifndef DORY_SIM_AHEAD
-#define DORY_SIM_AHEAD(ticket) ((void)0)
-#endif
-/* The layer ends: every transfer to or from L1 was waited for but one for the next layer, and nothing
- * but transfers and declared writes changed L1. */
+/* The layer has ended, if one has begun: every transfer to or from L1 was waited for except one for
+ * the next layer, and nothing but transfers and declared writes changed L1. */
 #ifndef DORY_SIM_LAYER_END
 #define DORY_SIM_LAYER_END() ((void)0)
 #endif
-/* The number of the tile that is being computed, for messages; the tile before changed nothing in L1
- * but what it declared. */
+/* The tile with this number is about to be computed; the tile before changed nothing in L1 that it did
+ * not declare. Then what the kernel does, separated by commas:
+ *   DORY_READS(ptr, bytes)   All bytes were written since the layer began (L1) or since they last died
+ *                            (L2), and no transfer in flight writes them.
+ *   DORY_SUMS(ptr, bytes)    The same of sums that the kernel adds to, and then writes.
+ *   DORY_WRITES(ptr, bytes)  No transfer in flight reads or writes them, and the kernel neither reads
+ *                            them in this tile nor writes them as another buffer.
+ * It stands before the barrier at which the cores meet to compute; DORY_SIM_SHARED_TILE after it, where
+ * every core has copied its share of the operands. */
 #ifndef DORY_SIM_TILE
-#define DORY_SIM_TILE(n) ((void)0)
+#define DORY_SIM_TILE(number, ...) ((void)0)
+#define DORY_SIM_SHARED_TILE(number, ...) ((void)0)
 #endif
-/* A kernel is about to read these bytes: all of them were written since the layer began (L1) or
- * since they last died (L2), and no transfer in flight writes them. */
+/* The same three in code that is written by hand, apart from the declaration of the tile. */
 #ifndef DORY_SIM_READ
 #define DORY_SIM_READ(ptr, bytes) ((void)0)
-#endif
-/* The same of sums that the kernel adds to: it reads them, and is about to write them. */
-#ifndef DORY_SIM_SUMS
 #define DORY_SIM_SUMS(ptr, bytes) ((void)0)
-#endif
-/* A kernel is about to write these bytes: no transfer in flight reads or writes them, and the kernel
- * neither reads them in this tile nor writes them as another buffer. */
-#ifndef DORY_SIM_WRITE
 #define DORY_SIM_WRITE(ptr, bytes) ((void)0)
+#endif
+/* The cores are about to convert a tensor from src to dst. */
+#ifndef DORY_SIM_CONVERT
+#define DORY_SIM_CONVERT(dst, dst_bytes, src, src_bytes) ((void)0)
 #endif
 /* A core is about to copy these bytes: what holds for a kernel holds for it, tiles apart. */
 #ifndef DORY_SIM_COPY
 #define DORY_SIM_COPY(dst, src, bytes) ((void)0)
-#endif
-/* These bytes of the caller are not set yet: whoever reads them all the same finds nonsense. Every
- * core may call it. */
-#ifndef DORY_SIM_UNDEFINED
-#define DORY_SIM_UNDEFINED(ptr, bytes) ((void)0)
 #endif
 /* The CPU wrote these bytes of the L2 arena. */
 #ifndef DORY_SIM_L2_DEFINE

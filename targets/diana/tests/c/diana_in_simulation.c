@@ -30,7 +30,7 @@ static int layer(void *unused)
   DORY_SIM_L2_DEFINE(l2, X_BYTES);
   DORY_SIM_LAYER(3, "block.conv");
   if (!is("early")) copy(l1, l2, DORY_L2_TO_L1);
-  DORY_SIM_TILE(0);
+  DORY_SIM_TILE(0, DORY_READS(l2, X_BYTES));
   Layer_parameters p = {.c = 16, .k = 16, .cx = is("width") ? 20 : 16, .cy = 2, .fx = 1, .fy = 1,
                         .ox = 16, .oy = 2, .dilation = 1};
   const uintptr_t w = (uintptr_t)weights + (is("weights") ? 64 : 0);
