@@ -31,6 +31,8 @@ class ArgumentText:
 INDENT = "  "
 #: Most characters of the initialiser of a struct in a struct that stands on one line, with names.
 _SHORT = 60
+#: A member of a shape on a line of its own: the space before it, its name, its value.
+_SIZE = re.compile(r"(\s*)\.(\w+_[hwc]) = (.+),$")
 #: The opening bracket of a call, which is no cast and encloses no sum.
 _CALLED = re.compile(r"[A-Za-z_]\w*\($")
 
@@ -55,7 +57,30 @@ def call_lines(call: FunctionCall, names: Names) -> tuple[list[str], list[str]]:
             of_tile += each
             value = f"&{name}"
         values.append(value)
-    return before, [*of_tile, *_substituted(call.statement(values), names).splitlines()]
+    lines = [*of_tile, *_substituted(call.statement(values), names).splitlines()]
+    return _with_shapes(before), _with_shapes(lines)
+
+
+def _with_shapes(lines: Sequence[str]) -> list[str]:
+    """Return lines in which the members of a shape, such as x_h, x_w and x_c, are one macro."""
+    found: list[str] = []
+    rest = list(lines)
+    while rest:
+        members = [match for line in rest[:3] if (match := _SIZE.match(line))]
+        names = [match[2] for match in members]
+        for suffixes, macro in ((["h", "w", "c"], "DORY_HWC"), (["h", "w"], "DORY_HW")):
+            count = len(suffixes)
+            same = len({match[1] for match in members[:count]}) == 1
+            if same and [name.rpartition("_")[2] for name in names[:count]] == suffixes:
+                shapes = {name.rpartition("_")[0] for name in names[:count]}
+                if len(shapes) == 1 and all(map(_SIZE.match, rest[:count])):
+                    values = ", ".join(match[3] for match in members[:count])
+                    found.append(f"{members[0][1]}{macro}({shapes.pop()}, {values}),")
+                    del rest[:count]
+                    break
+        else:
+            found.append(rest.pop(0))
+    return found
 
 
 def _struct(type_: str, variable: str, fields: Fields, names: Names) -> tuple[list[str], list[str]]:

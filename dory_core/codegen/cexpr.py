@@ -226,7 +226,7 @@ def wrapped(text: str, indent: int, width: int = 100) -> list[str]:
     """Return a statement on lines of at most ``width`` columns where commas allow it.
 
     A line ends at a comma that as few brackets enclose as possible. Lines after the first one are
-    indented by four more. Initialisers with designators stay on one line, as clang-format has them.
+    indented by four more, for each line with a bracket that is open. Initialisers with designators stay on one line, as clang-format has them.
 
     Args:
         text: Statement.
@@ -238,12 +238,18 @@ def wrapped(text: str, indent: int, width: int = 100) -> list[str]:
         return [""]
     rest = " " * indent + text
     indent += len(text) - len(text.lstrip())
+    brackets: list[int] = []  # the line of each bracket that is open
     while len(rest) > width and "{." not in text and not text.lstrip().startswith("."):
         at = _break(rest, indent + 4, width)
         if at < 0 or '"' in rest[: at + 1]:
             break
+        for character in rest[: at + 1]:
+            if character in "([{":
+                brackets.append(len(lines))
+            elif character in ")]}" and brackets:
+                brackets.pop()
         lines.append(rest[: at + 1])
-        rest = " " * (indent + 4) + rest[at + 2 :]
+        rest = " " * (indent + 4 * max(1, len(set(brackets)))) + rest[at + 2 :]
     return [*lines, rest]
 
 

@@ -41,6 +41,8 @@ from dory_core.plan.operations import (
 )
 
 _WORD = re.compile(r"\w+")
+_WIDTH = 100
+_COMMENT = re.compile(r"/\*.*?\*/")
 #: Who performs marks: the simulation.
 _MARKS = "marks"
 _TILES = (MarkKind.TILE, MarkKind.SHARED_TILE)
@@ -93,14 +95,17 @@ class _Printer:
         for block in self.step.l1:
             name = f"L1_{block.name.upper()}"
             if f"{L1}_{block.name}" not in self.rows.function.bases:
-                rows.append(f"{name} = {block.offsets[0]},")
+                rows.append(f"{name} = {block.offsets[0]}")
             if len(block.offsets) > 1:
-                rows.append(f"{name}_STEP = {block.bytes},")
+                rows.append(f"{name}_STEP = {block.bytes}")
         if rows:
             several = any(len(block.offsets) > 1 for block in self.step.l1)
             what = " and from one copy to the next" if several else ""
-            lines = "".join(f"\n{INDENT}{row}" for row in rows)
-            yield f"/* Bytes from the start of L1{what}. */\nenum {{{lines}\n}};"
+            text = f"enum {{ {', '.join(rows)} }};"
+            if len(text) > _WIDTH:
+                lines = "".join(f"\n{INDENT}{row}," for row in rows)
+                text = f"enum {{{lines}\n}};"
+            yield f"/* Bytes from the start of L1{what}. */\n{text}"
 
     def _tables(self) -> Iterator[str]:
         """Yield the tables of what has no short formula."""
@@ -122,7 +127,7 @@ class _Printer:
         columns = bool(self.values.reader.columns)
         lines = list(self.rows.locals(self.values.bases, columns))
         code = (line for line in (*lines, *main) if not _is_mark(line))
-        used = set(_WORD.findall("\n".join(code)))
+        used = set(_WORD.findall(_COMMENT.sub("", "\n".join(code))))
         if self.program.parts > 1:
             table = "own->parts" if function.is_shared else "parts"
             lines.append(

@@ -98,21 +98,22 @@ def mutations(path: str, text: str) -> Iterator[Mutation]:
                 yield Mutation(path, number, line, changed)
 
 
-_BUFFER = re.compile(r"^(  L1_(Y|SCRATCH|PSUM|X|X2|W) = )(\d+),")
+_BUFFER = re.compile(r"(?<= L1_)(Y|SCRATCH|PSUM|X|X2|W) = (\d+)\b")
 _WRITTEN = ("Y", "SCRATCH", "PSUM")
 
 
 def moved_buffers(path: str, text: str) -> Iterator[Mutation]:
     """Yield buffers that a kernel writes and that begin where another does, or shortly before."""
     lines = list(enumerate(text.splitlines(), start=1))
-    found = [(n, line, match) for n, line in lines if (match := _BUFFER.match(line))]
-    starts = {int(match[3]) for _, _, match in found}
+    found = [(n, line, match) for n, line in lines for match in _BUFFER.finditer(line)]
+    starts = {int(match[2]) for _, _, match in found}
     for number, line, match in found:
-        if match[2] not in _WRITTEN:
+        if match[1] not in _WRITTEN:
             continue
         for start in sorted({at - back for at in starts for back in (0, 4, 16) if at >= back}):
-            if start != int(match[3]):
-                yield Mutation(path, number, line, f"{match[1]}{start}{line[match.end(3) :]}")
+            if start != int(match[2]):
+                new = f"{line[: match.start(2)]}{start}{line[match.end(2) :]}"
+                yield Mutation(path, number, line, new)
 
 
 def _others(token: str) -> tuple[str, ...]:

@@ -12,6 +12,10 @@ typedef struct {
   uint32_t o, h, w, i;
 } dory_index_t;
 
+/* Members of a kernel's struct: the shape of a tile, such as x_h, x_w and x_c; two sizes of a window. */
+#define DORY_HWC(name, h, w, c) .name##_h = (h), .name##_w = (w), .name##_c = (c)
+#define DORY_HW(name, h, w) .name##_h = (h), .name##_w = (w)
+
 /* Descriptors of copies whose rows lie dense in L1, as arguments of dory_dma_start. They are macros
  * so that the compiler knows the shape of a copy where it starts, and a fault of the simulation
  * names the line of the layer. Sizes and strides are in bytes. */
