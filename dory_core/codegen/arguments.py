@@ -29,10 +29,17 @@ class ArgumentText:
 
 
 INDENT = "  "
-#: Most characters of the initialiser of a struct in a struct that stands on one line, with names.
-_SHORT = 60
-#: A member of a shape on a line of its own: the space before it, its name, its value.
-_SIZE = re.compile(r"(\s*)\.(\w+_[hwc]) = (.+),$")
+#: Most characters of the initialiser of a struct in a struct that stands on one line.
+_SHORT = 90
+#: A member of a shape on a line of its own: space before it, name without and of the size, value.
+_SIZE = re.compile(r"(\s*)\.(\w+)_(h|w|c|top|left|in|out) = (.+),$")
+#: The macros of dory_tile.h that stand for several members, by what these end with.
+_SHAPES = (
+    (("h", "w", "c"), "DORY_HWC"),
+    (("h", "w"), "DORY_HW"),
+    (("top", "left"), "DORY_TOP_LEFT"),
+    (("in", "out"), "DORY_IN_OUT"),
+)
 #: The opening bracket of a call, which is no cast and encloses no sum.
 _CALLED = re.compile(r"[A-Za-z_]\w*\($")
 
@@ -66,18 +73,15 @@ def _with_shapes(lines: Sequence[str]) -> list[str]:
     found: list[str] = []
     rest = list(lines)
     while rest:
-        members = [match for line in rest[:3] if (match := _SIZE.match(line))]
-        names = [match[2] for match in members]
-        for suffixes, macro in ((["h", "w", "c"], "DORY_HWC"), (["h", "w"], "DORY_HW")):
-            count = len(suffixes)
-            same = len({match[1] for match in members[:count]}) == 1
-            if same and [name.rpartition("_")[2] for name in names[:count]] == suffixes:
-                shapes = {name.rpartition("_")[0] for name in names[:count]}
-                if len(shapes) == 1 and all(map(_SIZE.match, rest[:count])):
-                    values = ", ".join(match[3] for match in members[:count])
-                    found.append(f"{members[0][1]}{macro}({shapes.pop()}, {values}),")
-                    del rest[:count]
-                    break
+        for suffixes, macro in _SHAPES:
+            members = [_SIZE.match(line) for line in rest[: len(suffixes)]]
+            ends = tuple(match[3] for match in members if match)
+            names = {match[2] for match in members if match}
+            if ends == suffixes and len(names) == 1:
+                values = ", ".join(match[4] for match in members if match)
+                found.append(f"{rest[0][: rest[0].index('.')]}{macro}({names.pop()}, {values}),")
+                del rest[: len(suffixes)]
+                break
         else:
             found.append(rest.pop(0))
     return found
@@ -120,23 +124,23 @@ def _definition(head: str, members: Sequence[str]) -> list[str]:
 def _members(path: str, fields: Fields, names: Names) -> Iterator[tuple[str, str | StructValue]]:
     """Yield members by their designators.
 
-    Members of a struct in a struct stand apart where a tile changes one of them or their
-    initialiser is longer than a line.
+    Of a struct in a struct, the members that are equal for all tiles are one initialiser where it
+    fits a line.
     """
     for name, value in fields:
         designator = f"{path}.{name}"
         if not isinstance(value, StructValue) or value.pointed:
             yield designator, value
-        elif _is_short(value) and not _is_of_tile(str(value), names):
-            yield designator, str(value)
+            continue
+        plain = tuple(m for m in value.fields if isinstance(m[1], str))
+        fixed = tuple(m for m in plain if not _is_of_tile(m[1], names))
+        text = str(StructValue(fixed))
+        if fixed and len(designator) + len(_substituted(text, names)) <= _SHORT:
+            yield designator, text
+            rest = tuple(member for member in value.fields if member not in fixed)
+            yield from _members(designator, rest, names)
         else:
             yield from _members(designator, value.fields, names)
-
-
-def _is_short(struct: StructValue) -> bool:
-    """Return whether the initialiser of a struct fits a line."""
-    plain = all(isinstance(value, str) for _, value in struct.fields)
-    return plain and len(str(struct)) <= _SHORT
 
 
 def _is_of_tile(text: str | StructValue, names: Names) -> bool:

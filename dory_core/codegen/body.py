@@ -32,11 +32,19 @@ INDENT = "  "
 
 @dataclass(frozen=True, slots=True)
 class NetworkBody:
-    """before: statements in front of the copy of the inputs. after: behind it. events, dead: rows
-    of the tables of a streamed network, which has statements that step through them."""
+    """The program of a network in C.
+
+    Attributes:
+        before: Statements before the copy of the inputs.
+        after: Statements after it.
+        names: Named offsets of the outputs of layers, as definitions of an enumeration.
+        events: Rows of the table of a streamed network, which has statements that step through it.
+        dead: Rows of the table of bytes that are not read again.
+    """
 
     before: tuple[str, ...]
     after: tuple[str, ...]
+    names: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
     dead: tuple[str, ...] = ()
 
@@ -52,10 +60,12 @@ def network_body(plan: Plan) -> NetworkBody:
     before = tuple(printer.lines(program[:inputs]))
     after = tuple(printer.lines(program[inputs + 1 :]))
     if not isinstance(printer, _Streamed):
-        return NetworkBody(before, after)
+        names = tuple(f"{name} = {offset}," for name, offset in printer.names.items())
+        return NetworkBody(before, after, names)
     return NetworkBody(
         before,
         after,
+        (),
         tuple(_rows(printer.groups)),
         tuple(packed([*printer.dead, "{UINT32_MAX, 0, 0, 0}"])),
     )
@@ -85,10 +95,17 @@ class _Calls:
 
 @dataclass(slots=True)
 class _Resident:
-    """A network whose data lies in L2: a statement for each operation."""
+    """A network whose data lies in L2: a statement for each operation.
+
+    Attributes:
+        plan: Plan of the network.
+        calls: Calls of layers.
+        names: Names of the bytes at which outputs of layers begin in a memory.
+    """
 
     plan: Plan
     calls: _Calls
+    names: dict[str, int] = field(default_factory=dict)
 
     def lines(self, program: Iterable[NetworkOperation]) -> Iterator[str]:
         """Yield the statements of operations."""
@@ -100,7 +117,11 @@ class _Resident:
             yield self.calls.statement(operation.step, str(operation.part))
         elif isinstance(operation, Report):
             base = "l1" if operation.level == 1 else l2_name(operation.memory)
-            where = address(base, operation.offset)
+            where = base
+            if operation.offset:
+                name = f"LAYER_{operation.layer:02d}_{base.upper()}"
+                known = self.names.setdefault(name, operation.offset)
+                where = f"{base} + {name if known == operation.offset else operation.offset}"
             yield f"report(io, {operation.layer}, {where}, {operation.bytes});"
         elif isinstance(operation, Convert):
             yield from conversion_lines(self.plan, operation.conversion)

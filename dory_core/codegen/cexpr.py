@@ -16,6 +16,8 @@ Value = int | Expr
 
 #: Binding strength of C text: what stands alone, products, sums, comparisons, ``?:``.
 _ATOM, _PRODUCT, _SUM, _COMPARISON, _CHOICE = 5, 4, 3, 2, 1
+#: Most values that are a table where arithmetic would be hard to read.
+_FEW = 4
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
@@ -268,11 +270,14 @@ def _break(text: str, start: int, width: int) -> int:
 
 
 def closed_form(values: Sequence[int], index: str) -> tuple[str, int] | None:
-    """Return ``values[index]`` as arithmetic and how strongly it binds, None when it takes more
-    than a line.
+    """Return ``values[index]`` as arithmetic and how strongly it binds, None for a table.
 
-    Values grow by equal steps; the first and the last one may be others. index: an unsigned C
-    expression below len(values). A table would lie in a slower memory than the code's registers.
+    Values grow by equal steps; the first and the last one may be others. A few values that need both
+    a choice and a line, or two choices, are easier to read as a table, and take as few bytes.
+
+    Args:
+        values: Numbers by index.
+        index: Unsigned C expression below ``len(values)``.
     """
     count = len(values)
     for first, last in ((0, 0), (0, 1), (1, 0), (1, 1)):
@@ -283,6 +288,8 @@ def closed_form(values: Sequence[int], index: str) -> tuple[str, int] | None:
         if line is None or (line[1] and min(values) < 0):  # the index is unsigned
             continue
         start, step = line
+        if count <= _FEW and first + last + (step != 0) > 1:
+            return None
         text = _line_text(index, step, start - step * first)
         if last:
             text = f"{index} == {count - 1} ? {values[-1]} : {_bracketed(text, _SUM)}", _CHOICE

@@ -16,6 +16,7 @@ from dory_core.plan.operations import (
     LayerProgram,
     Of,
     Value,
+    Wait,
     When,
     all_operations,
 )
@@ -67,6 +68,14 @@ class Copies:
             self.local -= {"w"}
 
     @property
+    def _started(self) -> set[str]:
+        """The operands whose tickets change: a copy sets them, or a wait clears them."""
+        program = self.values.program
+        copies = {copy.operand for copy in _copies(program)}
+        waits = (op for op in all_operations(program) if isinstance(op, Wait) and not op.open)
+        return copies | {wait.operand for wait in waits}
+
+    @property
     def _finds_constants(self) -> bool:
         """Whether the load of some part's first constants is started before it begins."""
         step = self.values.step
@@ -83,7 +92,8 @@ class Copies:
                 yield f"dory_ticket_t {name}_ticket[{copies}] = {{{values}}};"
             elif name not in self.local:
                 started = name == "w" and self._finds_constants
-                yield f"dory_ticket_t {name}_ticket = {f'*{AHEAD}' if started else none};"
+                const = "const " if name not in self._started else ""
+                yield f"{const}dory_ticket_t {name}_ticket = {f'*{AHEAD}' if started else none};"
 
     def statement(self, copy: Copy) -> str:
         """Return the statement that makes a copy, or starts it and keeps its ticket."""

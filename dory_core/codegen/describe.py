@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dory_core.ir import AvgPool, Conv, Layer, MaxPool, Window
 from dory_core.plan import IN_PLACE, RESIDENT, LayerStep, OperandPlan, Plan
-from dory_core.plan.operations import Copy, LayerProgram, all_operations
+from dory_core.plan.operations import Copy, LayerProgram, Wait, all_operations
 from dory_core.quoting import shortened
 
 
@@ -54,10 +56,8 @@ def describe_step(plan: Plan, step: LayerStep) -> tuple[str, ...]:
         f"tile      {tile.c_out} x {tile.h} x {tile.w} (C x H x W), {tile.c_in} input channels",
         f"loop      {_many(schedule.count, 'tile')}: "
         + ", ".join(f"{n} {len(getattr(schedule, n))}" for n in schedule.order.split(",")),
-        f"L1        {step.l1_bytes} of {plan.levels[0].budget} B: "
-        + ", ".join(
-            f"{b.name} {b.bytes} at {' and '.join(str(o) for o in b.offsets)}" for b in step.l1
-        ),
+        f"L1        {step.l1_bytes} of {plan.levels[0].budget} B"
+        + _listed(f"{b.name} {b.bytes} at {' and '.join(map(str, b.offsets))}" for b in step.l1),
         f"kernel    {step.kernel.symbol}",
         f"estimate  {step.estimate.cycles} cycles, bound by {step.estimate.bound}",
     ]
@@ -71,12 +71,16 @@ def describe_step(plan: Plan, step: LayerStep) -> tuple[str, ...]:
 
 def who_runs(plan: Plan, program: LayerProgram) -> str:
     """Return which cores run a layer and move its data."""
-    copies = [op for op in all_operations(program) if isinstance(op, Copy)]
+    operations = tuple(all_operations(program))
+    copies = [op for op in operations if isinstance(op, Copy)]
+    nothing = "Nothing is moved."
+    if any(isinstance(op, Wait) for op in operations):
+        nothing = "It waits for its constants, which an earlier layer has started to load."
     if plan.cores == 1:
-        return "" if copies else "Nothing is moved."
+        return "" if copies else nothing
     everyone = "Every core of the cluster calls it"
     if not copies:
-        return f"{everyone}. Nothing is moved."
+        return f"{everyone}. {nothing}"
     if all(copy.carriage.by_cores for copy in copies):
         return f"{everyone} and copies its share of the data."
     own = "share of some of it" if any(c.carriage.by_cores for c in copies) else "channels"
@@ -98,6 +102,12 @@ def _tensor_line(what: str, transfer: OperandPlan) -> str:
 
 
 _FORMS = {IN_PLACE: IN_PLACE, RESIDENT: "not moved"}
+
+
+def _listed(texts: Iterable[str]) -> str:
+    """Return texts as a list that follows a colon, nothing where there are none."""
+    text = ", ".join(texts)
+    return f": {text}" if text else ""
 
 
 def _many(count: int, noun: str) -> str:

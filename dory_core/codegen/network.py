@@ -33,6 +33,36 @@ def linked_steps(plan: Plan) -> list[LayerStep]:
     return [step for step in plan.steps if step.weights is not None and step.weights.linked]
 
 
+def shared_rows(plan: Plan) -> str:
+    """Return the sentence on functions that several layers run, empty where there are none."""
+    if not any(function.is_shared for function in plan.program.functions):
+        return ""
+    return "\n * Where several layers run one, its parameter row says which of them."
+
+
+def required(plan: Plan) -> tuple[str, ...]:
+    """Return the pointers of dory_network_io_t that may not be NULL."""
+    buffers = (("input", plan.inputs), ("output", plan.outputs))
+    return ("l1", "l2", *(name for name, places in buffers if any(copied(name, places))))
+
+
+def defined(plan: Plan) -> tuple[tuple[str, int], ...]:
+    """Return place and bytes of what lies in L2 when the first layer begins."""
+    inputs = ((place, size) for _, place, size in copied("input", plan.inputs))
+    states = ((place_address(s.place), s.place.size_bytes) for s in plan.states)
+    return (*inputs, *states)
+
+
+def ticket_count(plan: Plan) -> int:
+    """Return the tickets of transfers between L3 and L2 that are open at once."""
+    return 1 + max((transfer.slot for transfer in plan.transfers), default=-1)
+
+
+def copy_function(plan: Plan) -> str:
+    """Return the C function that copies bytes, with all cores where there are several."""
+    return "copy_bytes" if plan.cores > 1 else "memcpy"
+
+
 def l3_image_bytes(plan: Plan) -> int:
     """Return the size of the file with what L3 holds before the first inference."""
     return next((len(file.content) for file in plan.files if file.path == L3_IMAGE), 0)

@@ -41,7 +41,6 @@ from dory_core.plan.operations import (
 )
 
 _WORD = re.compile(r"\w+")
-_WIDTH = 100
 _COMMENT = re.compile(r"/\*.*?\*/")
 #: Who performs marks: the simulation.
 _MARKS = "marks"
@@ -87,25 +86,25 @@ class _Printer:
         body = list(self._body())
         columns = self.values.reader.columns
         tables = (*self.rows.parts(columns), *self.rows.definitions(bool(columns)))
-        return [*self._offsets(), *tables, *self._tables(), *functions], body
+        offsets = "\n".join(self._offsets())
+        return [*([offsets] if offsets else []), *tables, *self._tables(), *functions], body
 
     def _offsets(self) -> Iterator[str]:
-        """Yield the names of the buffers' offsets in L1."""
-        rows = []
+        """Yield the names of offsets in L1, and in a block of constants."""
+        rows, steps = [], []
         for block in self.step.l1:
             name = f"L1_{block.name.upper()}"
             if f"{L1}_{block.name}" not in self.rows.function.bases:
                 rows.append(f"{name} = {block.offsets[0]}")
             if len(block.offsets) > 1:
-                rows.append(f"{name}_STEP = {block.bytes}")
-        if rows:
-            several = any(len(block.offsets) > 1 for block in self.step.l1)
-            what = " and from one copy to the next" if several else ""
-            text = f"enum {{ {', '.join(rows)} }};"
-            if len(text) > _WIDTH:
-                lines = "".join(f"\n{INDENT}{row}," for row in rows)
-                text = f"enum {{{lines}\n}};"
-            yield f"/* Bytes from the start of L1{what}. */\n{text}"
+                steps.append(f"{name}_STEP = {block.bytes}")
+        named = {
+            prefix: [f"{n} = {value}" for n, value in self.values.names.items() if n[:2] == prefix]
+            for prefix in ("L1", "W_")
+        }
+        yield from _offsets_named("Bytes from the start of L1", [*rows, *named["L1"]])
+        yield from _offsets_named("Bytes from one copy of a buffer to the next", steps)
+        yield from _offsets_named("Bytes from the start of a tile's constants", named["W_"])
 
     def _tables(self) -> Iterator[str]:
         """Yield the tables of what has no short formula."""
@@ -164,7 +163,7 @@ class _Printer:
                 f"is unknown; known are {known}",
                 "report this to the authors of the kernel; docs/plugins.md says what each name is",
             )
-        return self.values.argument(call.arguments[name])
+        return self.values.argument(call.arguments[name], name)
 
     def _counters(self, loop: Loop) -> Iterator[str]:
         """Yield the declarations of what a loop along several axes counts."""
@@ -317,6 +316,12 @@ class _Printer:
             if not self.values.changes_always(slot.axes):
                 yield f"{slot.name} ^= {self._differs(slot.axes)};"
         yield "t = next;"
+
+
+def _offsets_named(what: str, rows: Sequence[str]) -> Iterator[str]:
+    """Yield the definition of named numbers."""
+    if rows:
+        yield "\n".join([f"/* {what}. */", *wrapped(f"DORY_OFFSETS({', '.join(rows)});", 0)])
 
 
 def _is_mark(statement: str) -> bool:

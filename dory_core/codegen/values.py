@@ -10,7 +10,9 @@ from dory_core.codegen.cexpr import Reader
 from dory_core.codegen.names import table_symbol, weights_symbol
 from dory_core.expr import Expr, Var
 from dory_core.plan import LayerStep
+from dory_core.plan.constants import CONSTANT_PARTS
 from dory_core.plan.operations import (
+    AHEAD,
     CONSTANTS,
     L1,
     ROW,
@@ -25,12 +27,16 @@ from dory_core.plan.operations import (
     is_constants,
 )
 
+#: Names of offsets in L1 that are no buffer of the layer's own, by operand.
+_NAMES = {AHEAD: "L1_NEXT_W", "": "L1_KEPT"}
+
 
 @dataclass(slots=True)
 class Values:
     """The values of a function's program. step: that runs it, the first one where it has several.
     single: the loop has one axis, which is its counter; the position in others is a struct.
-    reader: knows which tables the texts so far need; bases: which pointers."""
+    reader: knows which tables the texts so far need; bases: which pointers; names: which names of
+    bytes, with their values, where a block of constants or L1 begins."""
 
     prefix: str
     step: LayerStep
@@ -40,6 +46,7 @@ class Values:
     single: bool = False
     reader: Reader = field(init=False)
     bases: set[str] = field(default_factory=set)
+    names: dict[str, int] = field(default_factory=dict)
 
     @property
     def program(self) -> LayerProgram:
@@ -111,21 +118,37 @@ class Values:
         start = f"own->{base}" if address.memory == CONSTANTS else f"{address.memory} + own->{base}"
         return start + text.removeprefix(base)
 
-    def address(self, address: Address, of: Of | None = Of.CURRENT) -> str:
-        """Return a pointer to a byte. of: None for the first tile."""
+    def address(self, address: Address, of: Of | None = Of.CURRENT, name: str = "") -> str:
+        """Return a pointer to a byte.
+
+        Args:
+            address: Memory and offset of the byte.
+            of: Tile that the address belongs to, None for the first one.
+            name: Name of the offset from the start of its block, empty where it has none.
+        """
         base = self.base(address)
         terms, constant = self.reader.sum_terms(address.offset)
         texts = [base]
         block = self.step.block(address.operand) if address.memory == L1 else None
         if block is not None:
-            name = f"L1_{address.operand.upper()}"
+            buffer = f"L1_{address.operand.upper()}"
             if not address.base:
-                texts.append(name)
+                texts.append(buffer)
                 constant -= block.offsets[0]
             slots = [term for _, term in terms if isinstance(term, Var) and _is_slot(term)]
             terms = [term for term in terms if not _is_slot(term[1])]
             copies = (self._slot(slot, of) for slot in slots)
-            texts += (f"{copy} * {name}_STEP" for copy in copies if copy != "0")
+            texts += (f"{copy} * {buffer}_STEP" for copy in copies if copy != "0")
+        if not address.base and address.memory == L1 and block is None:
+            own = self.step.block("w") if address.operand == AHEAD else None
+            if own is not None and constant == own.offsets[0]:  # the next part's constants
+                texts.append("L1_W")
+                constant = 0
+            elif not terms:
+                name = _NAMES.get(address.operand, "")
+        if name and constant and self.names.setdefault(name, constant) == constant:
+            texts.append(name)
+            constant = 0
         if terms or constant:
             texts.append(self.reader.behind(terms, constant))
         in_table = is_constants(address.memory) and not address.base
@@ -157,13 +180,19 @@ class Values:
             terms.insert(0, self.atom(slot.first))
         return terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
 
-    def argument(self, argument: Argument) -> ArgumentText:
-        """Return what a kernel is called with."""
+    def argument(self, argument: Argument, name: str = "") -> ArgumentText:
+        """Return what a kernel is called with.
+
+        Args:
+            argument: Address or number.
+            name: Name by which the kernel's call asks for it.
+        """
         if argument is None:
             return ArgumentText("NULL", "NULL")
         if not isinstance(argument, Address):
             return ArgumentText(self.text(argument), self.atom(argument), _of_tile(argument))
-        text = self.address(argument)
+        part = f"W_{name.upper()}" if name in CONSTANT_PARTS else ""
+        text = self.address(argument, name=part)
         if argument.operand == "psum":
             text = f"(int32_t *)(void *)({text})"
         if argument.memory == CONSTANTS and not argument.base and not text.startswith("("):

@@ -40,7 +40,7 @@ def test_declarations_have_the_attributes_of_definitions(chip: ToyChip, tmp_path
         for pattern in (DECLARED, DEFINED)
     )
     shared = {name for name in declared if name in defined}
-    assert {"dory_l2_consts", "dory_l2_const_count", *linked(tmp_path / "app")} <= shared
+    assert {"dory_tables", "dory_table_count", *linked(tmp_path / "app")} <= shared
     assert {name: declared[name] for name in shared} == {name: defined[name] for name in shared}
 
 

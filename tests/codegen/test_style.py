@@ -71,7 +71,7 @@ def test_a_layer_in_one_tile_is_straight_line_code(tmp_path: Path) -> None:
         body = text[text.index("void dory_layer_") :]
         assert not re.search(r"\bfor\b|\bwhile\b|dory_index_t|_ticket\[", body), body
         assert not re.search(r"\(void\)", body), body
-        assert re.search(r"^(?:enum \{)? +L1_X = \d+,", text, re.MULTILINE)
+        assert re.search(r"^DORY_OFFSETS\(L1_X = \d+, ", text, re.MULTILINE)
         assert f"{step.kernel.symbol}(" in body
 
 

@@ -98,7 +98,7 @@ def mutations(path: str, text: str) -> Iterator[Mutation]:
                 yield Mutation(path, number, line, changed)
 
 
-_BUFFER = re.compile(r"(?<= L1_)(Y|SCRATCH|PSUM|X|X2|W) = (\d+)\b")
+_BUFFER = re.compile(r"(?<=[ (]L1_)(Y|SCRATCH|PSUM|X|X2|W) = (\d+)\b")
 _WRITTEN = ("Y", "SCRATCH", "PSUM")
 
 

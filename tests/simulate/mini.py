@@ -37,9 +37,9 @@ NETWORK_H = """\
 #define DORY_NETWORK_OUTPUT_BYTES 600
 #define DORY_NETWORK_LAYERS 1
 int dory_network_run(const dory_network_io_t *io);
-typedef struct { const void *data; uint32_t bytes; } dory_l2_const_t;
-extern const dory_l2_const_t dory_l2_consts[];
-extern const uint32_t dory_l2_const_count;
+typedef struct { const void *data; uint32_t bytes; } dory_table_t;
+extern const dory_table_t dory_tables[];
+extern const uint32_t dory_table_count;
 #endif
 """
 
@@ -49,8 +49,8 @@ NETWORK_C = """\
 #include "network.h"
 
 static const uint8_t bias[50] = {1, 2, 3};
-const dory_l2_const_t dory_l2_consts[] = {{bias, sizeof bias}};
-const uint32_t dory_l2_const_count = 1;
+const dory_table_t dory_tables[] = {{bias, sizeof bias}};
+const uint32_t dory_table_count = 1;
 
 enum { TILE = 50, TILES = 12 };
 

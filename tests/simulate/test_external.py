@@ -20,8 +20,8 @@ NETWORK_C = """\
 #include <string.h>
 #include "dory_hal.h"
 #include "network.h"
-const dory_l2_const_t dory_l2_consts[] = {{0, 0}};
-const uint32_t dory_l2_const_count = 0;
+const dory_table_t dory_tables[] = {{0, 0}};
+const uint32_t dory_table_count = 0;
 int dory_network_run(const dory_network_io_t *io) {
   uint8_t *const l2 = io->l2;
   if (dory_core_id() == 0) {

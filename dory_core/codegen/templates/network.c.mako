@@ -2,14 +2,13 @@
 <%! from dory_core.quoting import c_comment, c_string %>\
 <%! from dory_core.codegen.conversions import layer_layouts, layout_symbols %>\
 <%! from dory_core.codegen.names import weights_symbol %>\
-<%! from dory_core.codegen.network import copied, l2_bases, linked_steps, place_address, used_arenas %>\
+<%! from dory_core.codegen.network import copied, copy_function, defined, l2_bases, linked_steps, required, ticket_count, used_arenas %>\
 <%! from dory_core.codegen.state import initial_lines, kept_lines, table_rows %>\
 <%
 body, linked = network_body(plan), linked_steps(plan)
 inputs, outputs = list(copied("input", plan.inputs)), list(copied("output", plan.outputs))
 symbols, others = layout_symbols(plan), layer_layouts(plan)
-tickets = 1 + max((t.slot for t in plan.transfers), default=-1)
-copy_bytes = "copy_bytes" if plan.cores > 1 else "memcpy"
+copy_bytes = copy_function(plan)
 %>\
 /* Network ${c_comment(plan.network)}: runs the layers in order. */
 #include "network.h"
@@ -34,7 +33,7 @@ const dory_layer_layout_t dory_layer_layouts[DORY_NETWORK_LAYOUTS] = {
 };
 % endif
 
-const dory_l2_const_t dory_l2_consts[] = {
+const dory_table_t dory_tables[] = {
 % for step in linked:
   {${weights_symbol(plan.prefix, step)}, sizeof ${weights_symbol(plan.prefix, step)}},
 % endfor
@@ -42,7 +41,7 @@ const dory_l2_const_t dory_l2_consts[] = {
   {NULL, 0},
 % endif
 };
-const uint32_t dory_l2_const_count = ${len(linked)};
+const uint32_t dory_table_count = ${len(linked)};
 
 % if plan.cores > 1 and (inputs or outputs or plan.states):
 /* Copies bytes with all cores, each its own part. */
@@ -87,6 +86,15 @@ static void report(const dory_network_io_t *io, int layer, const uint8_t *data, 
 }
 % endif
 
+% if body.names:
+/* Where outputs of layers begin, in bytes from the start of the memory. */
+enum {
+% for row in body.names:
+  ${row}
+% endfor
+};
+
+% endif
 % if plan.states:
 % for number, state in enumerate(plan.states):
 % if state.table_bytes:
@@ -108,8 +116,7 @@ void ${plan.prefix}_network_reset(void) {
 
 % endif
 int ${plan.prefix}_network_run(const dory_network_io_t *io) {
-<% given = ["l1", "l2"] + ["input"] * bool(inputs) + ["output"] * bool(outputs) %>\
-  if (io == NULL || ${" || ".join(f"io->{name} == NULL" for name in given)}) {
+  if (io == NULL || ${" || ".join(f"io->{name} == NULL" for name in required(plan))}) {
     return DORY_EINVAL;
   }
 % if plan.levels[0].used:
@@ -153,7 +160,7 @@ int ${plan.prefix}_network_run(const dory_network_io_t *io) {
 % endif
 % if body.events:
   uint8_t *const memories[] = {${", ".join(("io->l1", *l2_bases(plan)))}};
-  dory_ticket_t tickets[${tickets}] = {0};
+  dory_ticket_t tickets[${ticket_count(plan)}] = {0};
   dory_stream_t stream = {
     .io = io,
     .memories = memories,
@@ -189,7 +196,6 @@ int ${plan.prefix}_network_run(const dory_network_io_t *io) {
 % if plan.cores > 1:
   dory_barrier();
 % endif
-<% defined = [(place, bytes) for _, place, bytes in inputs] + [(place_address(s.place), s.place.size_bytes) for s in plan.states] %>\
 % if plan.states:
 % if plan.cores > 1:
   if (dory_core_id() == 0) {
@@ -199,7 +205,7 @@ int ${plan.prefix}_network_run(const dory_network_io_t *io) {
   state_is_set = 1;
 % endif
 % endif
-% for place, bytes in defined:
+% for place, bytes in defined(plan):
   DORY_SIM_L2_DEFINE(${place}, ${bytes});
 % endfor
 

@@ -1,7 +1,7 @@
 <%! from dory_core.quoting import c_comment %>\
 <%! from dory_core.codegen.conversions import layer_layouts, layout_symbols %>\
 <%! from dory_core.codegen.names import function_parameters, function_symbol, weights_symbol %>\
-<%! from dory_core.codegen.network import constants_text, l3_image_bytes, l3_parts, level_of, linked_steps, shape_text, total_bytes %>\
+<%! from dory_core.codegen.network import constants_text, l3_image_bytes, l3_parts, level_of, linked_steps, shape_text, shared_rows, ticket_count, total_bytes %>\
 <%! from dory_core.codegen.float_border import FLOAT_FUNCTIONS, values_of %>\
 <% others = layer_layouts(plan) %>\
 /* Network ${c_comment(plan.network)}: for its own files and the programs of this application.
@@ -30,7 +30,7 @@
 
 % if plan.prefix != "dory":
 /* What the programs of this application call them. */
-% for public in ("network_run", "l2_consts", "l2_const_count", "layer_layouts", *FLOAT_FUNCTIONS * plan.float_io, *["network_reset"] * bool(plan.states)):
+% for public in ("network_run", "tables", "table_count", "layer_layouts", *FLOAT_FUNCTIONS * plan.float_io, *["network_reset"] * bool(plan.states)):
 #define dory_${public} ${plan.prefix}_${public}
 % endfor
 
@@ -72,7 +72,7 @@
 #define DORY_L3_SIZE ${plan.arena_bytes[3]}u /* bytes of L3; it starts with weights/l3.bin */
 #define DORY_L3_USED ${plan.levels[2].used}u /* bytes of it that are used, from its start */
 #define DORY_L3_IMAGE_BYTES ${l3_image_bytes(plan)}u /* bytes of that file */
-#define DORY_EXT_IN_FLIGHT ${1 + max((t.slot for t in plan.transfers), default=-1)}u /* transfers of L3 under way at once */
+#define DORY_EXT_IN_FLIGHT ${ticket_count(plan)}u /* transfers of L3 under way at once */
 #define DORY_EXT_ALIGN ${plan.ext.alignment_bytes}u
 % if plan.ext.max_bytes:
 #define DORY_EXT_MAX_BYTES ${plan.ext.max_bytes}u /* of a transfer of L3 */
@@ -120,11 +120,11 @@ extern const uint32_t ${weights_symbol(plan.prefix, step)}[${-(-step.weights.siz
 typedef struct {
   const void *data;
   uint32_t bytes;
-} dory_l2_const_t;
+} dory_table_t;
 
-/* All of them, for the host simulation. */
-extern const dory_l2_const_t dory_l2_consts[];
-extern const uint32_t dory_l2_const_count;
+/* All of them, of layers in the order of execution, for the host simulation. */
+extern const dory_table_t dory_tables[];
+extern const uint32_t dory_table_count;
 
 % if others:
 /* Layers whose output has another layout than HWC: on_layer gets it as it lies. */
@@ -137,11 +137,7 @@ typedef struct {
 extern const dory_layer_layout_t dory_layer_layouts[DORY_NETWORK_LAYOUTS];
 
 % endif
-/* The functions of the layers, in order of execution; every core calls them.
-% if any(function.is_shared for function in plan.program.functions):
- * Several layers run one: its parameter row says which of them.
-% endif
- */
+/* The functions of the layers, in order of execution${"; every core calls them" if plan.cores > 1 else ""}.${shared_rows(plan)} */
 % for function in plan.program.functions:
 <% step = plan.steps[function.steps[0]] %>\
 void ${function_symbol(plan.prefix, step, function)}(${function_parameters(step, function)});

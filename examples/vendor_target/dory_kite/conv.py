@@ -106,7 +106,7 @@ class Conv3x3(Kernel):
         values = {
             "x": "$x",
             "weights": "(const int8_t *)$weights",
-            "mul": "(const int32_t *)(const void *)$mul",
+            "mul": "(const void *)$mul",
             "add": "$add",
             "y": "$y",
             **{name: f"${name}" for name in ("x_h", "x_w", "x_c", "x_pitch")},

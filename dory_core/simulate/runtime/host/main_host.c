@@ -440,8 +440,8 @@ int main(int argc, char **argv) {
   const uint32_t inputs = count_inputs(path);
   dory_sim_open(&config);
   load_l3(options.l3);
-  for (uint32_t i = 0; i < dory_l2_const_count; ++i)
-    dory_sim_const(dory_l2_consts[i].data, dory_l2_consts[i].bytes);
+  for (uint32_t i = 0; i < dory_table_count; ++i)
+    dory_sim_const(dory_tables[i].data, dory_tables[i].bytes);
   void *const input = dory_sim_alloc("the input", DORY_NETWORK_INPUT_BYTES);
   void *const output = dory_sim_alloc("the output", DORY_NETWORK_OUTPUT_BYTES);
   dory_sim_const(input, DORY_NETWORK_INPUT_BYTES);

@@ -213,7 +213,7 @@ class ResizeKernel(ClusterKernel):
         requant = (("requant", chosen.struct(arrays=False)),) if chosen.steps else ()
         arguments = (
             ("x", "$x"),
-            ("taps", "(const int32_t *)(const void *)$weights"),
+            ("taps", "(const void *)$weights"),
             ("y", "$y"),
             *tile_arguments("x_w", "x_row", "x_column"),
             *tile_arguments("y_h", "y_w", "y_c", "y_row", "y_column"),
@@ -282,7 +282,7 @@ class SoftmaxKernel(ClusterKernel):
         step = layer.op.requants[0]
         arguments = (
             ("x", "$x"),
-            ("table", "(const int32_t *)(const void *)$weights"),
+            ("table", "(const void *)$weights"),
             ("y", "$y"),
             ("pixels", "$y_h * $y_w"),
             *tile_arguments("x_c", "y_c"),

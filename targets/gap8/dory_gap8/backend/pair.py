@@ -365,7 +365,7 @@ def _operand_arguments(
     if one.form in (PLAIN, WORD):
         return ()
     if one.form == TABLE or one.per_channel:
-        records = f"(const int32_t *)(const void *){part}"
+        records = f"(const void *){part}"
     else:
         words = ", ".join(c_int(int(word)) for word in one.records[0])
         records = f"(const int32_t[]){{{words}}}"

@@ -274,11 +274,11 @@ class Epilogue:
         """
         type_ = "dory_gap8_requant_t" if pointed else ""
         if not self.steps:
-            bias = ("bias", "(const int32_t *)(const void *)$bias")
+            bias = ("bias", "(const void *)$bias")
             return StructValue((bias if arrays else ("shift", "0"),), type_)
         fields = []
         if self.per_channel:
-            fields.append(("channels", "(const int32_t *)(const void *)$mul"))
+            fields.append(("channels", "(const void *)$mul"))
         else:
             words = ", ".join(c_int(int(w)) for w in self.records[0])
             fields.append(("channels", f"(const int32_t[]){{{words}}}"))

@@ -152,7 +152,7 @@ class ResizeKernel(InstanceKernel):
         arguments = (
             *tile_arguments("x", "y", "x_w", "x_row", "x_column"),
             *tile_arguments("y_h", "y_w", "y_c", "y_row", "y_column"),
-            ("taps", "(const int32_t *)(const void *)$weights"),
+            ("taps", "(const void *)$weights"),
             ("height", str(layer.output.height)),
             ("requant", epilogue(layer).initialiser(arrays=False)),
         )

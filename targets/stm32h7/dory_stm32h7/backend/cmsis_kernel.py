@@ -133,9 +133,9 @@ class CmsisKernel(TimedKernel):
         arguments = [
             *tile_arguments("x", "y"),
             ("weights", "$weights" if found is not None else "0"),
-            ("mul", "(const int32_t *)(const void *)$mul" if "mul" in has else "0"),
-            ("rest", "(const int32_t *)(const void *)$add" if "mul" in has else "0"),
-            ("bias", "(const int32_t *)(const void *)$bias" if "bias" in has else "0"),
+            ("mul", "(const void *)$mul" if "mul" in has else "0"),
+            ("rest", "(const void *)$add" if "mul" in has else "0"),
+            ("bias", "(const void *)$bias" if "bias" in has else "0"),
             ("scratch", "$scratch" if self._has_scratch(layer) else "0"),
             ("buffer", self.buffer_text(layer)),
             *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),

@@ -187,12 +187,12 @@ class Epilogue:
         """
         if not self.steps:
             return (
-                "{.bias = (const int32_t *)(const void *)$bias}"
+                "{.bias = (const void *)$bias}"
                 if self.bias is not None
                 else "{.bias = 0}"
             )
         words = ", ".join(_word(int(w)) for w in self.records[0])
-        where = "(const int32_t *)(const void *)$mul" if arrays else f"(const int32_t[]){{{words}}}"
+        where = "(const void *)$mul" if arrays else f"(const int32_t[]){{{words}}}"
         fields = [f".channels = {where}"]
         first = self.steps[0].clip
         if first is not None and self.clip[0] == "BOUNDS":

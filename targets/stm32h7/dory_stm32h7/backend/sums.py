@@ -113,7 +113,7 @@ class SumTablesKernel(InstanceKernel):
         """One call for all elements of the tile."""
         arguments = (
             *tile_arguments("x", "x2", "y"),
-            ("tables", "(const int32_t *)(const void *)$weights"),
+            ("tables", "(const void *)$weights"),
             ("count", "$y_h * $y_w * $y_c"),
         )
         return self.instance_call(layer, arguments)
