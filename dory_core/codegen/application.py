@@ -76,7 +76,9 @@ def layer_file(plan: Plan, function: LayerFunction) -> str:
     lines = [f"/* {title}"]
     if function.is_shared:
         others = ", ".join(str(one.index) for one in steps[1:])
-        lines += wrapped(f" * and the layers that differ from it only in addresses and numbers: {others}", 0)
+        lines += wrapped(
+            f" * and the layers that differ from it only in addresses and numbers: {others}", 0
+        )
     lines += [" *", *facts]
     who = who_runs(plan, program)
     if who:

@@ -228,7 +228,8 @@ def wrapped(text: str, indent: int, width: int = 100) -> list[str]:
     """Return a statement on lines of at most ``width`` columns where commas allow it.
 
     A line ends at a comma that as few brackets enclose as possible. Lines after the first one are
-    indented by four more, for each line with a bracket that is open. Initialisers with designators stay on one line, as clang-format has them.
+    indented by four more for each line with a bracket that is open. Initialisers with designators
+    stay on one line, as clang-format has them.
 
     Args:
         text: Statement.
@@ -272,8 +273,8 @@ def _break(text: str, start: int, width: int) -> int:
 def closed_form(values: Sequence[int], index: str) -> tuple[str, int] | None:
     """Return ``values[index]`` as arithmetic and how strongly it binds, None for a table.
 
-    Values grow by equal steps; the first and the last one may be others. A few values that need both
-    a choice and a line, or two choices, are easier to read as a table, and take as few bytes.
+    Values grow by equal steps; the first and the last one may be others. A few values that need
+    a choice and a line, or two choices, are easier to read as a table, which takes as few bytes.
 
     Args:
         values: Numbers by index.

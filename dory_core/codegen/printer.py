@@ -21,7 +21,6 @@ from dory_core.errors import PluginError
 from dory_core.expr import Expr
 from dory_core.plan import LayerStep
 from dory_core.plan.operations import (
-    AHEAD,
     AXES,
     L1,
     AtTile,
@@ -238,7 +237,7 @@ class _Printer:
             yield f"if ({self._condition(operation.condition)}) {{{reason}"
             yield from (INDENT + line for o in operation.body for line in self._operation(o))
             yield "}"
-        else:
+        elif isinstance(operation, Loop):
             yield from self._loop(operation)
 
     def _marks(self, operations: Iterable[Operation]) -> Iterator[str]:
@@ -261,7 +260,7 @@ class _Printer:
             yield f"{tile}{', '.join(found)});"
 
     def _bytes(self, mark: Mark, condition: Expr | Changes | AtTile | None) -> str:
-        """Return what a mark says of its bytes; there are none where its condition does not hold."""
+        """Return what a mark says of its bytes: none where its condition does not hold."""
         assert mark.address is not None
         size = self.values.text(mark.bytes)
         if condition is not None:

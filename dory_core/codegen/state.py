@@ -28,7 +28,7 @@ def initial_lines(state: StatePlan, number: int, cores: int) -> Iterator[str]:
         yield f"{copy}({where}, initial_{number}, {size});"
         return
     fill = f"memset({where}, {state.initial[0]}, {size});"
-    yield f"if (dory_core_id() == 0) {fill}" if cores > 1 else fill
+    yield from _by_core_0(fill, cores)
 
 
 def kept_lines(state: StatePlan, cores: int) -> Iterator[str]:
@@ -36,7 +36,14 @@ def kept_lines(state: StatePlan, cores: int) -> Iterator[str]:
     target, source = place_address(state.place), place_address(state.left)
     if state.overlaps:
         move = f"memmove({target}, {source}, {state.place.size_bytes});"
-        yield f"if (dory_core_id() == 0) {move}" if cores > 1 else move
+        yield from _by_core_0(move, cores)
     else:
         copy = "copy_bytes" if cores > 1 else "memcpy"
         yield f"{copy}({target}, {source}, {state.place.size_bytes});"
+
+
+def _by_core_0(statement: str, cores: int) -> tuple[str, ...]:
+    """Return a statement that core 0 executes."""
+    if cores == 1:
+        return (statement,)
+    return ("if (dory_core_id() == 0) {", f"  {statement}", "}")

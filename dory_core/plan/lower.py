@@ -207,8 +207,7 @@ class _Lowering:
 
     def _tile(self) -> Iterator[Operation]:
         """Yield what happens to the only tile between its arrival and the end of the kernel."""
-        marks = tuple(self._marks())
-        meeting = self._meeting()
+        marks, meeting = tuple(self._marks()), self._meeting()
         yield from (meeting, *marks) if self._are_shared else (*marks, meeting)
         yield from (self._call(), _COMPUTED)
 

@@ -125,8 +125,8 @@ class Barrier:
 class MarkKind(Enum):
     """Marks for the simulation; core 0 makes them.
 
-    LAYER follows the KEEP of what the layer finds in L1. TILE precedes the bytes that the tile reads
-    and writes, before the cores meet; SHARED_TILE does so after they have met.
+    LAYER follows the KEEP of what it finds in L1; TILE, or SHARED_TILE after the cores have met,
+    precedes the bytes of the tile.
     """
 
     LAYER = "layer"

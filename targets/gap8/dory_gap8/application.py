@@ -35,11 +35,14 @@ def hal_files() -> tuple[OutputFile, ...]:
 
 def application_files(ctx: TargetContext, app: Application) -> list[OutputFile]:
     """Return the files that belong to the network and its board."""
+    from dory_gap8.backend.instance import shipped
+
     return [
         OutputFile("Makefile", makefile(app)),
         OutputFile("README.md", readme(ctx, app)),
         OutputFile(f"{HAL_FOLDER}/dory_gap8_board.h", board_header(ctx, app)),
         OutputFile(f"{HAL_FOLDER}/dory_gap8_layers.h", layers_header(app)),
+        shipped("README.md"),
     ]
 
 

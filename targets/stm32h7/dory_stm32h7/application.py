@@ -217,6 +217,7 @@ def application_files(ctx: TargetContext, app: Application) -> tuple[OutputFile,
         _config(ctx, app),
         OutputFile("README.md", readme(ctx, app, _cached(ctx))),
         OutputFile("Makefile", main),
+        OutputFile.from_package(_HERE / "kernels" / "README.md", "kernels/README.md"),
         *project_files(part, app),
         *(() if library else _board(ctx, app, part)),
     )

@@ -186,11 +186,7 @@ class Epilogue:
         arrays: whether parameters lie in a weight block; else they are immediates.
         """
         if not self.steps:
-            return (
-                "{.bias = (const void *)$bias}"
-                if self.bias is not None
-                else "{.bias = 0}"
-            )
+            return "{.bias = (const void *)$bias}" if self.bias is not None else "{.bias = 0}"
         words = ", ".join(_word(int(w)) for w in self.records[0])
         where = "(const void *)$mul" if arrays else f"(const int32_t[]){{{words}}}"
         fields = [f".channels = {where}"]
