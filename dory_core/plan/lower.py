@@ -111,14 +111,12 @@ class _Lowering:
             for name in ("x", "w", "y")
             if (block := step.block(name)) is not None and len(block.offsets) > 1 and axes[name]
         }
-        self._slot_variables = {
-            name: Var(slot.name, 0, slot.copies - 1) for name, slot in self.slots.items()
-        }
+        slots = self.slots.items()
+        self._slot_variables = {n: Var(slot.name, 0, slot.copies - 1) for n, slot in slots}
         self.loads = tuple(self._loads())
 
     def program(self) -> LayerProgram:
         step = self.step
-        loops = bool(self.tiles.tiled)
         begin: list[Operation] = [
             *map(self._keep, step.found),
             *self._keep_inputs(),
@@ -127,16 +125,13 @@ class _Lowering:
             *(first for load in self.loads for first in self._first(load)),
             *(wait for load in self.loads if not load.axes for wait in self._waits(load)),
         ]
-        if not loops:
-            begin += (
-                *load_for_later(self.later),
-                *load_for_next_part(self.step, self.tiles, is_last=True),
-            )
+        if not self.tiles.tiled:
+            begin += load_for_later(self.later)
+            begin += load_for_next_part(self.step, self.tiles, is_last=True)
             body = (*begin, *self._tile(), *self._store(), *self._last_waits())
             return LayerProgram(len(step.parts), body)
         axes = tuple(self.tiles.axes[name].loop for name in self.tiles.tiled)
-        counts = [part.schedule.count for part in step.parts]
-        tiles = table("tiles", counts, self.tiles.part)
+        tiles = table("tiles", [part.schedule.count for part in step.parts], self.tiles.part)
         loop = Loop(axes, tiles, tuple(self.slots.values()), tuple(self._phases()))
         return LayerProgram(len(step.parts), (*begin, loop, *self._last_waits()))
 
@@ -335,8 +330,8 @@ class _Lowering:
             return 0
         if self.step.in_place:
             return self._operand(name)
-        box = operand_box(self.step, self.tiles, name)
-        return Address(l2_name(plan.place.memory), box.offset, name)
+        offset = operand_box(self.step, self.tiles, name).offset
+        return Address(l2_name(plan.place.memory), offset, name)
 
     def _pitch(self, name: str) -> Value:
         """Return the bytes from one row of an operand's tile to the next where the kernel has it.
