@@ -226,7 +226,8 @@ class Plugins(Registry):
         for plugin in reversed(order):
             hooks = {n: h for n, h in plugin.hooks.items() if h.answers_for(target)}
             guards = {name: guarded(plugin.state, h, self._warn) for name, h in hooks.items()}
-            manager.register(SimpleNamespace(**guards), plugin.state.label)
+            if guards:  # pluggy takes two namespaces without functions for one plugin
+                manager.register(SimpleNamespace(**guards), plugin.state.label)
         return manager
 
     def _warn(self, plugin: PluginState, reason: str) -> None:
