@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dory_core.expr import Expr, Number
-from dory_core.ir import Linear, pixel_bytes
+from dory_core.ir import pixel_bytes
 from dory_core.ir.geometry import Tile, is_channelwise
 from dory_core.ir.places import whole_axes
 from dory_core.schedule.costs import LayerCosts
@@ -118,7 +118,7 @@ def _input_cycles(costs: LayerCosts, rows: Any, columns: Any) -> Any:
     link = costs.hierarchy.link(1)
     if moves.planar and link.element_cycles:
         per_byte = min(per_byte, link.element_cycles)
-    if isinstance(layer.op, Linear):
+    if layer.op.reads_vector:
         return layer.inputs[0].size_bytes * per_byte
     pixel = whole = 0
     for operand, tensor in enumerate(layer.inputs):

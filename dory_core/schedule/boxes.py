@@ -6,7 +6,7 @@ from math import gcd, lcm
 
 from dory_core.expr import Number
 from dory_core.hardware.memories import MemoryHierarchy
-from dory_core.ir import Layer, Linear
+from dory_core.ir import Layer
 from dory_core.ir.geometry import (
     Tile,
     channel_granule,
@@ -39,7 +39,7 @@ def tile_bytes(layer: Layer, name: str, layout: Layout, tile: Tile) -> Number:
     if layout.is_hwc:
         return input_bytes(layer, tile, operand)
     tensor = layer.inputs[operand]
-    if isinstance(layer.op, Linear):
+    if layer.op.reads_vector:
         return layout.size_bytes(tensor)
     return layout.box_bytes(tensor, tile.c_in, tile.x_h)
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from dory_core.hardware.copies import AS_IT_IS, Carriage, CopySet, DmaCost, carry
 from dory_core.hardware.memories import Link, MemoryHierarchy
-from dory_core.ir import Layer, Linear, Tensor, pixel_bytes
+from dory_core.ir import Layer, Tensor, pixel_bytes
 from dory_core.ir.geometry import input_channels, make_tile
 from dory_core.ir.layout import HWC, Layout
 from dory_core.ir.places import whole_axes
@@ -115,7 +115,7 @@ class LayerMoves:
     def _input(self, name: str, rows: int, columns: int, channels: int) -> DmaCost:
         operand = OPERANDS.index(name)
         tensor, layout = self.layer.inputs[operand], self._input_layouts[operand]
-        if isinstance(self.layer.op, Linear):
+        if self.layer.op.reads_vector:
             share = channels / input_channels(self.layer)
             return DmaCost(max(1, round(layout.size_bytes(tensor) * share)), 1)
         all_c, all_h, all_w = whole_axes(self.layer, operand)
@@ -179,7 +179,7 @@ class LayerMoves:
             heights, widths = ({s.x_size for s in axis} for axis in (schedule.h, schedule.w))
             for h, w, (_, c) in product(heights, widths, channels):
                 shapes.add(self._input(name, h, w, c))
-            if isinstance(self.layer.op, Linear):
+            if self.layer.op.reads_vector:
                 starts |= {self._linear_bytes(tensor, c) for c, _ in channels}
                 continue
             starts |= _starts(
@@ -274,7 +274,7 @@ def _pitches(tensor: Tensor, layout: Layout, whole: bool, all_channels: bool) ->
 
 def splits_columns(layer: Layer, schedules: Sequence[Schedule]) -> bool:
     """Return True when a tile of these loops lacks columns of the input."""
-    if isinstance(layer.op, Linear):
+    if layer.op.reads_vector:
         return False
     width = layer.inputs[0].width
     return any(span.x_size < width for schedule in schedules for span in schedule.w)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.ir import Linear, Tensor
+from dory_core.ir import Tensor
 from dory_core.ir.geometry import Span, Tile
 from dory_core.ir.layout import Layout
 from dory_core.ir.packing import pack_elements
@@ -90,7 +90,7 @@ def tile_numbers(case: KernelCase, at: TileSpans) -> dict[str, int]:
         "first": int(at.start == 0 or not traits.accumulates),
         "last": int(at.start + at.count == case.channels or not traits.accumulates),
     }
-    if traits.in_place and not isinstance(layer.op, Linear):  # it has all rows and columns
+    if traits.in_place and not layer.op.reads_vector:  # it has all rows and columns
         x = layer.inputs[0]
         numbers |= {"x_h": x.height - h.x_start, "x_w": x.width, "x_column": 0}
     pitches = dict.fromkeys(_PITCHES, 0)
@@ -109,7 +109,7 @@ def _width(tensor: Tensor, w: Span, traits: Any) -> int:
 def _input_pitch(case: KernelCase, at: TileSpans, operand: int, layout: Layout) -> int:
     layer, traits = case.layer, case.kernel.traits(case.layer)
     tensor = layer.inputs[operand]
-    if isinstance(layer.op, Linear):
+    if layer.op.reads_vector:
         if not layout.is_hwc:
             return layout.size_bytes(tensor)
         return len(_linear_input(case, at, case.inputs[operand], tensor).reshape(-1))
@@ -142,7 +142,7 @@ def _inputs(case: KernelCase, at: TileSpans) -> Buffers:
     layouts = traits.input_layouts(layer)
     for operand, (values, tensor) in enumerate(zip(case.inputs, layer.inputs, strict=True)):
         name, layout = OPERANDS[operand], layouts[operand]
-        if isinstance(layer.op, Linear) and layout.is_hwc:
+        if layer.op.reads_vector and layout.is_hwc:
             buffers[name] = _exact(_linear_input(case, at, values, tensor))
             continue
         box = _box(case, at, operand, values)
@@ -166,7 +166,7 @@ def _box(case: KernelCase, at: TileSpans, operand: int, values: Values) -> Value
     """Return the part of an operand that the kernel has, (C, H, W)."""
     traits = case.kernel.traits(case.layer)
     all_c, all_h, all_w = whole_axes(case.layer, operand)
-    if isinstance(case.layer.op, Linear):
+    if case.layer.op.reads_vector:
         return values
     layout = traits.input_layouts(case.layer)[operand]
     all_w = all_w or traits.in_place or not layout.is_hwc

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dory_core.expr import Number, minimum
 from dory_core.hardware.memories import Link
-from dory_core.ir import Layer, Linear, Tensor, pixel_bytes
+from dory_core.ir import Layer, Tensor, pixel_bytes
 from dory_core.ir.geometry import Tile, extent, is_channelwise
 from dory_core.ir.places import whole_axes
 from dory_core.kernels.kernel import Term, Traits
@@ -24,7 +24,7 @@ def copy_terms(layer: Layer, traits: Traits, tile: Tile, link: Link) -> tuple[Te
     full = extent(layer)
     wishes: list[Number] = []
     channels = tile.c_out if is_channelwise(layer) else tile.c_in
-    if not isinstance(layer.op, Linear) and not traits.planar:
+    if not layer.op.reads_vector and not traits.planar:
         for operand, (tensor, layout) in enumerate(zip(layer.inputs, traits.inputs, strict=True)):
             if layout.is_hwc and not any(whole_axes(layer, operand)):
                 # Rows and columns of inputs start at any number, so one has to be a multiple.

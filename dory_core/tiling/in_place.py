@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.hardware.memories import MemoryHierarchy
-from dory_core.ir import Layer, Linear
+from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile, extent, make_tile
 from dory_core.kernels.binding import BoundKernel
 from dory_core.kernels.kernel import OPERANDS
@@ -33,7 +33,7 @@ def whole_tile(layer: Layer) -> Tile:
     """Return the tile of a layer in place; its input includes rows that no window reads."""
     full = extent(layer)
     tile = make_tile(layer, full.c_out, full.h, full.w, full.c_in)
-    if isinstance(layer.op, Linear):
+    if layer.op.reads_vector:
         return tile
     x = layer.inputs[0]
     return replace(tile, x_h=x.height, x_w=x.width)

@@ -117,7 +117,7 @@ UNCUT = Cuts(WHOLE, 1, 1)
 
 def stripe_axis(layer: Layer) -> int | None:
     """Return the axis along which stripes are contiguous: 0 rows, 1 columns; None: no stripes."""
-    if isinstance(layer.op, ops.Linear):
+    if layer.op.reads_vector:
         return None
     if layer.output.height > 1:
         return 0 if is_local(layer, 0) else None
