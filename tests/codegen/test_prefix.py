@@ -174,7 +174,8 @@ def test_no_public_name_of_a_network_is_without_its_prefix(equal: int, tmp_path:
         text = re.sub(r"/\*.*?\*/", "", file.read_text(), flags=re.S)
         functions = re.findall(r"^(?!static)\w[\w ]*?\**(\w+)\(", text, flags=re.M)
         tables = re.findall(r"^const \w+ (\w+)[\[ ]", text, flags=re.M)
-        given = {"dory_tables", "dory_table_count"}  # network.h gives them other names
+        # network.h gives the tables other names; the last one is a macro.
+        given = {"dory_tables", "dory_table_count", "DORY_OFFSETS"}
         assert all(name.startswith("cat_") for name in {*functions, *tables} - given), file
 
 
