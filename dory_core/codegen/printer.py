@@ -46,9 +46,9 @@ _MARKS = "marks"
 _TILES = (MarkKind.TILE, MarkKind.SHARED_TILE)
 #: Names of the macros of bytes.
 _BYTES = {
-    MarkKind.KEEP: "KEPT",
+    MarkKind.KEEP: "FINDS",
     MarkKind.READ: "READS",
-    MarkKind.SUMS: "SUMS",
+    MarkKind.SUMS: "UPDATES",
     MarkKind.WRITE: "WRITES",
 }
 

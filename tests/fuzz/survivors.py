@@ -17,7 +17,7 @@ from difflib import SequenceMatcher
 Try = Callable[[Mapping[str, str]], bool | None]
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?=u?\b(?!\.))")
-_MARK = re.compile(r"^\s*DORY_SIM_\w+\(.*\);.*$", re.MULTILINE)
+_MARK = re.compile(r"^\s*DORY_SIM_\w+\([^;]*\);.*$", re.MULTILINE)
 #: In place of a number of which ``one more`` survives: of any size and sign, odd and even.
 _WILD = (0, 1, 2, 7, 100, 4097)
 #: Beside a number of which none of these is right.

@@ -144,7 +144,7 @@ TRANSFERS: dict[str, Fault] = {
     ),
     "a_tile_loads_a_row_less": (
         CONV,
-        more(r"t\.h == 2 \? (\d+) : t\.h \+ 9, 288", -1),
+        replaced(r"x_h\[t\.h\], 288", "x_h[t.h] - 1, 288"),
         "layer 0",
     ),
     "padding_is_counted_at_the_wrong_side": (

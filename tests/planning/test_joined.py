@@ -155,7 +155,7 @@ WRONG = {
         "nothing wrote",
         ("early", "late", "random"),
     ),
-    "input not kept": (r"DORY_KEPT\(.*\? ", r"\g<0>0 * ", "nothing wrote", ("early", "late")),
+    "input not kept": (r"DORY_FINDS\(.*\? ", r"\g<0>0 * ", "nothing wrote", ("early", "late")),
     "no wait": (
         r"dory_dma_wait\(w_ticket\);",
         "if (number != 2) dory_dma_wait(w_ticket);",

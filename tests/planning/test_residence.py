@@ -358,7 +358,9 @@ def test_the_simulation_finds_what_is_not_kept(tmp_path: Path) -> None:
     (stem,) = plan.steps[2].beside
     source = tmp_path / "app" / "src" / "dory_layer_02.c"
     text = source.read_text()
-    text, marks = re.subn(rf"(DORY_KEPT\(l1(?: \+ L1_KEPT)?), {stem.size_bytes}\)", r"\1, 0)", text)
+    text, marks = re.subn(
+        rf"(DORY_FINDS\(l1(?: \+ L1_KEPT)?), {stem.size_bytes}\)", r"\1, 0)", text
+    )
     assert marks == 1
     source.write_text(text)
     with pytest.raises((AssertionError, VerificationFailed), match="nothing wrote"):

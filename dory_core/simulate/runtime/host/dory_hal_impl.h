@@ -28,9 +28,9 @@
   dory_sim_tile((int32_t)(number), 0, DORY_MARKS_(__VA_ARGS__), __FILE__, __LINE__)
 #define DORY_SIM_SHARED_TILE(number, ...) \
   dory_sim_tile((int32_t)(number), 1, DORY_MARKS_(__VA_ARGS__), __FILE__, __LINE__)
-#define DORY_KEPT(ptr, bytes) {(ptr), (uint32_t)(bytes), DORY_MARK_KEPT}
+#define DORY_FINDS(ptr, bytes) {(ptr), (uint32_t)(bytes), DORY_MARK_KEPT}
 #define DORY_READS(ptr, bytes) {(ptr), (uint32_t)(bytes), DORY_MARK_READS}
-#define DORY_SUMS(ptr, bytes) {(ptr), (uint32_t)(bytes), DORY_MARK_SUMS}
+#define DORY_UPDATES(ptr, bytes) {(ptr), (uint32_t)(bytes), DORY_MARK_SUMS}
 #define DORY_WRITES(ptr, bytes) {(ptr), (uint32_t)(bytes), DORY_MARK_WRITES}
 #define DORY_MARKS_(...) \
   (const dory_sim_mark_t[]){__VA_ARGS__}, \

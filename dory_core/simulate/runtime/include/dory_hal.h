@@ -70,7 +70,7 @@ uint32_t (dory_cycles)(void);     /* free-running counter, for profiles; 0 where
 #ifndef DORY_SIM_LAYER
 #define DORY_SIM_LAYER(index, name) ((void)0)
 #endif
-/* The same of a layer that finds bytes in L1 where an earlier one wrote them: DORY_KEPT(ptr, bytes). */
+/* The same of a layer that finds bytes in L1 where an earlier one wrote them: DORY_FINDS(ptr, bytes). */
 #ifndef DORY_SIM_LAYER_FINDS
 #define DORY_SIM_LAYER_FINDS(index, name, ...) ((void)0)
 #endif
@@ -81,11 +81,11 @@ uint32_t (dory_cycles)(void);     /* free-running counter, for profiles; 0 where
 #endif
 /* The tile with this number is about to be computed; the tile before changed nothing in L1 that it did
  * not declare. Then what the kernel does, separated by commas:
- *   DORY_READS(ptr, bytes)   All bytes were written since the layer began (L1) or since they last died
- *                            (L2), and no transfer in flight writes them.
- *   DORY_SUMS(ptr, bytes)    The same of sums that the kernel adds to, and then writes.
- *   DORY_WRITES(ptr, bytes)  No transfer in flight reads or writes them, and the kernel neither reads
- *                            them in this tile nor writes them as another buffer.
+ *   DORY_READS(ptr, bytes)    All bytes were written since the layer began (L1) or since they last
+ *                             died (L2), and no transfer in flight writes them.
+ *   DORY_UPDATES(ptr, bytes)  The same of sums that the kernel adds to, and then writes.
+ *   DORY_WRITES(ptr, bytes)   No transfer in flight reads or writes them, and the kernel neither reads
+ *                             them in this tile nor writes them as another buffer.
  * It stands before the barrier at which the cores meet to compute; DORY_SIM_SHARED_TILE after it, where
  * every core has copied its share of the operands. */
 #ifndef DORY_SIM_TILE
