@@ -73,26 +73,31 @@ def quiet_session(
             helper.make_empty_tensor_value_info(output) for output in outputs if output not in there
         )
         proto = copied
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = _FATAL
-    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, _LEVELS[level])
-    options.intra_op_num_threads = 1
     # Without VNNI, x86 processors add products of uint8 and int8 in pairs that saturate at 16 bits.
-    options.add_session_config_entry("session.x64quantprecision", "1")
-    if optimised is not None:
-        options.optimized_model_filepath = str(optimised)
-    try:
-        with silent():
-            return onnxruntime.InferenceSession(
-                proto.SerializeToString(),
-                options,
-                providers=["CPUExecutionProvider"],
-                disabled_optimizers=list(kept),
-            )
-    except (*runtime_errors(), RuntimeError, ValueError) as error:
-        raise NotSupported(
-            f"{name}: onnxruntime does not run it ({reason_of(error)})", hint
-        ) from error
+    # With wide sums, onnxruntime has no kernel for some models, such as QLinearMatMul of int8.
+    for wide_sums in (True, False):
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = _FATAL
+        options.graph_optimization_level = getattr(
+            onnxruntime.GraphOptimizationLevel, _LEVELS[level]
+        )
+        options.intra_op_num_threads = 1
+        options.add_session_config_entry("session.x64quantprecision", str(int(wide_sums)))
+        if optimised is not None:
+            options.optimized_model_filepath = str(optimised)
+        try:
+            with silent():
+                return onnxruntime.InferenceSession(
+                    proto.SerializeToString(),
+                    options,
+                    providers=["CPUExecutionProvider"],
+                    disabled_optimizers=list(kept),
+                )
+        except (*runtime_errors(), RuntimeError, ValueError) as error:
+            failure = error
+    raise NotSupported(
+        f"{name}: onnxruntime does not run it ({reason_of(failure)})", hint
+    ) from failure
 
 
 def runtime_errors() -> tuple[type[Exception], ...]:
