@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from itertools import product
 
 import pytest
@@ -57,97 +58,108 @@ def test_a_layer_in_one_tile_has_no_loop_and_numbers_for_addresses() -> None:
     )
 
 
-def layers() -> list[tuple[str, LayerStep, LayerStep | None]]:
-    """Return layers in several tiles: all kinds, with and without parts; and the later layer whose
-    constants each one loads."""
+Pairs = list[tuple[LayerStep, LayerStep | None]]
+
+#: Networks in three levels, and bytes of L2.
+THREE_LEVELS = {"residual": 20_000, "many_constants": 15_000, "height_113": 6_000}
+NETS = ("tiled", *THREE_LEVELS, "joined")
+
+
+@cache
+def layers_of(net: str) -> Pairs:
+    """Return layers in several tiles, and the later layer whose constants each one loads."""
+    if net == "tiled":
+        return tiled()
+    if net == "joined":
+        joined = [(step, later) for step, later in pairs(looped()) if len(step.parts) > 1]
+        assert any(step.finds_constants(1) for step, _ in joined)
+        return joined
+    case = next(case for case in CASES if case.name == net)
+    return pairs(plan_graph(case.build(), three_levels().plugins(), THREE_LEVELS[net]))
+
+
+def tiled() -> Pairs:
+    """Return layers of all kinds, in one part."""
     net = GraphBuilder((16, 18, 18), seed=3)
-    first = net.conv(48, SAME)
+    net.conv(48, SAME)
     net.conv(48, SAME, groups=48)
     net.max_pool(win(2, stride=2))
     net.conv(24, win(1))
     net.avg_pool(win(3, stride=3))
     net.linear(40)
-    tiled = pairs(plan_of(net, 4096))
-    found = [(f"tiled {step.layer.op.kind} {step.index}", step, later) for step, later in tiled]
-    assert first and any(later is not None for _, _, later in found)
-    plugins = three_levels().plugins()
-    for name, l2 in (("residual", 20_000), ("many_constants", 15_000), ("height_113", 6_000)):
-        case = next(case for case in CASES if case.name == name)
-        plan = plan_graph(case.build(), plugins, l2)
-        found += [(f"{name} {step.index}", step, later) for step, later in pairs(plan)]
-    joined = [(step, later) for step, later in pairs(looped()) if len(step.parts) > 1]
-    assert any(step.finds_constants(1) for step, _ in joined)
-    found += [(f"joined {step.index}", step, later) for step, later in joined]
+    found = pairs(plan_of(net, 4096))
+    assert any(later is not None for _, later in found)
     return found
 
 
-def pairs(plan: Plan) -> list[tuple[LayerStep, LayerStep | None]]:
+def every_layer() -> Pairs:
+    return [pair for net in NETS for pair in layers_of(net)]
+
+
+def pairs(plan: Plan) -> Pairs:
     return [(s, None if s.ahead is None else plan.steps[s.ahead.step]) for s in plan.steps]
 
 
-LAYERS = layers()
-EVERY_LAYER = pytest.mark.parametrize(
-    ("step", "later"), [pair for _, *pair in LAYERS], ids=[name for name, *_ in LAYERS]
-)
+EVERY_NET = pytest.mark.parametrize("net", NETS)
 
 
-@EVERY_LAYER
-def test_walking_a_program_follows_the_schedule(step: LayerStep, later: LayerStep | None) -> None:
+@EVERY_NET
+def test_walking_a_program_follows_the_schedule(net: str) -> None:
     """Tiles, loads and stores come in the schedule's order, in the slots that it says."""
-    program = lower_layer(step, any_core=False, later=later)
-    for number, part in enumerate(step.parts):
-        schedule = part.schedule
-        steps = list(schedule.steps())
-        tiles = [values["tile"] for op, values in walk(program, number) if isinstance(op, Call)]
-        assert tiles == list(range(schedule.count))
-        starts: dict[str, list[tuple[int, int]]] = {"x": [], "w": [], "y": []}
-        for operation, values in walk(program, number):
-            if isinstance(operation, Copy) and operation.operand in starts:
-                block = step.block(operation.operand)
-                assert block is not None
-                slot = block.offsets.index(value(operation.l1.offset, values))
-                starts[operation.operand].append((values["tile"], slot))
-        moved = {operand for operand, found in starts.items() if found}
-        copies = schedule.buffering.w
-        wanted = {
-            "x": [(s.index, s.x_slot) for s in steps if s.load_x],
-            "w": [(s.index, (s.w_slot + part.w_copy) % copies) for s in steps if s.load_w],
-            "y": [(s.index, s.y_slot) for s in steps if s.store_y],
-        }
-        wanted["w"] = wanted["w"][step.finds_constants(number) :]
-        assert {operand: starts[operand] for operand in moved} == {
-            operand: wanted[operand] for operand in moved
-        }
+    for step, later in layers_of(net):
+        program = lower_layer(step, any_core=False, later=later)
+        for number, part in enumerate(step.parts):
+            schedule = part.schedule
+            steps = list(schedule.steps())
+            tiles = [values["tile"] for op, values in walk(program, number) if isinstance(op, Call)]
+            assert tiles == list(range(schedule.count))
+            starts: dict[str, list[tuple[int, int]]] = {"x": [], "w": [], "y": []}
+            for operation, values in walk(program, number):
+                if isinstance(operation, Copy) and operation.operand in starts:
+                    block = step.block(operation.operand)
+                    assert block is not None
+                    slot = block.offsets.index(value(operation.l1.offset, values))
+                    starts[operation.operand].append((values["tile"], slot))
+            moved = {operand for operand, found in starts.items() if found}
+            copies = schedule.buffering.w
+            wanted = {
+                "x": [(s.index, s.x_slot) for s in steps if s.load_x],
+                "w": [(s.index, (s.w_slot + part.w_copy) % copies) for s in steps if s.load_w],
+                "y": [(s.index, s.y_slot) for s in steps if s.store_y],
+            }
+            wanted["w"] = wanted["w"][step.finds_constants(number) :]
+            assert {operand: starts[operand] for operand in moved} == {
+                operand: wanted[operand] for operand in moved
+            }
 
 
-@EVERY_LAYER
-def test_every_tile_waits_for_what_it_reads_before_it_is_computed(
-    step: LayerStep, later: LayerStep | None
-) -> None:
-    program = lower_layer(step, any_core=False, later=later)
-    for number in range(len(step.parts)):
-        open_: dict[str, set[int]] = {"w": {0}} if step.finds_constants(number) else {}
-        for operation, values in walk(program, number):
-            if isinstance(operation, Copy):
-                slot = value(operation.ticket_slot, values)
-                assert slot not in open_.setdefault(operation.operand, set())
-                open_[operation.operand].add(slot)
-            elif isinstance(operation, Wait):
-                slots = open_.get(operation.operand, set())
-                slot = value(operation.slot, values)
-                assert slot in slots or not operation.open
-                slots.discard(slot)
-            elif isinstance(operation, Call):
-                still_open = {op for op in ("x", "x2", "w") if open_.get(op)}
-                early = {
-                    op.operand
-                    for op, _ in walk(program, number)
-                    if isinstance(op, Copy) and op.of is Of.NEXT
-                }
-                assert still_open <= early
-        loads = later is not None or step.parts[number].ahead is not None
-        assert open_.pop(AHEAD, set()) == ({0} if loads else set())
-        assert not any(open_.values())
+@EVERY_NET
+def test_every_tile_waits_for_what_it_reads_before_it_is_computed(net: str) -> None:
+    for step, later in layers_of(net):
+        program = lower_layer(step, any_core=False, later=later)
+        for number in range(len(step.parts)):
+            open_: dict[str, set[int]] = {"w": {0}} if step.finds_constants(number) else {}
+            for operation, values in walk(program, number):
+                if isinstance(operation, Copy):
+                    slot = value(operation.ticket_slot, values)
+                    assert slot not in open_.setdefault(operation.operand, set())
+                    open_[operation.operand].add(slot)
+                elif isinstance(operation, Wait):
+                    slots = open_.get(operation.operand, set())
+                    slot = value(operation.slot, values)
+                    assert slot in slots or not operation.open
+                    slots.discard(slot)
+                elif isinstance(operation, Call):
+                    still_open = {op for op in ("x", "x2", "w") if open_.get(op)}
+                    early = {
+                        op.operand
+                        for op, _ in walk(program, number)
+                        if isinstance(op, Copy) and op.of is Of.NEXT
+                    }
+                    assert still_open <= early
+            loads = later is not None or step.parts[number].ahead is not None
+            assert open_.pop(AHEAD, set()) == ({0} if loads else set())
+            assert not any(open_.values())
 
 
 def overtaken(program: LayerProgram, step: LayerStep, part: int) -> list[int]:
@@ -180,7 +192,7 @@ def without_barrier_behind_the_kernel(program: LayerProgram) -> LayerProgram:
 
 def test_all_cores_have_left_what_a_load_overwrites() -> None:
     faults = 0
-    for _, step, later in LAYERS:
+    for step, later in every_layer():
         program = lower_layer(step, any_core=False, later=later)
         for part in range(len(step.parts)):
             assert not overtaken(program, step, part)
@@ -191,8 +203,9 @@ def test_all_cores_have_left_what_a_load_overwrites() -> None:
 
 
 def test_core_0_starts_loads_before_the_cores_meet_and_shares_are_made_behind_it() -> None:
-    pairs = [(step, later) for _, step, later in LAYERS]
-    doubled = [one for one in pairs if one[0].schedule.buffering.x > 1 < one[0].schedule.count]
+    doubled = [
+        one for one in every_layer() if one[0].schedule.buffering.x > 1 < one[0].schedule.count
+    ]
     assert doubled
     for step, later in doubled:
         shares = {**step.carriages, "x": Carriage(CORES)}
@@ -210,28 +223,26 @@ def spans(count: int) -> tuple[Span, ...]:
     return tuple(Span(4 * k, 4, 4 * k, 4) for k in range(count))
 
 
-SPLIT = next(step for name, step, _ in LAYERS if name == "tiled Conv 0")
-
-
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("counts", list(product((1, 2, 3), repeat=3)), ids=str)
 def test_slots_have_closed_forms(order: str, counts: tuple[int, int, int]) -> None:
     """Whatever the nesting: a slot is the number of the iteration of the loops that change it."""
     o, h, w = counts
+    split = layers_of("tiled")[0][0]
     schedule = Schedule(order, spans(o), spans(h), spans(w), spans(1), Buffering(2, 2, 2))
     placed = tuple(
         replace(block, offsets=(block.offsets[0], block.offsets[0] + 100_000))
         if block.name in ("x", "w", "y")
         else block
-        for block in SPLIT.l1
+        for block in split.l1
     )
-    part = replace(SPLIT.parts[0], schedule=schedule)
-    weights = SPLIT.weights
+    part = replace(split.parts[0], schedule=schedule)
+    weights = split.weights
     assert weights is not None
     [chunk] = weights.chunks
     tile = chunk.tiles[0][0]
     chunk = replace(chunk, tiles=((tile,),) * o)
-    step = replace(SPLIT, l1=placed, parts=(part,), weights=replace(weights, chunks=(chunk,)))
+    step = replace(split, l1=placed, parts=(part,), weights=replace(weights, chunks=(chunk,)))
     program = lower_layer(step, any_core=False)
     tiles = {values["tile"]: values for op, values in walk(program) if isinstance(op, Call)}
     for wanted in schedule.steps():
@@ -241,23 +252,22 @@ def test_slots_have_closed_forms(order: str, counts: tuple[int, int, int]) -> No
         assert values.get("y_slot", 0) == wanted.y_slot
 
 
-@EVERY_LAYER
-def test_the_estimator_does_the_same_in_the_same_order(
-    step: LayerStep, later: LayerStep | None
-) -> None:
+@EVERY_NET
+def test_the_estimator_does_the_same_in_the_same_order(net: str) -> None:
     """Copies and calls of the program are the events of the part's timeline, one by one."""
-    program = lower_layer(step, any_core=False, later=later)
-    for number, timeline in enumerate(step.timelines):
-        done = []
-        for operation, values in walk(program, number):
-            if isinstance(operation, Call):
-                done.append(("compute", values["tile"]))
-            elif isinstance(operation, Copy):
-                way = "load" if operation.to_l1 else "store"
-                name = f"{way} {operation.operand}"
-                if operation.operand == AHEAD:
-                    own = operation.l2.operand == "w"
-                    assert own or later is not None
-                    name = f"load w of layer {step.index if own else later.index}"
-                done.append((name, values["tile"]))
-        assert done == [(event.name, event.step) for event in timeline.events]
+    for step, later in layers_of(net):
+        program = lower_layer(step, any_core=False, later=later)
+        for number, timeline in enumerate(step.timelines):
+            done = []
+            for operation, values in walk(program, number):
+                if isinstance(operation, Call):
+                    done.append(("compute", values["tile"]))
+                elif isinstance(operation, Copy):
+                    way = "load" if operation.to_l1 else "store"
+                    name = f"{way} {operation.operand}"
+                    if operation.operand == AHEAD:
+                        own = operation.l2.operand == "w"
+                        assert own or later is not None
+                        name = f"load w of layer {step.index if own else later.index}"
+                    done.append((name, values["tile"]))
+            assert done == [(event.name, event.step) for event in timeline.events]
