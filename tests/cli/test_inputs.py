@@ -38,6 +38,7 @@ def _write(golden: Path, folder: Path, case: str) -> Path:
     return path
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("case", "reason"),
     [
@@ -107,6 +108,7 @@ def test_several_vectors_are_named_and_dumped_apart(
     assert not np.array_equal(first[0], first[2])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "content", ["{}", "null", "[]", "x", '{"generator": "dory", "version": 1}']
 )
@@ -117,6 +119,7 @@ def test_damaged_plan(tmp_path: Path, content: str) -> None:
     assert "plan.json" in outcome.stderr or "no application" in outcome.stderr
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("key", ["layers", "memory", "network", "totals", "target", "options"])
 def test_plan_with_a_part_of_another_type(application: Path, tmp_path: Path, key: str) -> None:
     copy = Path(shutil.copytree(application, tmp_path / "copy"))
@@ -136,6 +139,7 @@ def test_missing_file_of_an_application(application: Path, tmp_path: Path, name:
     assert name in outcome.stderr
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("sanitize", ["", ",", "address,", "nonsense"])
 def test_unknown_or_empty_sanitizer_is_not_ignored(application: Path, sanitize: str) -> None:
     outcome = dory("run", application, "--sanitize", sanitize)

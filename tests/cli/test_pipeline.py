@@ -171,6 +171,7 @@ def test_wrong_golden_is_status_5_and_names_the_element(
     assert not (tmp_path / "app").exists()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("keep", [0, 1, 100, 5000])
 def test_truncated_network_is_status_3(
     pipeline: tuple[str, ...], net: Path, tmp_path: Path, keep: int

@@ -68,6 +68,7 @@ def test_settings_split_at_the_first_equals_sign() -> None:
         key_values(["cores"])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -273,6 +274,7 @@ def completed(words: str) -> list[str]:
     return dory(**asked, _DORY_COMPLETE="complete_bash").stdout.split()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("words", "offered"),
     [

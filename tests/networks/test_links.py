@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dory_core.driver.pipeline import IMPORTED, run, setup_for
 from dory_core.plan import Plan
 from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
 from dory_core.testing.cases import Case, layer_cases, network_cases
@@ -36,14 +37,14 @@ def chip(name: str, case: Case) -> ToyChip:
     return limited(LIMITS[name], cores=1 + sum(map(ord, case.name)) % 3)
 
 
-@pytest.mark.sample(7)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", LIMITS)
 @pytest.mark.parametrize("case", NETWORKS, ids=str)
 def test_networks_are_exact(case: Case, name: str, tmp_path: Path) -> None:
     exact(case, chip(name, case), tmp_path / "app")
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(14)
 @pytest.mark.parametrize(("case", "name"), SOME, ids=str)
 def test_layers_are_exact(case: Case, name: str, tmp_path: Path) -> None:
     exact(case, chip(name, case), tmp_path / "app", dma=("late", "random"))
@@ -87,12 +88,12 @@ def test_two_memories_in_a_level(limits: dict[str, Any], tmp_path: Path) -> None
     assert {t.place.memory for step in plan.steps for t in (*step.inputs, step.output)} == {0, 1}
 
 
-def test_every_way_of_copying_is_taken(tmp_path: Path) -> None:
+def test_every_way_of_copying_is_taken() -> None:
     ways: dict[str, set[str]] = {}
     for name, limits in LIMITS.items():
         toy = limited(limits, l1_bytes=4096)
         for case in (*NETWORKS, *(case for case in LAYERS if case.name == "conv_anisotropic")):
-            plan = build_app(case.build(), NAME, tmp_path / "app", plugins=toy.plugins())
+            plan = run(case.build(), setup_for(toy.plugins(), NAME), after=IMPORTED)
             found = (c for step in plan.steps for c in step.carriages.values())
             ways.setdefault(name, set()).update(
                 c.by + (" padded" if c.multiple > 1 else "") for c in found

@@ -89,6 +89,7 @@ def chains(plan: Plan) -> list[list[LayerStep]]:
     return found
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", CASES)
 def test_chains_are_exact(name: str, tmp_path: Path) -> None:
     build, l2 = CASES[name]

@@ -31,6 +31,7 @@ def gated() -> Graph:
     return b.graph()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("l2", L2)
 def test_pairs_in_stripes_are_exact(l2: int, tmp_path: Path) -> None:
     plan = built(gated(), tmp_path / "app", l2=l2)

@@ -188,6 +188,7 @@ def test_fetch_into_a_block_that_still_lives_is_found(
 # -- faults of the generator ----------------------------------------------------------------------
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("sort", ["weights", "stripe", "back", "store"])
 def test_missing_wait_is_found(
     sort: str, app: Path, plan: Plan, plugins: Plugins, tmp_path: Path

@@ -47,6 +47,7 @@ def plan_of(plugins: Plugins) -> Callable[[str], Plan]:
     return plan
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_plan_has_the_properties_of_a_streamed_one(
     name: str, plan_of: Callable[[str], Plan]

@@ -16,6 +16,7 @@ TONES = ROOT / "examples" / "tones"
 CLASSES = 4
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("target", ["diana", "gap8", "stm32h7"])
 def test_every_tensor_is_that_of_tensorflow_lite_micro(target: str, tmp_path: Path) -> None:
     plugins = load_plugins()

@@ -59,6 +59,7 @@ def lay_out(page: Path, folder: Path) -> None:
     )
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "page", [p for p in PAGES if p != APART], ids=lambda page: page.relative_to(ROOT).as_posix()
 )

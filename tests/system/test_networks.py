@@ -69,7 +69,7 @@ def application(
     )
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(7)
 def test_network_is_exact_in_all_dma_modes_twice(
     application: Application, plugins: Plugins
 ) -> None:
@@ -78,7 +78,7 @@ def test_network_is_exact_in_all_dma_modes_twice(
     assert_exact(application.directory, plugins=plugins)
 
 
-@pytest.mark.sample(7)
+@pytest.mark.sample(9)
 @pytest.mark.sanitizer
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
 @pytest.mark.parametrize("application", SMALL_FIRST, indirect=True)
@@ -89,7 +89,7 @@ def test_network_is_clean_under_sanitizers(
     assert_exact(application.directory, plugins=plugins, sanitize=sanitize)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("application", SMALL_FIRST, indirect=True)
 @pytest.mark.parametrize(
     "l1",
@@ -116,7 +116,7 @@ def test_network_is_exact_with_other_l1_budgets_or_says_what_is_missing(
     assert_exact(tmp_path / "app", plugins=plugins)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(7)
 def test_constants_stay_in_l2_when_they_fit_and_are_streamed_otherwise(
     application: Application,
 ) -> None:
@@ -126,6 +126,7 @@ def test_constants_stay_in_l2_when_they_fit_and_are_streamed_otherwise(
     assert bool(plan.transfers) == (application.name in THREE_LEVEL_NETS)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["nemo_mv1_025_96", "nemo_mv2_035_96", "nemo_PenguiNet_32"])
 def test_network_is_exact_with_the_l2_that_the_chip_leaves(
     name: str, plugins: Plugins, tmp_path: Path

@@ -28,7 +28,7 @@ def plugins() -> Plugins:
     return load_plugins()
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("name", net_params("quantlab_"))
 def test_network_is_exact_in_all_dma_modes_twice(
     name: str, plugins: Plugins, tmp_path: Path
@@ -77,7 +77,7 @@ def test_signed_residuals_are_dumped_as_true_integers(plugins: Plugins, tmp_path
         assert np.array_equal(values.reshape(-1), golden[f"layer_{index:02d}"])
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("first", "second", "attributes"),
     [

@@ -92,6 +92,7 @@ def analysed(app: Path, *more: str) -> str:
     return "".join(said(app, *command, "-c", name, "-o", "/dev/null") for name in files(app))
 
 
+@pytest.mark.sample(3)
 @every_target
 def test_the_analyser_of_gcc_finds_nothing(target: str, tmp_path: Path) -> None:
     assert analysed(application("", target, tmp_path / "app")) == ""

@@ -51,6 +51,7 @@ def plan_of() -> Callable[[str], Plan]:
     return plan
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", REAL)
 def test_plan_has_the_properties_of_a_streamed_one(
     name: str, plan_of: Callable[[str], Plan]
@@ -61,6 +62,7 @@ def test_plan_has_the_properties_of_a_streamed_one(
         check(plan)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["mv1_100_128", "mv1_100_128 in 256 KiB"])
 def test_constants_come_early_in_few_large_transfers(
     name: str, plan_of: Callable[[str], Plan]

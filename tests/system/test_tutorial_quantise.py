@@ -47,6 +47,7 @@ def shares(output: str) -> dict[str, float]:
     return {name: float(share) for name, share in found}
 
 
+@pytest.mark.slow
 def test_commands_of_the_tutorial(folder: Path) -> None:
     outcomes = {}
     for command in commands():

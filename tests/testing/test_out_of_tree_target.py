@@ -9,7 +9,7 @@ from dory_core.testing import Capabilities, TargetConformance
 from tests.toy.chip import L1_BYTES, NAME, ToyChip
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 class TestToyChip(TargetConformance):
     """Plain C on one core, 11 KB of L1; core 0 moves all data."""
 

@@ -147,6 +147,7 @@ def test_goldens_of_a_users_file_have_every_layer(name: str, tmp_path: Path) -> 
     assert wrong.status == 2 and f"no array '{given.removeprefix('in0__')}'" in wrong.stderr
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["qdq_micro_kws_m", "qdq_mlperf_kws_k1"])
 def test_a_golden_with_names_of_the_fused_network_is_compared_at_the_outputs(
     name: str, tmp_path: Path

@@ -19,7 +19,7 @@ from dory_core.testing import (
 from dory_core.testing import run_stages as run
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 class TestDiana(TargetConformance):
     """Layers of unsigned bytes and any scale: most of them are the host's, in place in L2."""
 

@@ -84,6 +84,7 @@ def test_the_hal_compiles_for_32_bit_risc_v(tmp_path: Path) -> None:
     assert read_mcycle_into_a0.to_bytes(4, "little") in (tmp_path / "cycles.o").read_bytes()
 
 
+@pytest.mark.slow
 def test_an_application_links_for_32_bit_risc_v(tmp_path: Path) -> None:
     app = tmp_path / "app"
     network = next(case for case in network_cases() if case.name == "residual").build()

@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 ZIG = (sys.executable, "-m", "ziglang", "cc")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("late", [False, True], ids=["early", "late"])
 def test_random_layers_are_exact(kind: str, late: bool) -> None:

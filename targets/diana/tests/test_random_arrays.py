@@ -51,6 +51,7 @@ def network(seed: int) -> Graph:
     return b.graph()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "seed", [*range(6), *(pytest.param(n, marks=pytest.mark.slow) for n in range(6, 60))]
 )

@@ -55,6 +55,7 @@ def test_network_is_exact(name: str, plugins: Plugins, tmp_path: Path) -> None:
     assert_exact(tmp_path / "app", plugins=plugins)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", TOO_LARGE)
 def test_network_that_exceeds_l2_is_refused_with_numbers(
     name: str, plugins: Plugins, tmp_path: Path

@@ -176,6 +176,7 @@ def check(variant: Variant, seed: int, width: int = 4, one: int = 0, halves: int
     return machine
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("lanes", [4, 2])
 @pytest.mark.parametrize("x_signed", [0, 1])
 @pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])

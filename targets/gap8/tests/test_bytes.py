@@ -262,6 +262,7 @@ SCHEMES = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", SCHEMES)
 def test_every_pair_of_values_gives_its_sum(name: str) -> None:
     layer, ending = SCHEMES[name]

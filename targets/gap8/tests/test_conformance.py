@@ -11,7 +11,7 @@ from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import Case, network_cases
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 class TestGap8(TargetConformance):
     """GAP8 computes everything, down to 16 KiB of L1."""
 

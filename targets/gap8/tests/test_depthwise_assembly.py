@@ -207,6 +207,7 @@ def check(variant: tuple[int, ...], what: Strips, seed: int) -> Machine:
     return machine
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("x_signed", [0, 1])
 @pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
 @pytest.mark.parametrize(("form", "reach"), [(NARROW, 0), (NARROW, 1), (LIMBS, 0), (LIMBS, 1)])
@@ -251,6 +252,7 @@ def test_another_addend_costs_13_instructions_for_four_outputs(stride, label, ou
     assert outputs == 4 * label
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("clip", "turned"), [(NO_CLIP, 0), (UNSIGNED, 0), (SIGNED, 0), (UNSIGNED, 1), (SIGNED, 1)]
 )

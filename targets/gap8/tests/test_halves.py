@@ -174,6 +174,7 @@ def types(plan: object) -> list[str]:
     return [step.layer.output.type_name for step in plan.steps]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("budgets", "cores"),
     [

@@ -69,6 +69,7 @@ TILES, THREE_LEVELS, WHOLE_LAYERS = {1: 6000}, {1: 6000, 2: 7000}, {}
 RAM_BYTES = 16 * 9 * 7
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("cores", "budgets"),
     [

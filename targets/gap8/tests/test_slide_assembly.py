@@ -156,6 +156,7 @@ def random_row(random: np.random.Generator, stride: int) -> Row:
     return Row(stride, *numbers)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(("form", "reach"), FORMS)
 @pytest.mark.parametrize("clip", [block.NO_CLIP, block.UNSIGNED, block.SIGNED])

@@ -107,7 +107,7 @@ def _kinds() -> list[object]:
     ]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("kind", _kinds())
 def test_every_pair_of_inputs_and_weights(kind: str) -> None:
     """Outputs take turns. Unpacking kernels leave out what is not packed, or has 16 bits."""

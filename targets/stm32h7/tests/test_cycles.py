@@ -32,6 +32,7 @@ def bench() -> ModuleType:
         return importlib.import_module("bench_m7_cycles")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_cycles_of_no_layer_rise(name: str, bench: ModuleType) -> None:
     """A large fall fails as well: behind an old table a later rise would not be seen."""

@@ -52,6 +52,7 @@ def check(
         assert abs(first.instructions - second.instructions) < 0.02 * first.instructions + 500
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("l1_bytes", "doubled"), [(L1_BYTES, 1), (12 * 1024, 4)])
 @pytest.mark.parametrize("name", IN_CI)
 def test_image_is_exact(

@@ -314,6 +314,7 @@ int main(void)
 """
 
 
+@pytest.mark.sample(2)
 @BOTH
 def test_two_networks_run_in_turn_in_one_firmware(
     compiler: str, plugins: Plugins, tmp_path: Path
@@ -371,6 +372,7 @@ int main(void)
 """
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("first", "second", "memcpy"),
     [
@@ -431,6 +433,7 @@ def example(app: Path) -> str:
     return match[1]
 
 
+@pytest.mark.sample(3)
 @BOTH
 def test_the_example_of_the_readme_is_short_and_clean(
     compiler: str, library: Library, tmp_path: Path

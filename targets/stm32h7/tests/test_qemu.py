@@ -24,6 +24,7 @@ def qemu() -> None:
         pytest.skip("qemu-system-arm is not installed")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["nemo_small_cnn", "quantlab_small_cnn"])
 def test_both_emulators_agree(name: str, qemu: None, plugins: Plugins, tmp_path: Path) -> None:
     directory = tmp_path / "app"

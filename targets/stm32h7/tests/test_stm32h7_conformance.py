@@ -12,14 +12,14 @@ from dory_core.testing import Capabilities, TargetConformance
 from dory_core.testing.cases import Case
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 class TestStm32h7(TargetConformance):
     """One core, DTCM down to 16 KiB, core 0 moves all data."""
 
     capabilities = Capabilities(target="stm32h7", l1_budgets=(16384, 102400))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 class TestStm32h7Cache(TargetConformance):
     """Layers in place, through the D-cache; DTCM holds scratch memory alone."""
 
@@ -49,7 +49,7 @@ class TestStm32h7Uncached(TargetConformance):
     not os.environ.get("CMSIS_NN_PATH"),
     reason="needs the sources of CMSIS-NN: set CMSIS_NN_PATH",
 )
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 class TestStm32h7CmsisNn(TargetConformance):
     """The kernels of CMSIS-NN first; those of the target where they reject a layer."""
 

@@ -162,6 +162,7 @@ def test_an_option_can_be_for_one_target(net: Path) -> None:
     assert "stranger" in other.stderr
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -44,6 +44,7 @@ def test_report_without_an_application_is_status_2() -> None:
     assert "plan.json" in outcome.stderr
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("content", ["{}", "[]", "x", '{"generator": "dory", "version": 1}'])
 def test_damaged_plan(tmp_path: Path, content: str) -> None:
     (tmp_path / "plan.json").write_text(content)
@@ -52,6 +53,7 @@ def test_damaged_plan(tmp_path: Path, content: str) -> None:
     assert "plan.json" in outcome.stderr or "no application" in outcome.stderr
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("key", ["layers", "memory", "network", "totals", "target", "options"])
 def test_plan_with_a_part_of_another_type(application: Path, tmp_path: Path, key: str) -> None:
     copy = Path(shutil.copytree(application, tmp_path / "copy"))
