@@ -16,6 +16,10 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 VENV ?= .venv
 WORKERS ?= auto
 ARGS ?=
+# Extras of the core that `install` adds, and what the tests need besides; CI runs the tests of
+# other Pythons with less.
+EXTRAS ?= test,lint
+NEEDED ?= compiler test-tools
 FUZZ ?=
 
 BIN := $(VENV)/bin
@@ -28,6 +32,8 @@ EDITABLE := $(foreach project,$(PROJECTS),-e $(patsubst %/,%,$(dir $(project))))
 TEST_TOOLS := $(foreach project,$(PROJECTS),-e "$(patsubst %/,%,$(dir $(project)))[test]")
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --no-build-isolation -c constraints.txt
+# A worker takes a run of tests, so that what a module makes for its tests is made once.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # How a Python of another version is called; pyenv wants to be told which one.
 OTHER = PYENV_VERSION=$* python$*
 
@@ -41,17 +47,17 @@ demo: install compiler
 	$(BIN)/dory --target gap8 $(DEMO_NET) --golden $(DEMO_GOLDEN) -o $(DEMO_OUT)
 	$(BIN)/dory run $(DEMO_OUT) -v
 
-test: install compiler test-tools
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(ARGS)
+test: install $(NEEDED)
+	$(PYTEST) -m "not slow" $(ARGS)
 
 test-all: install compiler test-tools
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	$(PYTEST) $(ARGS)
 	$(MAKE) test-zig
 
 # All that is compiled for this machine, by the compiler of the ziglang wheel.
 test-zig: install zig test-tools
 	CC="$$($(BIN)/python -c 'import shlex; from dory_core.testing import ZIGLANG as z; print(shlex.join(z))')" \
-		$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+		$(PYTEST) $(ARGS)
 
 test-pythons: test-3.12 test-3.13
 
@@ -90,7 +96,7 @@ $(STAMP): pyproject.toml constraints.txt $(PROJECTS)
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install -c constraints.txt "setuptools>=64" wheel
-	$(INSTALL) -e ".[test,lint]" $(EDITABLE)
+	$(INSTALL) -e ".[$(EXTRAS)]" $(EDITABLE)
 	@touch $@
 
 # The host simulation needs a C compiler; the ziglang wheel brings one where the system has none.
