@@ -1,6 +1,6 @@
 # make demo       compile the example for GAP8, build it for this machine, run it, compare every layer
 # make test       the test suite
-# make test-all   the test suite with its long sweeps, then the same with zig as C compiler
+# make test-all   the test suite with its long sweeps, then fast tests and sweeps of kernels with zig
 # make test-3.12  the test suite with another Python, where it is installed; also test-3.13
 # make lint       ruff, mypy, and the directions of imports
 # make docs       the pages of docs/ that are written from the code, and the site in build/site
@@ -34,6 +34,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --no-build-isolation -c constraints.txt
 # A worker takes a run of tests, so that what a module makes for its tests is made once.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+BY_ZIG = CC="$$($(BIN)/python -c 'import shlex; from dory_core.testing import ZIGLANG as z; print(shlex.join(z))')"
+# Long tests whose results the compiler of this machine may change.
+SWEEPS := tests/kernels $(wildcard targets/*/tests/test_kernels.py targets/*/tests/test_movers.py)
 # How a Python of another version is called; pyenv wants to be told which one.
 OTHER = PYENV_VERSION=$* python$*
 
@@ -54,10 +57,10 @@ test-all: install compiler test-tools
 	$(PYTEST) $(ARGS)
 	$(MAKE) test-zig
 
-# All that is compiled for this machine, by the compiler of the ziglang wheel.
+# The fast tests and the sweeps of kernels, compiled by the compiler of the ziglang wheel.
 test-zig: install zig test-tools
-	CC="$$($(BIN)/python -c 'import shlex; from dory_core.testing import ZIGLANG as z; print(shlex.join(z))')" \
-		$(PYTEST) $(ARGS)
+	$(BY_ZIG) $(PYTEST) -m "not slow" $(ARGS)
+	$(BY_ZIG) $(PYTEST) -m slow $(SWEEPS)
 
 test-pythons: test-3.12 test-3.13
 
