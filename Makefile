@@ -44,7 +44,7 @@ DEMO_NET := examples/tones/net.tflite
 DEMO_GOLDEN := examples/tones/golden.npz
 DEMO_OUT := demo
 
-.PHONY: demo test test-all test-zig test-3.12 test-3.13 test-pythons constraints lint format docs bench fuzz install compiler zig test-tools clean
+.PHONY: demo test test-all test-zig test-3.12 test-3.13 test-pythons install-3.12 install-3.13 constraints lint format docs bench fuzz install compiler zig test-tools clean
 
 demo: install compiler
 	$(BIN)/dory --target gap8 $(DEMO_NET) --golden $(DEMO_GOLDEN) -o $(DEMO_OUT)
@@ -69,6 +69,10 @@ test-3.12 test-3.13: test-%:
 		$(MAKE) test VENV=$(VENV)-$* \
 			PYTHON="$$($(OTHER) -c 'import sys; print(sys.executable)')"; \
 	else echo "$@: skipped, there is no python$*"; fi
+
+install-3.12 install-3.13: install-%:
+	@! $(OTHER) -c '' 2>/dev/null || $(MAKE) install VENV=$(VENV)-$* \
+		PYTHON="$$($(OTHER) -c 'import sys; print(sys.executable)')"
 
 lint: install
 	$(BIN)/ruff check .

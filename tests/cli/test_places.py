@@ -221,6 +221,7 @@ def test_file_in_the_place_of_a_directory_is_status_2(
     assert (tmp_path / "file").read_text() == "mine"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_compilation_keeps_the_old_application(
     pipeline: tuple[str, ...], net: Path, copy: Path, number: signal.Signals

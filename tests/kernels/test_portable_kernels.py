@@ -42,6 +42,7 @@ def layers_of(kind):
     return [n for n, layer in enumerate(LAYERS) if isinstance(layer.op, kind)]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("cores", [1, 3, 8])
 def test_random_tiles_of_every_kind_and_type_are_exact(compiled, cores):
     for number in range(len(LAYERS)):

@@ -132,6 +132,7 @@ def test_one_conversion_serves_all_consumers_and_outputs_are_hwc(
     assert_exact(tmp_path / "app", plugins=chip.plugins())
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
 def test_sanitizers_find_nothing(sanitizer: str, tmp_path: Path) -> None:
     require_sanitizer(sanitizer)

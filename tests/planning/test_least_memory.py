@@ -53,7 +53,7 @@ def test_the_budget_that_is_proposed_suffices() -> None:
     assert for_simulation(3, (8 << 20) + 1).startswith("`--l3 32M ")
 
 
-@pytest.mark.sample(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("resident", [False, True])
 def test_no_network_that_fits_is_refused(resident: bool) -> None:
     l1 = Memory("scratchpad", 3000)

@@ -38,7 +38,7 @@ def built(graph: Graph, toy: ToyChip, directory: Path) -> Plan:
     return plan
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(
     ("unit", "below", "max_bytes"), [(4, 4, 0), (1, 8, 0), (8, 16, 0), (4, 8, 512)]
 )

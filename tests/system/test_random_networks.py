@@ -20,7 +20,7 @@ def way(request: pytest.FixtureRequest) -> Way:
     return Way(request.param, "nemo", load_plugins())
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("family", FAMILIES, ids=str)
 def test_random_network_is_exact(family: Family, way: Way) -> None:
     check_family(way, family, EXAMPLES[way.target])

@@ -51,7 +51,7 @@ def plan_of() -> Callable[[str], Plan]:
     return plan
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", REAL)
 def test_plan_has_the_properties_of_a_streamed_one(
     name: str, plan_of: Callable[[str], Plan]

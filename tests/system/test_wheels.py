@@ -92,6 +92,7 @@ def test_the_core_a_format_and_a_vendors_target_work_from_their_wheels(vendor: E
     main_job(vendor, "kite")
 
 
+@pytest.mark.slow
 def test_a_vendors_tests_run_on_the_kit_of_the_wheel(vendor: Environment) -> None:
     chosen = "seed0 or driver or hierarchy or by_name or (network_is_exact and residual)"
     printed = vendor.run("python", "-m", "pytest", "-q", str(VENDOR), "-k", chosen)

@@ -111,7 +111,7 @@ def test_every_size_of_image_up_to_two_strips(stride: int) -> None:
     HostLibrary([_whole(_layer(5, size, window)) for size in sizes]).check()
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize(
     ("channels", "image"),
     [(13, (16, 16)), (16, (16, 16)), (192, (8, 8)), (4, (70, 33)), (3, (9, 65)), (2, (5, 5))],
@@ -150,6 +150,7 @@ def test_weights_of_9_bits_are_sums_of_two(stride: int) -> None:
     assert "not in 8 bits" in rejection.reason
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("size", [3, 5])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_padding_has_any_value(size: int, stride: int) -> None:

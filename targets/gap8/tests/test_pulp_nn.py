@@ -57,7 +57,7 @@ def network(h: int = 11, w: int = 9, shift: int = 12) -> Graph:
     return net.graph()
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("width", ["64bit", "32bit", ""])
 @pytest.mark.parametrize("cores", ["8", "1"])
 def test_network_is_exact_on_the_library_alone(

@@ -180,6 +180,7 @@ def test_make_clean_all_run_is_one_command(copy: Path) -> None:
     assert "-O3" in done.stdout and "-Os" in done.stdout
 
 
+@pytest.mark.slow
 def test_goals_follow_one_another_with_several_jobs(copy: Path) -> None:
     """The image is made of a program that is linked, and nothing is built while `clean` removes."""
     for goals in (("all",), ("clean", "all"), ("clean", "all", "run")):
@@ -248,6 +249,7 @@ def test_values_that_differ_are_reported_as_on_the_host(copy: Path) -> None:
     assert make(copy, "clean", "all", "run").returncode != 0
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("case", ["precisions", "two_inputs", "view"])
 def test_elements_of_any_width_and_several_inputs(case: str, tmp_path: Path) -> None:
     if case == "two_inputs":

@@ -136,7 +136,7 @@ int main(void)
 """
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("driver", "cached", "channels"),
     [("mdma", 0, 0xFFFF), ("mdma", 1, 0xFFFF), ("mdma", 0, 0x0412), ("memcpy", 1, 0xFFFF)],

@@ -52,7 +52,7 @@ def check(
         assert abs(first.instructions - second.instructions) < 0.02 * first.instructions + 500
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("l1_bytes", "doubled"), [(L1_BYTES, 1), (12 * 1024, 4)])
 @pytest.mark.parametrize("name", IN_CI)
 def test_image_is_exact(
@@ -61,6 +61,7 @@ def test_image_is_exact(
     check(name, tmp_path / "app", plugins, l1_bytes, doubled)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_image_of_each_compiler_is_exact(
     compiler: str, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

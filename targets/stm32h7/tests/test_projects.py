@@ -449,6 +449,7 @@ def test_the_example_of_the_readme_is_short_and_clean(
     call(*plus, "-std=c++11", *strict, *includes, "-c", "main.cpp", cwd=tmp_path)
 
 
+@pytest.mark.sample(2)
 @BOTH
 def test_an_image_with_link_time_optimisation_is_exact(
     compiler: str, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
