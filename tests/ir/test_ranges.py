@@ -69,6 +69,13 @@ def test_partial_sums_count_even_when_the_full_sum_cannot_reach_them() -> None:
     assert (graph.ranges[0].acc_lo, graph.ranges[0].acc_hi) == (-1000, 40)
 
 
+def test_accumulators_end_where_32_bits_end() -> None:
+    largest = infer(conv([[2**31 - 1]]), tensor(hi=1)).ranges[0]
+    assert largest.acc_hi == 2**31 - 1
+    with pytest.raises(NotSupported, match="beyond 32 bits"):
+        infer(conv([[2**30]]), tensor(hi=2))
+
+
 def test_zero_padding_belongs_to_the_range() -> None:
     source = tensor(lo=10, hi=20)
     assert infer(conv([[1, 1]]), source).tensors["layer_00"].lo == 20
