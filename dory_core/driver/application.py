@@ -35,7 +35,7 @@ _SEARCHES = 48  # executions of the network in search of extreme values
 
 
 def read_plan(directory: Path) -> dict[str, Any]:
-    """Return plan.json of an application; raises UsageError when it is none of ours."""
+    """Return plan.json of an application; raises UsageError when dory did not write it."""
     path = directory / "plan.json"
     if not directory.is_dir():
         from dory_core.codegen.replace import recover
@@ -85,7 +85,7 @@ def read_graph(directory: Path, operators: Iterable[type[Operator]] = ()) -> Gra
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A runner, and why it is the one; empty where there is nothing to say."""
+    """A runner, and the reason of its choice; empty where none is needed."""
 
     runner: Runner
     reason: str = ""
@@ -94,11 +94,18 @@ class Choice:
 def find_runner(
     name: str | None, plan: dict[str, Any], plugins: Plugins, host: bool = False
 ) -> Choice:
-    """Return the runner called ``name``; raises UsageError naming the known ones.
+    """Return the runner called ``name``.
 
-    None: the one that the target prefers, else the host simulation. host: what was asked for is
-    of the host simulation alone, so that it is the one; it alone also has room for an application
-    that is not deployable.
+    Args:
+        name: Name of the runner; None for the one that the target prefers, else the host
+            simulation.
+        plan: The document plan.json of the application.
+        plugins: Plugins that provide runners.
+        host: True when only the host simulation can do what the user asks. Only the host simulation
+            runs an application that is not deployable.
+
+    Raises:
+        UsageError: For an unknown name; the message lists the known ones.
     """
     if name == HOST_RUNNER.name:
         return Choice(HOST_RUNNER)
@@ -113,13 +120,13 @@ def find_runner(
 
 
 def known_runners(plan: dict[str, Any], plugins: Plugins) -> tuple[Runner, ...]:
-    """Return what can run an application: the host simulation and the runners of its target."""
+    """Return the runners of an application: the host simulation and the runners of its target."""
     ctx = plugins.context(plan["target"], _settings(plan))
     return (HOST_RUNNER, *plugins.runners(ctx))
 
 
 def _default_runner(runners: Mapping[str, Runner], plan: dict[str, Any], host: bool) -> Choice:
-    """Return the runner that nobody named, with the reason where the target has another one."""
+    """Return the default runner, with the reason where the target has another one."""
     wanted = [one for one in runners.values() if one.preferred or one.missing]
     if not wanted:
         return Choice(HOST_RUNNER)
@@ -170,20 +177,28 @@ def run_application(
 ) -> RunResult:
     """Build and run an application and compare every layer, element by element.
 
+    State passes from one input to the next, and from one inference of a golden to the next.
+
     Args:
-        inputs, golden: Other test vectors than the embedded ones; a golden must agree with the
-            reference executor on the embedded network. State goes from one inference of a golden to
-            the next, and from one input to the next.
-        input_layout: Of arrays, ``hwc`` or ``chw``.
+        directory: Directory of the application.
+        plugins: Plugins that provide the target's runners.
+        inputs: Files with test inputs, in place of the embedded ones.
+        input_layout: Layout of the inputs, ``hwc`` or ``chw``.
+        golden: Files or folders of test vectors, in place of the embedded ones. A golden must agree
+            with the reference executor on the embedded network.
         dump: Directory for ``layer_NN.npy``.
-        runner: Name; None for the one that the target prefers, and for the host simulation when dma
-            or sanitize ask for what only that has.
-        dma: When transfers move their bytes; None for every mode where the host simulation takes
-            little time for them all.
+        dma: When transfers move their bytes; None for every mode if the host simulation needs
+            little time for all of them.
+        seed: Seed of the DMA mode ``random``.
+        repeat: Number of executions of each input.
+        sanitize: Sanitizers of the C compiler.
+        runner: Name of the runner; None for the one that the target prefers, or for the host
+            simulation when only that has the given dma or sanitize.
 
     Raises:
-        UsageError, ToolMissing, VerificationFailed: When the program was stopped; values that
-            differ are in the result.
+        UsageError: For invalid arguments.
+        ToolMissing: When a compiler or a tool of the runner is missing.
+        VerificationFailed: When the program was stopped. Values that differ are in the result.
     """
     from dory_core.codegen.writer import check_files
 
@@ -220,10 +235,11 @@ def run_application(
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """Test vectors of a run. names: of those of the caller, in order; empty for the embedded ones.
+    """Test vectors of a run.
 
-    floats: inputs and outputs of each as float32, None where the application has no such ends.
-    notes: how each file was read.
+    names: names of the user's vectors in order; empty for the embedded ones. floats: inputs and
+    outputs of each vector as float32, None for an application without ``--float-io``. notes: how
+    each file was read.
     """
 
     vectors: Sequence[Vector]
@@ -240,7 +256,7 @@ def _given(
     golden: Sequence[Path],
     layout: str,
 ) -> _Given:
-    """Return the vectors of goldens, then those of inputs; without any the embedded ones."""
+    """Return the vectors of goldens, then those of inputs; the embedded ones without both."""
     from dory_core.golden.inputs import read_inputs
 
     reals, ties_even = (bool(plan["network"].get(key)) for key in ("float_io", "ties_even"))
@@ -256,7 +272,7 @@ def _given(
         names += map(str, inputs)
     vectors = vectors or list(read_vectors(directory / "vectors", graph))
     floats = None
-    if reals:  # behind goldens, the given inputs are the last vectors
+    if reals:  # the given inputs are the last vectors, after those of goldens
         own: list[Mapping[str, Any]] = [{} for _ in range(len(vectors) - len(read))]
         own += [one.reals for one in read]
         floats = [_floats(graph, *pair) for pair in zip(vectors, own, strict=True)]
@@ -264,7 +280,7 @@ def _given(
 
 
 def _request(plan: dict[str, Any], graph: Graph, given: _Given) -> RunRequest:
-    """Return what every run of an application with these vectors is asked."""
+    """Return the request of a run with these vectors."""
     layouts = _layouts(plan)
     layers = [
         LayerOutput(
@@ -331,9 +347,9 @@ def _run_extremes(
     vectors: Sequence[Vector],
     result: RunResult,
 ) -> tuple[RunResult, str]:
-    """Run inputs that drive layers to ends of their ranges which the vectors do not reach.
+    """Run inputs that drive layers to ends of their ranges that the vectors do not reach.
 
-    Returns the result, that of these inputs where it is not exact, and what was done.
+    Return the result, or that of these inputs where it is not exact, and a note about the search.
     """
     found = find_extremes(graph, _SEARCHES, known=vectors)
     if not found.inputs:
@@ -359,14 +375,14 @@ def _run_extremes(
 
 
 def _modes(runner: Runner, plan: dict[str, Any], request: RunRequest) -> tuple[str, ...]:
-    """Return the DMA modes of a run for which nobody named one."""
+    """Return the DMA modes of a run without ``--dma``."""
     macs = plan["network"]["macs"] * request.executions
     cheap = runner is HOST_RUNNER and request.sanitize is None and macs <= _CHEAP_MACS
     return DMA_MODES if cheap else DMA_MODES[:1]
 
 
 def _floats(graph: Graph, vector: Vector, given: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """Return inputs and outputs as float32. given: inputs that the user gave as real numbers."""
+    """Return inputs and outputs as float32; ``given`` are inputs that the user gave as reals."""
     reals = reals_of(graph, vector)
     return float_bytes(graph.inputs, {**reals, **given}), float_bytes(graph.outputs, reals)
 

@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LayerCheck:
-    """One layer.
+    """The check of one layer.
 
     Attributes:
-        kernel: The one that computes it, None when none does or no target was given.
-        engine: Of that kernel.
-        passed_over: Engines that were preferred, and why not.
+        kernel: Name of the kernel that computes the layer, None when none does or without a target.
+        engine: Engine of that kernel.
+        passed_over: Engines that were preferred, each with the reason why it does not compute the
+            layer.
         removed: Channels of the output that are not computed, with their values
             (``Tensor.removed``).
     """
@@ -52,8 +53,10 @@ class Format:
     """How a file was read.
 
     Attributes:
-        frontend, summary: Of the record.
-        dist, version: Who provides it.
+        frontend: Name of the frontend.
+        summary: Its line for the user.
+        dist: Distribution that provides it.
+        version: Version of the distribution.
     """
 
     frontend: str
@@ -64,16 +67,17 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """The answer.
+    """The result of ``dory check``.
 
     Attributes:
-        fits: None without a target or for an unsupported network.
-        reason, hint: Of the first problem, empty without any.
-        format: None for a report of a part.
-        desktop: How desktop interpreters differ, None where nobody asked for it.
-        golden: How goldens confirmed the import, None without one.
-        code_bytes: By level and its bytes, the functions that the layers run, beside what ``used``
-            counts; at least so many where the network does not fit.
+        fits: True when memory suffices; None without a target or for an unsupported network.
+        reason: The first problem, empty without one.
+        hint: What the user can change, empty when there is nothing to suggest.
+        format: How the file was read; None when no file was read.
+        desktop: Differences of desktop interpreters, None unless they were asked for.
+        golden: Layers that goldens confirmed, None without a golden.
+        code_bytes: Bytes of layer functions by level, in addition to ``used``; a lower bound when
+            the network does not fit.
     """
 
     supported: bool
@@ -122,9 +126,15 @@ class CheckReport:
 def check_network(options: CompileOptions, plugins: Plugins) -> CheckReport:
     """Import the network and, with a target, bind, tile and place it; write nothing.
 
-    Raises UsageError for a missing file or unknown names, and VerificationFailed where the network
-    differs from a golden; what is wrong with the network otherwise is in the report, for every
-    layer and not only the first.
+    The report has all other problems of the network, for every layer and not only the first.
+
+    Args:
+        options: File, target and budgets.
+        plugins: Plugins that provide frontend and target.
+
+    Raises:
+        UsageError: For a missing file or unknown names.
+        VerificationFailed: When the network differs from a golden.
     """
     frontend = plugins.frontend(options.frontend)
     provider = plugins.provider("frontend", frontend.name)
@@ -158,7 +168,13 @@ def _checked(options: CompileOptions, plugins: Plugins) -> CheckReport:
 
 
 def check_tiled(tiled: TiledGraph, setup: Setup, notes: tuple[str, ...]) -> CheckReport:
-    """Return the answer for a network with tiles: where it lies, or what is too large."""
+    """Return the report of a tiled network: its memory, or what is too large.
+
+    Args:
+        tiled: The network.
+        setup: Target, budgets and objective.
+        notes: Notes of the import.
+    """
     checks = tuple(
         _layer_check(bound, tilings)
         for bound, tilings in zip(tiled.bound.layers, tiled.layers, strict=True)

@@ -1,4 +1,4 @@
-"""What the C of a network takes in memory beside its data, as a rule of a target."""
+"""Size of the C code of a network, as a rule of a target."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class CodeSizes:
-    """Bytes of the objects of a network by what its program holds, fitted to measured objects.
+    """Bytes of code for each element of a program, fitted to measured object files.
 
     Attributes:
-        network: The function that runs the layers.
-        layer: Of each layer there, and in tables of the application.
-        event: Of an entry of the table of transfers between L3 and L2, exactly.
-        function: Of each function that layers run.
-        copy, wait, barrier, condition, axis: Of each transfer, wait, barrier, condition and axis of
-            a loop of a function.
-        part: Of each part of the layers that run a function.
-        row: Of each layer that runs a function with others.
-        number: Of each number of the parts of a layer in a table.
-        line: Of each line around the call of a kernel.
-        kernel: Of a kernel that does not say it itself (``Kernel.code_bytes``).
-        kernels: Of such kernels whose sizes are known, by their symbols.
+        network: Bytes of the function that runs the layers, without its layers.
+        layer: Bytes of each layer in that function and in the tables of the application.
+        event: Bytes of an entry of the table of transfers between L3 and L2; exact.
+        function: Bytes of each layer function.
+        copy, wait, barrier, condition, axis: Bytes of each transfer, wait, barrier, condition and
+            loop axis of a function.
+        part: Bytes of each part of the layers that run a function.
+        row: Bytes of each layer that shares its function with other layers.
+        number: Bytes of each number in the table of a layer's parts.
+        line: Bytes of each line around the call of a kernel.
+        kernel: Bytes of a kernel without a ``Kernel.code_bytes`` of its own.
+        kernels: Bytes of kernels whose sizes are measured, by their symbols.
     """
 
     network: int

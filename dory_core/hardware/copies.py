@@ -1,14 +1,15 @@
-"""How a link makes the copies of a layer: by its DMA, in one command or in pieces, or by cores.
+"""How the copies of a layer are made: by DMA, in one command or in pieces, or by the cores.
 
-All copies of one operand of a layer are made in the same way, which is decided here from their
+All copies of one operand of a layer are made in the same way. It is decided here from their
 possible starts, the lengths and pitches of their rows, and the :class:`Link`. Tiling costs,
-generated code and report read the decision; nothing is left to the run time.
+generated code and report read the decision; nothing is decided at run time.
 
-Why rounding up a length is harmless: memories give out blocks in multiples of the alignment of the
-links that reach them, so the unit in which a block ends is its own. A copy that starts on a
+Rounding up a length is safe: blocks are multiples of the alignment of the links that reach their
+memory, so the last aligned unit of a block belongs to that block. A copy that starts on a
 multiple and is rounded up ends in the same unit as before. Towards L1 that unit belongs to the
-tile's buffer, and below to the tensor that is read. Towards the lower level the unit must hold
-nothing of the tensor behind the copy: it is only rounded up at the end of the tensor.
+tile's buffer, and at the source to the tensor that is read. Towards the lower level the unit must
+not hold elements of the tensor after the copy, so a length is rounded up only at the end of the
+tensor.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ class Carriage:
     """How the copies of one operand are made.
 
     Attributes:
-        by: ``dma``: each is one command of the DMA; ``pieces``: the DMA makes it in commands of at
-            most ``dimensions`` dimensions and ``max_bytes`` bytes (0: any number), which share a
-            ticket; ``cores``: all cores copy, each its share of the rows, and there is nothing to
-            wait for; ``impossible``: the DMA cannot, and the cores do not reach both sides.
-        multiple: Lengths are rounded up to a multiple of it; such copies have one row.
-        reason: Why the DMA does not make it as it is, a sentence; empty when it does.
+        by: ``dma``: one command of the DMA for each copy. ``pieces``: several commands of the DMA
+            for each copy, which share a ticket. ``cores``: copied synchronously by all cores, each
+            a share of the rows. ``impossible``: the DMA cannot make the copy, and the cores do not
+            reach both memories.
+        multiple: Lengths are rounded up to a multiple of this number of bytes; such copies have one
+            row.
+        dimensions: Most dimensions of a command of ``pieces``.
+        max_bytes: Most bytes of a command of ``pieces``, 0 for any number.
+        reason: Why one command of the DMA does not suffice, a sentence; empty when it does.
     """
 
     by: str = DMA
@@ -46,7 +50,7 @@ class Carriage:
 
     @property
     def by_cores(self) -> bool:
-        """Whether the cores copy."""
+        """True when the cores copy."""
         return self.by == CORES
 
 
@@ -56,12 +60,13 @@ AS_IT_IS = Carriage()
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What a copy costs.
+    """The cost of a copy.
 
     Attributes:
-        cycles: From its start until the data is there.
-        issue_cycles: Of them those that the core that starts it spends; all where cores copy.
-        commands, bytes: Of the DMA.
+        cycles: Cycles from its start until the data has arrived.
+        issue_cycles: The part of these cycles that the issuing core spends; all when cores copy.
+        commands: Commands of the DMA.
+        bytes: Bytes that the DMA moves.
     """
 
     cycles: float
@@ -75,10 +80,11 @@ class DmaCost:
     """A movement between two levels: planes of rows of equal length.
 
     Attributes:
-        bytes, rows: In all.
-        copies: Descriptors that it takes; one, or one for each channel of a layout change, whose
-            rows are single elements.
-        planes: Of each descriptor.
+        bytes: Total bytes.
+        rows: Total rows.
+        copies: Number of descriptors: one, or one for each channel of a layout change, whose rows
+            are single elements.
+        planes: Planes of each descriptor.
     """
 
     bytes: int
@@ -100,11 +106,11 @@ class DmaCost:
         return 2 if self.rows > self.copies else 1
 
     def cycles(self, link: Link) -> float:
-        """Return its cycles as one transfer."""
+        """Return the cycles of the movement as one transfer."""
         return link.cycles(self.bytes, self.rows, self.single_elements)
 
     def commands(self, carriage: Carriage) -> int:
-        """Return how many transfers of the DMA it takes."""
+        """Return the number of DMA transfers that the movement takes."""
         if carriage.by_cores:
             return 0
         if carriage.by != PIECES:
@@ -119,7 +125,13 @@ class DmaCost:
         return planes * (-(-rows // (most // row)) if most else 1)
 
     def charge(self, link: Link, carriage: Carriage, cores: int) -> Charge:
-        """Return what it costs; cores: those that share a copy by cores."""
+        """Return the cost of the movement.
+
+        Args:
+            link: The link between the levels.
+            carriage: How the copies are made.
+            cores: Number of cores that share a copy by cores.
+        """
         if carriage.by_cores:
             cycles = self.bytes * link.core_cycles_per_byte / cores
             return Charge(cycles, cycles, 0, 0)
@@ -149,13 +161,15 @@ def _round_up(size: int, multiple: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CopySet:
-    """What is known of all copies of one operand.
+    """Properties of all copies of one operand.
 
     Attributes:
-        shapes: The different ones.
-        starts: Of rows and planes, on both sides, in bytes from a multiple of the alignment.
-        pitches: Between rows and between planes, on both sides, where there are several.
-        may_round: A copy of one row may be rounded up to a multiple of the alignment.
+        shapes: The different shapes of the copies.
+        starts: Offsets of rows and planes from a multiple of the alignment, in bytes, at source and
+            target.
+        pitches: Distances between rows and between planes at source and target, where there are
+            several.
+        may_round: True when a copy of one row may be rounded up to a multiple of the alignment.
     """
 
     shapes: Sequence[DmaCost]
@@ -165,7 +179,13 @@ class CopySet:
 
 
 def carry(link: Link, copies: CopySet, cores: int) -> Carriage:
-    """Return how a link makes the copies of one operand; the cheaper way where there are two."""
+    """Return the cheapest way to make the copies of one operand.
+
+    Args:
+        link: The link between the two levels.
+        copies: The copies of the operand.
+        cores: Number of cores that share a copy by cores.
+    """
     if link.is_plain or not copies.shapes:
         return AS_IT_IS
     by_cores = CORES if link.core_cycles_per_byte else IMPOSSIBLE

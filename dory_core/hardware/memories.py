@@ -15,14 +15,14 @@ STORAGE_BITS = (2, 4, 8, 16, 32)
 
 # Arenas start on multiples of it (DORY_ARENA_ALIGN), so no link can ask for more.
 MOST_ALIGNMENT = 16
-# A fifth level has no budget and nothing that would move to it.
+# There are budgets for four levels, and nothing moves to a fifth one.
 MOST_LEVELS = 4
 # Buffers in L1 start on multiples of it.
 BUFFER_ALIGNMENT = 8
 
 
 def require(holds: object, otherwise: str) -> None:
-    """Raise ValueError, which names the plugin's hook that made a record, unless it is sound."""
+    """Raise ValueError with the text ``otherwise`` unless ``holds`` is true."""
     if not holds:
         raise ValueError(otherwise)
 
@@ -32,27 +32,26 @@ class Memory:
     """One physical memory.
 
     Attributes:
-        size_bytes: What the chip has.
-        reserved_bytes: Taken by stacks, code, heap; not for the network.
-        holds: Roles, of ``activations``, ``weights``, ``code``, or one that a kernel names
-            (``Traits.fetches``): such a memory of level 1 is filled by calls of kernels and is no
-            part of a budget.
-        alignment_bytes: Every block starts on a multiple of it.
-        mapped: Cores and DMA read it like any other memory, and nobody writes it at run time:
-            constants are linked there and are loaded into L1 from there, without a copy in the
-            level between.
-        read_only: Transfers read it alone; it holds the constants of networks for which the level's
-            other memories are too small, and is no part of a budget.
-        code_bytes_per_layer: Code of each layer of a network that lies here too, beyond what is
-            reserved; and that of a layer whose data is streamed from the level below.
-        code_bytes_per_row: Likewise of a layer that runs the function of another one: its row of
-            that function's table, its call and its transfers; None: as much as of a layer of its
-            own.
-        code: How the code of a plan is counted: what the planner takes for granted is checked then,
-            the other numbers are its guess.
-        access_cycles: What a core waits for a load or store of its own that no cache answers,
+        name: Name of the memory, for messages.
+        size_bytes: Size of the memory on the chip.
+        reserved_bytes: Bytes for stacks, code and heap, which the network cannot use.
+        holds: Roles of the blocks in this memory: ``activations``, ``weights``, ``code``, or a role
+            that a kernel names (``Traits.fetches``). Calls of kernels fill a memory of level 1 with
+            such a role, which is not part of a budget.
+        alignment_bytes: Alignment of every block.
+        mapped: True for a memory that cores and DMA read directly and that is not written at run
+            time. Constants are linked there and loaded into L1 without a copy in a level between.
+        read_only: True for a memory that transfers only read. It holds the constants of networks
+            for which the level's other memories are too small, and is not part of a budget.
+        code_bytes_per_layer: Bytes of code in this memory in addition to ``reserved_bytes``: of
+            each layer, and of a layer whose data is streamed from the next level.
+        code_bytes_per_row: The same for a layer that shares the function of another layer: its row
+            of the function's table, its call and its transfers. None for as much as other layers.
+        code: How the code of a plan is counted, to check the planner's estimate; the two numbers
+            above are this estimate.
+        access_cycles: Cycles that a core waits for its own load or store without a cache hit,
             beyond an access to L1.
-        line_cycles: What it waits for a line that its cache fills.
+        line_cycles: Cycles that a core waits while its cache fills a line.
     """
 
     name: str
@@ -107,7 +106,7 @@ class Level:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that the chip has, memories for constants or one role alone apart."""
+        """Bytes on the chip, without memories that are read-only or hold a role of kernels."""
         return sum(m.size_bytes for m in self.memories if self._is_budgeted(m))
 
     def _is_budgeted(self, memory: Memory) -> bool:
@@ -121,18 +120,21 @@ class Level:
         return tuple(m for m in self.memories if "activations" not in m.holds)
 
     def memory_for(self, role: str) -> Memory | None:
-        """Return the memory that kernels fill with what has this role, None when there is none."""
+        """Return the memory that kernels fill with blocks of a role, None when there is none."""
         return next((m for m in self.apart if role in m.holds), None)
 
     @property
     def code(self) -> CodeSizes | None:
-        """How the code of a plan is counted that lies here."""
+        """How the code in this level is counted; None where it is not."""
         return next((m.code for m in self.memories if m.code is not None), None)
 
     def room_bytes(self, layers: int, streamed: bool = False, functions: int | None = None) -> int:
-        """Bytes that the data of so many layers can use beside their code, kernels apart.
+        """Return the bytes for data of a network in addition to its code, without kernels.
 
-        functions: how many the layers run; None: each its own.
+        Args:
+            layers: Number of layers.
+            streamed: True when data is streamed from the next level.
+            functions: Number of functions that the layers run; None when each has its own.
         """
         functions = layers if functions is None else functions
         own = sum(m.code_bytes_per_layer[streamed] for m in self.memories)
@@ -146,7 +148,7 @@ class Level:
 
     @property
     def read_only_bytes(self) -> int:
-        """Bytes of the memories that hold constants alone."""
+        """Bytes of the memories that hold only constants."""
         return sum(m.usable_bytes for m in self.memories if m.read_only)
 
 
@@ -155,26 +157,27 @@ class Link:
     """A DMA path between two neighbouring memory levels.
 
     Attributes:
-        upper, lower: Level numbers, upper is nearer to the cores.
+        upper: Number of the level that is nearer to the cores.
+        lower: Number of the other level.
         setup_cycles: Cost of one transfer from start until its wait returns, without data.
         issue_cycles: Part of it that the issuing core spends itself.
         bytes_per_cycle: Sustained rate once started.
-        port_bytes_per_cycle: What the port of the lower memory carries, where that is less: it is
-            busy for so long after the start, and neither the next transfer nor a core that waits
-            gets through before; 0 where it holds up nobody.
+        port_bytes_per_cycle: Rate of the lower memory's port, where that is lower. After the start
+            the port is busy with the data at this rate, and delays the next transfer and a core
+            that waits. 0 when it delays nothing.
         row_cycles: Extra cost of each row of a strided transfer.
-        minimum_cycles: Shortest transfer.
+        minimum_cycles: Cycles of the shortest transfer.
         element_cycles: Cost per element of a transfer whose rows are single elements (layout
-            change), 0 when it is no dearer than others.
-        blocking: The issuing core waits for each transfer before it goes on, so nothing overlaps.
-        alignment_bytes: Starts of rows on both sides and lengths of rows are multiples of it.
-        max_bytes: Of one transfer, 0 without a limit.
-        dimensions: 1 when a transfer is one row, 2 when it is rows at one pitch, 3 when it is
-            planes of rows.
+            change), 0 when such a transfer costs no more than others.
+        blocking: True when the issuing core waits for the end of each transfer, so that nothing
+            overlaps.
+        alignment_bytes: Divisor of the starts of rows at source and target, and of their lengths.
+        max_bytes: Most bytes of a transfer, 0 without a limit.
+        dimensions: 1 when a transfer is one row, 2 for rows at one pitch, 3 for planes of rows.
         dma: False when no DMA moves data over the link.
-        core_cycles_per_byte: Of a copy by a core, which moves what the DMA cannot; 0 when the cores
-            do not reach both levels, so that the DMA has to move everything.
-            ``dory_core.hardware.copies`` decides by these fields how each copy is made.
+        core_cycles_per_byte: Cost of a copy by a core, which moves what the DMA cannot; 0 when the
+            cores do not reach both levels, so that the DMA has to move everything.
+            ``dory_core.hardware.copies`` uses these fields to decide how each copy is made.
     """
 
     upper: int
@@ -216,12 +219,12 @@ class Link:
 
     @property
     def is_plain(self) -> bool:
-        """Whether its DMA moves every copy in one transfer, wherever it starts and ends."""
+        """True when the DMA moves every copy in one transfer, at any start and end."""
         return (self.alignment_bytes, self.max_bytes, self.dimensions, self.dma) == (1, 0, 3, True)
 
     @property
     def piece_bytes(self) -> int:
-        """Bytes of the largest piece that a row is cut into; 0 without a limit."""
+        """Most bytes of a piece of a row; 0 without a limit."""
         return self.max_bytes // self.alignment_bytes * self.alignment_bytes
 
     def cycles(self, bytes_: int, rows: int = 1, single_elements: bool = False) -> float:
@@ -231,13 +234,16 @@ class Link:
 
     @property
     def rate(self) -> float:
-        """Bytes per cycle of transfers that follow one another."""
+        """Bytes per cycle of consecutive transfers."""
         return min(self.bytes_per_cycle, self.port_bytes_per_cycle or self.bytes_per_cycle)
 
     def data_cycles(self, bytes_: int, more_rows: int = 0, single_elements: bool = False) -> float:
-        """Return the cycles of the data of a transfer, set-up apart.
+        """Return the cycles of a transfer without its set-up.
 
-        more_rows: rows beyond the first one of each command.
+        Args:
+            bytes_: Bytes of the transfer.
+            more_rows: Rows beyond the first row of each command.
+            single_elements: True when the rows are single elements.
         """
         if single_elements and self.element_cycles:
             moved = bytes_ * self.element_cycles
@@ -265,29 +271,32 @@ class MemoryHierarchy:
     """Levels from the nearest to the cores outwards, the links between them, and the cores.
 
     Attributes:
-        in_place: No layer is tiled; kernels work on tensors in L2 and on linked constants, and L1
-            holds their scratch memory. ``Traits.in_place`` says so of a single kernel.
-        cache: What they work through then, None without a cache.
+        levels: The levels, from 1 outwards.
+        links: The links between neighbouring levels.
+        in_place: True when no layer is tiled: kernels work on tensors in L2 and on linked
+            constants, and L1 holds their scratch memory. ``Traits.in_place`` is the same for a
+            single kernel.
+        cache: Cache of the cores between kernels that work in place and L2, None without a cache.
         cores: Number of cores that run kernels (SPMD).
-        barrier_cycles: That they need to meet.
-        peak_macs_per_cycle: What all cores together cannot exceed, 0 when it is not known.
-        storage_bits: Widths in which activations may be stored, of STORAGE_BITS, rising and up to
-            32. A target whose kernels are better off with whole bytes leaves 2 and 4 out.
-        channel_multiple: Tensors that lose channels which cannot change keep a multiple of so many;
-            of elements narrower than a byte, whole groups of so many bytes.
-        step_cycles: What a tile costs beside kernel, barriers and transfers, such as instructions
-            that are not in the cache.
-        conversion_cycles: What the cores need per element that a conversion between layouts copies;
-            a copy with padding is zeroed first, in a cycle per byte.
-        resident_l1: A tensor stays in L1 for layers that have it there as a whole, where there is
-            room (``dory_core.planning.residence``).
-        engine_peaks: (name, MACs per cycle that it cannot exceed) of the engines of kernels.
-        keeps_binary32: Requantisations in binary32 reach the kernels as they are, which compute
-            them in a floating-point unit or look for integers themselves; others get integers where
-            there are any.
-        one_memory: L1 and L2 are shares of one memory: L1 is the scratch memory of kernels, which
-            work in place, L2 what that leaves. It follows from a single level without links; who
-            has levels below sets it, with the same memory as level 1 and level 2.
+        barrier_cycles: Cycles of a barrier of the cores.
+        peak_macs_per_cycle: Upper bound of the rate of all cores together, 0 when it is not known.
+        storage_bits: Widths in which activations may be stored, from STORAGE_BITS in rising order,
+            at most 32. A target whose kernels profit from whole bytes omits 2 and 4.
+        channel_multiple: Divisor of the number of channels that remain when channels with constant
+            values are removed. For elements narrower than a byte it counts bytes.
+        step_cycles: Cycles of a tile in addition to kernel, barriers and transfers, for example for
+            instructions that are not in the cache.
+        conversion_cycles: Cycles of the cores per element that a conversion between layouts copies.
+            A copy with padding is zeroed first, in a cycle per byte.
+        resident_l1: True when a tensor that is whole in L1 stays resident for its readers
+            (``dory_core.planning.residence``).
+        engine_peaks: Name and upper bound in MACs per cycle of each engine of kernels.
+        keeps_binary32: True when kernels get requantisations in binary32 unchanged, and compute
+            them in a floating-point unit or find integers themselves. Otherwise kernels get
+            integers where there are any.
+        one_memory: True when L1 and L2 are shares of one memory: L1 is the scratch memory of
+            kernels, which work in place, and L2 is the rest. A single level without links implies
+            it. A target with further levels sets it, with the same memory as level 1 and level 2.
     """
 
     levels: tuple[Level, ...]
@@ -351,7 +360,7 @@ class MemoryHierarchy:
         )
 
     def _share_the_only_level(self) -> None:
-        """Make two levels of one: scratch memory, and all the rest."""
+        """Split the only level into two: scratch memory, and the rest."""
         only = self.levels[0]
         require(self.in_place, "kernels work in place on a chip with one level of memory")
         require(
@@ -372,7 +381,7 @@ class MemoryHierarchy:
 
     @property
     def constants_level(self) -> int:
-        """The level that constants are linked into: the first mapped one, else L2."""
+        """The level into which constants are linked: the first mapped level, else L2."""
         for level in self.levels:
             if any(m.mapped and "weights" in m.holds for m in level.memories):
                 return level.number
@@ -380,7 +389,7 @@ class MemoryHierarchy:
 
     @property
     def constants_link(self) -> Link:
-        """The link over which constants come into L1."""
+        """The link that loads constants into L1."""
         return self.link(self.constants_level - 1)
 
     def link(self, upper: int) -> Link:

@@ -12,7 +12,7 @@ from dory_core.hardware.target import OperatingPoint, Option, Target
 
 #: Setting that chooses the operating point; every target that declares points has it.
 OPERATING_POINT = "operating_point"
-#: Every target has it: channels that cannot change are computed, too.
+#: Option of every target that also computes channels with constant values.
 KEEP_CONSTANT_CHANNELS = Option(
     "keep_constant_channels", bool, False, "compute channels that have one value for every input"
 )
@@ -23,7 +23,7 @@ _TRUTH = _YES | dict.fromkeys(("off", "false", "no", "0"), False)
 def all_options(target: Target) -> tuple[Option, ...]:
     """Return the target's options and those of the core.
 
-    When the target declares operating points, one of these chooses among them.
+    When the target declares operating points, one of the options chooses the point.
     """
     options = (*target.options, KEEP_CONSTANT_CHANNELS)
     if target.operating_points and all(option.name != OPERATING_POINT for option in options):
@@ -37,10 +37,17 @@ def resolve_options(
 ) -> tuple[dict[str, Any], OperatingPoint | None]:
     """Return every option of ``target`` with its value, and the operating point.
 
-    The operating point is chosen with the setting ``operating_point``; the first that there is with
-    the other options is the default. Options with a ``clock`` replace the point's clocks unless
-    they are 0. Raises UsageError for an unknown key, a value of the wrong type, a point that the
-    other options exclude, or a clock below 0.
+    The setting ``operating_point`` chooses the operating point. The default is the first point that
+    exists with the other options. Options with a ``clock`` replace the point's clocks unless they
+    are 0.
+
+    Args:
+        target: The target that declares options and points.
+        settings: Values of options as text, by name.
+
+    Raises:
+        UsageError: For an unknown key, a value of the wrong type, a point that the other options
+            exclude, or a clock below 0.
     """
     known = {option.name: option for option in all_options(target)}
     for key in settings:
@@ -61,7 +68,7 @@ def resolve_options(
 
 
 def _meant(text: str, known: Iterable[str]) -> str:
-    """Return the question whether the name most like ``text`` is meant; empty without one."""
+    """Return a question with the known name that is most like ``text``; empty without one."""
     found = get_close_matches(text, known, 1)
     return f"; did you mean {found[0]!r}?" if found else ""
 
@@ -69,7 +76,7 @@ def _meant(text: str, known: Iterable[str]) -> str:
 def _point(
     target: Target, settings: Mapping[str, str], values: Mapping[str, Any]
 ) -> OperatingPoint | None:
-    """Return the point that was asked for, else the default; None of a target without points."""
+    """Return the chosen point, else the default; None for a target without points."""
     points = [point for point in target.operating_points if point.exists(values)]
     chosen = next((p for p in points if p.name == values.get(OPERATING_POINT)), None)
     if chosen is not None or not points:
@@ -87,7 +94,7 @@ def _point(
 def _with_clocks(
     point: OperatingPoint, options: Iterable[Option], values: Mapping[str, Any]
 ) -> OperatingPoint:
-    """Return the point with the clocks that the options set; its energy per cycle stays."""
+    """Return the point with the clocks that the options set, and with the same energy."""
     clocks = {"core": point.core_hz, "io": point.io_hz}
     for option in options:
         if option.clock:

@@ -1,4 +1,4 @@
-"""What a target is beside its memories: operating points, options, context of hooks, files."""
+"""Properties of a target except its memories: operating points, options, hook context, files."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ class OperatingPoint:
     """Clock and energy of one operating point.
 
     Attributes:
+        name: Name of the operating point.
         core_hz: Clock of the cores that compute.
         io_hz: Clock that moves data from the outermost level.
-        energy_j_per_cycle: Average energy of a cycle of the cores, 0 where nobody knows it.
-        source: Where the numbers stand.
-        only: An option of the target and the values with which there is this point, None for a
-            point that there always is.
-        cores: That worked when the energy was measured, fewer take their share; 0 where that makes
-            no difference.
-        engines: Whose cycles the energy is of, empty for all.
+        energy_j_per_cycle: Average energy of a cycle of the cores, 0 when it is not known.
+        source: Publication or data sheet of the numbers.
+        only: An option of the target and the values with which the point exists, None for a point
+            that always exists.
+        cores: Number of cores that worked when the energy was measured; fewer cores take a
+            proportional share. 0 when the number makes no difference.
+        engines: Engines whose cycles the energy covers, empty for all.
     """
 
     name: str
@@ -42,7 +43,7 @@ class OperatingPoint:
         require(clocks, f"operating point {self.name}: a clock does not run")
 
     def exists(self, options: Mapping[str, Any]) -> bool:
-        """Return True when there is this point with these options."""
+        """Return True when the point exists with these options."""
         return self.only is None or str(options.get(self.only[0])) in self.only[1]
 
 
@@ -51,10 +52,13 @@ class Option:
     """An option of a target, given as ``--set name=value``.
 
     Attributes:
-        type: ``int``, ``str`` or ``bool`` (``bool`` accepts on/off, true/false, 1/0).
+        name: The key of ``--set``.
+        type: Type of the value, ``int``, ``str`` or ``bool`` (on/off, true/false, 1/0).
+        default: Value without ``--set``.
+        help: One line for the user.
         choices: Allowed values, empty for any.
         clock: ``core`` or ``io`` for an option that sets that clock of the operating point, in MHz;
-            with 0 the point's own stays.
+            0 keeps the clock of the point.
     """
 
     name: str
@@ -82,7 +86,12 @@ class Option:
 class Target:
     """A chip family that dory can generate applications for.
 
-    operating_points: the first that there is with the other options is the default.
+    Attributes:
+        name: The name that ``--target`` takes.
+        summary: One line for ``dory targets``.
+        options: The options that ``--set`` takes.
+        operating_points: Operating points of the chip. The first point that exists with the other
+            options is the default.
     """
 
     name: str
@@ -93,12 +102,13 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class TargetContext:
-    """What every target hook sees.
+    """The target as hooks receive it.
 
     Attributes:
+        name: Name of the target.
         options: Every option of the target with its value.
-        hierarchy: None only for the hook that makes it.
-        operating_point: None when the target declares none.
+        hierarchy: The memories; None only in the hook that describes them.
+        operating_point: The chosen operating point, None when the target declares none.
     """
 
     name: str
@@ -111,7 +121,7 @@ class TargetContext:
 
     @property
     def memory(self) -> MemoryHierarchy:
-        """The hierarchy; ValueError in ``dory_memory_hierarchy``, which is called before it is."""
+        """The hierarchy; raises ValueError in the hook ``dory_memory_hierarchy``."""
         if self.hierarchy is None:
             raise ValueError("dory_memory_hierarchy is called before there is a hierarchy")
         return self.hierarchy
@@ -158,9 +168,9 @@ class DmaHal:
 
     Attributes:
         files: C sources and headers that implement the HAL of ``dory_hal.h`` on the chip.
-        any_core: Each core may issue its own transfers, else only core 0 does.
-        tickets: Most tickets of transfers between L2 and L1 that may be open at once, of all cores;
-            0 for any number. The host simulation insists on it.
+        any_core: True when each core may issue its own transfers, False when only core 0 may.
+        tickets: Most open tickets of transfers between L2 and L1, over all cores; 0 for any number.
+            The host simulation checks it.
     """
 
     files: tuple[OutputFile, ...] = ()
