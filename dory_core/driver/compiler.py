@@ -47,19 +47,28 @@ _LOG = logging.getLogger("dory")
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """What the user asked for.
+    """The options of a compilation.
 
     Attributes:
-        budgets: Bytes per level number.
+        network: File of the network.
+        target: Name of the target.
+        frontend: Name of the frontend.
+        input_bits: Bits of the network input where the file does not state them.
+        input_signed: Signedness of the network input where the file does not state it.
+        budgets: Bytes by level number.
         settings: Target options as text.
-        layer: Index of the one layer to emit.
-        golden: Folders or .npz files, several for several vectors.
-        input: Test input.
-        input_layout: Of its arrays, ``hwc`` or ``chw``; empty where it is not said.
-        prefix: Of all public names in C.
-        float_io: The application converts real numbers at its border.
-        l2_reserve: Bytes of L2 that the program around the network keeps.
-        deployable_only: No application is written that cannot run on the chip.
+        output: Directory of the application.
+        objective: What the tile search maximises, ``heuristic`` or ``latency``.
+        layer: Index of the only layer to emit, None for the whole network.
+        golden: Folders or .npz files of test vectors.
+        input: File with a test input.
+        input_layout: Layout of the arrays of the input, ``hwc`` or ``chw``; empty when not given.
+        plan_only: True to plan without writing an application.
+        prefix: Prefix of all public names in C.
+        float_io: True for an application with float input and output.
+        dump_stages: Directory for the result of each stage.
+        l2_reserve: Bytes of L2 that the surrounding program needs.
+        deployable_only: True to refuse an application that cannot run on the chip.
     """
 
     network: Path
@@ -88,7 +97,7 @@ class CompileOptions:
 
     @property
     def source(self) -> Source:
-        """The network file, and how it is read."""
+        """The network file and its frontend."""
         return Source(self.network, self.frontend, self.input_bits, self.input_signed)
 
     def setup(
@@ -96,13 +105,13 @@ class CompileOptions:
     ) -> Setup:
         """Return what the stages share; raises UsageError for unknown names and sizes.
 
-        A layer on its own keeps its channels: they are the caller's.
+        A layer that is emitted as a function keeps all channels, because its caller reads them.
         """
-        alone = {} if self.layer is None else {KEEP_CONSTANT_CHANNELS.name: "yes"}
+        kept = {} if self.layer is None else {KEEP_CONSTANT_CHANNELS.name: "yes"}
         return setup_for(
             plugins,
             self.target,
-            {**self.settings, **alone},
+            {**self.settings, **kept},
             self.budgets,
             frontend=self.frontend,
             objective=self.objective,
@@ -115,12 +124,13 @@ class CompileOptions:
 
 @dataclass(frozen=True, slots=True)
 class CompileResult:
-    """The outcome.
+    """The result of a compilation.
 
     Attributes:
-        output: The application, None when only planned.
-        golden: How the imported Graph reproduces the goldens, None without one.
-        passes: Names, in order.
+        plan: The plan of the network.
+        output: Directory of the application, None when the network was only planned.
+        golden: Layers that goldens confirmed, None without a golden.
+        passes: Names of the passes, in order.
     """
 
     plan: Plan
@@ -131,7 +141,7 @@ class CompileResult:
 
     @property
     def golden_exact(self) -> bool | None:
-        """Whether the imported Graph reproduces the goldens, None without one."""
+        """True when the imported Graph reproduces the goldens, None without a golden."""
         return None if self.golden is None else True
 
 
@@ -186,9 +196,9 @@ def compile_network(
 
 
 def _foreign(plan: Plan, kernels: Mapping[str, str]) -> Iterator[str]:
-    """Yield what kernels compute that come from other plugins than the target's.
+    """Yield a note for each layer whose kernel comes from another plugin than the target's.
 
-    kernels: plugins by the names of such kernels.
+    kernels: labels of these plugins by the names of their kernels.
     """
     for plugin in dict.fromkeys(kernels.values()):
         layers = [
@@ -203,11 +213,11 @@ def _foreign(plan: Plan, kernels: Mapping[str, str]) -> Iterator[str]:
 def with_vectors(
     imported: Graph, graph: Graph, options: CompileOptions, setup: Setup
 ) -> tuple[Graph, tuple[Vector, ...], GoldenReport | None]:
-    """Return the network after the passes, its test vectors, and what goldens said about it.
+    """Return the network after the passes, its test vectors, and the report of goldens.
 
-    Goldens are compared with the network after all exact passes. Where another pass may change
-    values, the vectors are those of ``graph``, and its notes say how it differs. Raises: what
-    :func:`make_vectors` raises, and DoesNotFit for a tensor beyond all memories of the target.
+    Goldens are compared with the network after all exact passes. When a pass changes values, the
+    vectors are those of ``graph``, and its notes say how it differs. Raises: the errors of
+    :func:`make_vectors`, and DoesNotFit for a tensor beyond all memories of the target.
     """
     if options.layer is None:  # before the vectors, which may be larger than the machine's memory
         check_tensors(graph, setup.ctx.memory, setup.budgets)
@@ -236,12 +246,12 @@ def _make_vectors(
 def make_vectors(
     graph: Graph, goldens: Sequence[Path], inputs: Sequence[Vector] = ()
 ) -> tuple[tuple[Vector, ...], GoldenReport | None]:
-    """Return the test vectors and how goldens confirmed the import (None without goldens).
+    """Return the test vectors and the report of goldens (None without goldens).
 
-    They come from the goldens, compared layer by layer with the reference executor, else from the
-    reference executor on the given inputs or seeded random ones. The inferences of one golden, and
-    given inputs, follow one another: each finds the state that the one before has left. Of a
-    network with state there are several random ones.
+    Vectors come from goldens, which are compared layer by layer with the reference executor.
+    Without goldens they come from the reference executor on the given inputs or on seeded random
+    ones, several for a network with state. State passes from one inference of a golden to the next,
+    and from one given input to the next.
 
     Raises: VerificationFailed naming the first layer and element that differ.
     """
@@ -268,10 +278,10 @@ def make_vectors(
 def _confirmed(
     graph: Graph, goldens: Sequence[Golden | TensorGolden]
 ) -> Iterator[tuple[Vector, tuple[Compared, ...]]]:
-    """Yield the vectors of the inferences of one golden, which follow one another.
+    """Yield the vectors of the inferences of one golden, in order.
 
-    Where it does not say what state an inference found, that is what the one before has left, or
-    the initial state where only this gives the golden.
+    When the golden does not hold the state before an inference, this is the state that the previous
+    inference left, or the initial state where only that reproduces the golden.
 
     Raises: VerificationFailed like :func:`make_vectors`.
     """
@@ -284,10 +294,10 @@ def _confirmed(
         values = reference.run(graph, inputs, state)
         compared = golden.compare(graph, values)
         if begins is None and not all(one.result.exact for one in compared):
-            anew = reference.run(graph, inputs)
-            others = golden.compare(graph, anew)
+            restarted = reference.run(graph, inputs)
+            others = golden.compare(graph, restarted)
             if all(one.result.exact for one in others):
-                values, compared = anew, others
+                values, compared = restarted, others
         for layer in (one.result for one in compared):
             if layer.first is not None:
                 at = layer.first
@@ -315,7 +325,7 @@ def write_network(
 ) -> None:
     """Write the application of ``plan`` with its vectors; raises UsageError.
 
-    report: also write the files that plugins add to explain the plan.
+    report: True to write also the files of ``dory_reports``.
     """
     from dory_core.codegen.application import application_files
     from dory_core.codegen.application_record import application_record

@@ -1,4 +1,4 @@
-"""The way of the data as one list: source -> Graph -> passes -> BoundGraph -> TiledGraph -> Plan.
+"""The stages of the compiler: source -> Graph -> passes -> BoundGraph -> TiledGraph -> Plan.
 
 Every stage is a pure function of the value before it and of a :class:`Setup` that all stages share.
 Compiling, checking, comparing, testing and ``--dump-stages`` run this list.
@@ -38,14 +38,14 @@ from dory_core.tiling.network import Progress, TiledGraph, tile_graph, tiled_tex
 from dory_core.tiling.parts import Tilings
 from dory_core.tiling.tiler import Tiler
 
-#: Receives the result of every stage and of every pass by its name, in order.
+#: Function that receives the result of every stage and every pass with its name, in order.
 Watch = Callable[[str, Any], None]
 _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,30}")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A network file and how a frontend reads it."""
+    """A network file with its frontend and the options of the frontend."""
 
     path: Path
     frontend: str
@@ -55,13 +55,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What all stages share.
+    """The data that all stages share.
 
     Attributes:
-        frontend: Name for the plan.
-        objective: Of tiling.
-        progress, watch: Told what is being done and what came out; they change no result.
-        prefix: Of the names in C.
+        frontend: Name of the frontend, for the plan.
+        objective: What the tile search maximises.
+        progress: Function that is told about the progress; it changes no result.
+        watch: Function that receives the result of each stage; it changes no result.
+        prefix: Prefix of the names in C.
     """
 
     ctx: TargetContext
@@ -98,12 +99,12 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step of the way.
+    """One stage of the compiler.
 
     Attributes:
-        name: Of its result.
-        gives: Type of the result.
-        run: A pure function.
+        name: Name of its result.
+        gives: Type of its result.
+        run: Pure function from the previous stage's result and the Setup to this stage's result.
     """
 
     name: str
@@ -115,8 +116,8 @@ class Stage:
 def parse(source: Source, plugins: Plugins) -> Graph:
     """Return the network as the frontend reads it; raises NotSupported or UsageError.
 
-    A refusal names the frontend that recognises the file where another one was chosen, and what
-    that one has to say against the file.
+    When another frontend was chosen than the one that recognises the file, the error names that
+    frontend and the problem that it has with the file.
     """
     frontend = plugins.frontend(source.frontend)
     options = FrontendOptions(source.input_bits, source.input_signed)
@@ -147,10 +148,10 @@ def _refusal(frontend: Frontend, path: Path, options: FrontendOptions) -> DoryEr
 def passes_of(setup: Setup) -> tuple[Pass, ...]:
     """Return all passes in order: scales, channels, the target's, sums, storage, halves and order.
 
-    Scales in binary32 become integers first, so that every pass sees plain steps. Channels that
-    cannot change go next, so that everything behind sees the network that is computed. Storage
-    comes late because it depends on the kernels of the layers as the target's passes leave them.
-    Raises DoryError when two passes have one name.
+    Scales in binary32 become integers first, so that every pass sees integer steps. Channels with
+    constant values are removed next, so that later passes see only channels that are computed.
+    Storage is chosen late, because it depends on the kernels of the final layers. Raises DoryError
+    when two passes have one name.
     """
     ctx = setup.ctx
     widths = ctx.memory.storage_bits
@@ -212,7 +213,7 @@ def _plan(tiled: TiledGraph, setup: Setup) -> Plan:
 
 
 def _missing(setup: Setup, hal: DmaHal | None) -> str:
-    """Return what the target lacks that an application needs on the chip, empty for nothing."""
+    """Return the parts of an application that the target lacks, empty when it has all."""
     lacks = []
     if hal is None or not hal.files:
         lacks.append("no HAL (dory_dma_hal returns no files)")
@@ -234,9 +235,13 @@ STAGES = (
 
 
 def run(value: Any, setup: Setup, *, after: str = "", until: str = PLAN) -> Any:
-    """Return what comes out of stage ``until`` for what came out of stage ``after``.
+    """Run the stages from ``after`` (excluded) to ``until`` (included); raises their errors.
 
-    value: a :class:`Source` when ``after`` is empty. Raises the errors of the stages.
+    Args:
+        value: The result of stage ``after``, or a :class:`Source` when ``after`` is empty.
+        setup: The data that all stages share.
+        after: Name of the stage that has run, empty for none.
+        until: Name of the last stage to run.
     """
     names = [stage.name for stage in STAGES]
     start = names.index(after) + 1 if after else 0
@@ -262,11 +267,14 @@ def setup_for(
 ) -> Setup:
     """Return the setup for a target by name; raises UsageError for unknown names and sizes.
 
+    Arguments that are not listed are fields of :class:`Setup`.
+
     Args:
+        plugins: Plugins that provide the target.
+        target: Name of the target.
         settings: Options of the target as text.
         budgets: Bytes by level number.
-        l2_reserve: Those of L2 that the program keeps. The other arguments are fields of
-            :class:`Setup`.
+        l2_reserve: Bytes of L2 that the surrounding program needs.
     """
     if not _PREFIX.fullmatch(prefix):
         raise UsageError(
@@ -282,7 +290,7 @@ def setup_for(
 
 
 def text_of(value: object) -> tuple[str, str]:
-    """Return (ending of a file, text) of the result of a stage."""
+    """Return the file suffix and the text of the result of a stage."""
     if isinstance(value, Plan):
         return "json", json_text(value.to_json())
     if isinstance(value, BoundGraph):

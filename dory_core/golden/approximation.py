@@ -1,4 +1,4 @@
-"""What a pass that is not exact does to the values of a network: measured, never estimated."""
+"""Measured differences of values by a pass that is not exact."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ def measure(
 ) -> tuple[Graph, tuple[Vector, ...]]:
     """Return ``fitted`` with notes about its differences, and its own vectors.
 
+    The notes cover the changed layers and the outputs of the network. Their differences include
+    those of earlier layers.
+
     Args:
-        exact, fitted: The network without and with the passes that change values.
-        vectors: Of ``exact``; the inputs are taken from them. Noted are the layers that were
-            changed and the outputs of the network, with the differences that earlier layers hand on
-            to them.
+        exact: The network without the passes that change values.
+        fitted: The network with these passes.
+        vectors: Vectors of ``exact``, whose inputs are used.
     """
     own = _own(fitted, vectors)
     notes = []
@@ -36,7 +38,7 @@ def measure(
 
 
 def _own(fitted: Graph, vectors: Sequence[Vector]) -> tuple[Vector, ...]:
-    """Return the vectors of a network on the inputs of others, with its own state."""
+    """Return the vectors of a network on the inputs of other vectors, with its own state."""
     found: list[Vector] = []
     for vector, first in zip(vectors, starts(fitted, vectors), strict=True):
         state = None if first else next_state(fitted, found[-1])
@@ -45,7 +47,7 @@ def _own(fitted: Graph, vectors: Sequence[Vector]) -> tuple[Vector, ...]:
 
 
 def _difference(tensor: str, vectors: Sequence[Vector], others: Sequence[Vector]) -> str:
-    """Return how many values of a tensor differ over all vectors, and by how much."""
+    """Return a text with the number and the size of a tensor's differences over all vectors."""
     apart = [np.abs(a[tensor] - b[tensor]) for a, b in zip(vectors, others, strict=True)]
     values = sum(a.size for a in apart)
     differing = sum(int(np.count_nonzero(a)) for a in apart)

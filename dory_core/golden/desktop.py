@@ -1,7 +1,7 @@
-"""Where interpreters of desktop computers compute other values than the network's reference.
+"""Differences between interpreters of desktop computers and the network's reference.
 
-Each layer is looked at twice: what it adds itself (the reference on the interpreter's own operands,
-beside the interpreter's result), and what is different after all layers before it.
+Each layer is compared twice: its own difference (the reference on the interpreter's operands
+against the interpreter's result), and the difference after all previous layers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Values = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Elements that differ, of how many, and the largest difference in steps."""
+    """Number of different elements, number of all elements, and largest difference in steps."""
 
     elements: int = 0
     differ: int = 0
@@ -44,9 +44,9 @@ class OperatorDifference:
     """A layer whose values differ.
 
     Attributes:
-        own: With the interpreter's own operands.
-        whole: After all layers before it.
-        reason: Why it differs by itself, empty where it does not.
+        own: Difference with the interpreter's own operands.
+        whole: Difference after all previous layers.
+        reason: Why the layer itself differs, empty when it does not.
     """
 
     index: int
@@ -59,7 +59,7 @@ class OperatorDifference:
 
 @dataclass(frozen=True, slots=True)
 class InterpreterDifference:
-    """An interpreter beside the reference: layers that differ, and the outputs of the network."""
+    """An interpreter against the reference: layers that differ, and the outputs of the network."""
 
     name: str
     layers: tuple[OperatorDifference, ...]
@@ -68,13 +68,13 @@ class InterpreterDifference:
 
     @property
     def first(self) -> OperatorDifference | None:
-        """The first layer that differs by itself."""
+        """The first layer with a difference of its own."""
         return next((layer for layer in self.layers if layer.own.differ), None)
 
 
 @dataclass(frozen=True, slots=True)
 class DesktopReport:
-    """Interpreters of a package beside the reference, over some inferences on random inputs."""
+    """Interpreters of a package against the reference, over inferences on random inputs."""
 
     package: str
     reference: str
@@ -146,7 +146,7 @@ def _layers(
     expected: dict[str, Values],
     explain: Callable[[int, Sequence[Values], Values], str],
 ) -> Iterator[OperatorDifference]:
-    """Yield every layer; where the interpreter shows no result, that of the reference goes on."""
+    """Yield every layer; a result that the interpreter does not show is taken of the reference."""
     values = {name: expected[name] for name in graph.sources}
     for position, layer in enumerate(graph.layers):
         op = layer.op
@@ -166,13 +166,13 @@ def _difference(expected: Values, got: Values) -> Difference:
 
 
 def _together(several: Sequence[InterpreterDifference]) -> InterpreterDifference:
-    """Return the sum over inferences, of layers that differ in one of them."""
+    """Return the sum over inferences of the layers that differ in any of them."""
     outputs = sum((one.outputs for one in several), Difference())
     layers = []
-    for alike in zip(*(one.layers for one in several), strict=True):
-        own = sum((layer.own for layer in alike), Difference())
-        whole = sum((layer.whole for layer in alike), Difference())
-        reason = next((layer.reason for layer in alike if layer.reason), "")
+    for same in zip(*(inference.layers for inference in several), strict=True):
+        own = sum((layer.own for layer in same), Difference())
+        whole = sum((layer.whole for layer in same), Difference())
+        reason = next((layer.reason for layer in same if layer.reason), "")
         if own.differ or whole.differ:
-            layers.append(replace(alike[0], own=own, whole=whole, reason=reason))
+            layers.append(replace(same[0], own=own, whole=whole, reason=reason))
     return InterpreterDifference(several[0].name, tuple(layers), outputs, several[0].refused)

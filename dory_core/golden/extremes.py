@@ -1,8 +1,8 @@
 """Inputs that drive layers to the ends of their ranges, searched with the reference executor.
 
-A random input rarely reaches the clips of deep layers: a kernel that clips at 254 is right for it.
-The search tries patterns (flat, stripes, bright borders, extreme pixels), then changes parts of the
-inputs that came closest to an end which nothing has reached.
+A random input rarely reaches the clips of deep layers, so it does not reveal a kernel that clips at
+254. The search tries patterns (flat, stripes, bright borders, extreme pixels), then changes parts
+of the inputs that came closest to an end that no input has reached.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PATIENCE = 20  # tries without success
 
 @dataclass(frozen=True, slots=True, order=True)
 class End:
-    """One end of what a layer can give: the lowest value, or the highest one."""
+    """One end of a layer's range: its lowest or its highest value."""
 
     layer: int
     highest: bool
@@ -34,11 +34,12 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Extremes:
-    """What a search has found.
+    """The result of a search.
 
     Attributes:
-        inputs: As few as reach all that was reached, (C, H, W) by name each.
-        reached, missed: Ends.
+        inputs: A small set of inputs that reach all of ``reached``, (C, H, W) by name each.
+        reached: Ends that an input reaches.
+        missed: Ends that no input reaches.
     """
 
     inputs: tuple[dict[str, Values], ...]
@@ -48,7 +49,7 @@ class Extremes:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """An input, and how far it is from each end; 0 where it is reached."""
+    """An input and its distance from each end; 0 for an end that it reaches."""
 
     inputs: dict[str, Values]
     distance: dict[End, int]
@@ -61,12 +62,15 @@ class _Trial:
 def find_extremes(
     graph: Graph, tries: int, seed: int = 0, known: Sequence[Mapping[str, Any]] = ()
 ) -> Extremes:
-    """Search inputs with which layers give the ends of their ranges.
+    """Search inputs that drive layers to the ends of their ranges.
+
+    An end is a clip that is possible by range analysis.
 
     Args:
-        tries: Executions of the network.
-        known: Tensors (C, H, W) by name of inputs that will be run anyway: what they reach is not
-            searched. An end is a clip that range analysis holds possible.
+        graph: The network.
+        tries: Most executions of the network.
+        known: Tensors (C, H, W) by name of inputs that will be run anyway; ends that they reach are
+            not searched.
     """
     numbers = np.random.default_rng(seed)
     ends = _ends(graph)
@@ -94,7 +98,7 @@ def find_extremes(
 
 
 def _ends(graph: Graph) -> dict[End, int]:
-    """Return the ends that layers may reach, with the value of the file there."""
+    """Return the ends that layers may reach, with their values in the file's form."""
     found = {}
     for layer in graph.layers:
         for highest, value in ((False, _clip(layer, False)), (True, _clip(layer, True))):
@@ -104,7 +108,7 @@ def _ends(graph: Graph) -> dict[End, int]:
 
 
 def _clip(layer: Layer, highest: bool) -> int | None:
-    """Return the element at which the last step clips, None where it never does."""
+    """Return the value at which the last step clips, None when it never clips."""
     steps = getattr(layer.op, "requants", ())
     if not steps:
         return None
@@ -130,7 +134,7 @@ def _trial(
 
 
 def _cover(trials: Sequence[_Trial]) -> Iterator[_Trial]:
-    """Yield few trials that reach together what all of them reach."""
+    """Yield a small set of trials that together reach the ends that all trials reach."""
     left = frozenset[End]().union(*(trial.reached for trial in trials))
     while left:
         best = max(trials, key=lambda trial: len(trial.reached & left))
@@ -163,7 +167,7 @@ def _pattern(tensor: Tensor, number: int, numbers: np.random.Generator) -> Value
 
 
 def _changed(tensor: Tensor, values: Values, numbers: np.random.Generator) -> Values:
-    """Return an input with another content of a random box of it."""
+    """Return an input with new content in a random box."""
     box = tuple(
         slice(start, start + int(numbers.integers(1, extent - start + 1)))
         for extent in tensor.shape

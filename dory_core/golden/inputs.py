@@ -1,7 +1,7 @@
 """Network inputs that a user gives as a file: text, arrays, bytes or a picture.
 
-Each is checked against the shape of the tensor that it is for, and what was done to it is told in
-one line.
+Each input is checked against the shape of its tensor, and its conversions are described in one
+line.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class GivenInputs:
     """The inputs of an inference, by name, shape (C, H, W).
 
     Attributes:
-        values: Integers.
+        values: Integer values.
         done: How the file was read.
-        reals: Of inputs that were given as real numbers.
+        reals: Real numbers of the inputs that were given as such.
     """
 
     values: Mapping[str, Values]
@@ -45,8 +45,11 @@ class GivenInputs:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """How a user means files. layout: hwc, chw, or empty where it is not said. reals: arrays of
-    floats are real numbers. ties_even: of their rounding. found: those that were given."""
+    """Reader of the files of one inference.
+
+    layout: hwc, chw, or empty when not given. reals: True when arrays of floats are real numbers.
+    ties_even: their rounding. found: the real numbers that were read.
+    """
 
     graph: Graph
     layout: str
@@ -55,7 +58,7 @@ class _Reader:
     found: dict[str, npt.NDArray[np.float32]] = field(default_factory=dict)
 
     def quantised(self, tensor: Tensor, reals: npt.NDArray[Any]) -> Values:
-        """Keep real numbers (C, H, W) and return the integers that stand for them."""
+        """Keep real numbers (C, H, W) and return their quantised integers."""
         self.found[tensor.name] = reals.astype(np.float32)
         return quantise(tensor, reals, self.ties_even)
 
@@ -65,18 +68,20 @@ def read_inputs(
 ) -> GivenInputs:
     """Read the inputs of one inference.
 
-    .txt: one number per line. .npy: the only input. .npz: arrays named as the inputs are. .bin: the
-    bytes of all inputs, one after the other, as the application takes them. Pictures: the only
-    input.
+    .txt: one number per line. .npy: the only input. .npz: arrays with the names of the inputs.
+    .bin: the bytes of all inputs, one after the other, as the application takes them. Pictures: the
+    only input.
 
     Args:
-        layout: Of arrays and of text, ``hwc`` unless ``chw`` is said; bytes are never ``chw``.
-        reals: The application takes real numbers, so that floats are quantised, ties_even or away
-            from zero.
+        path: The file.
+        graph: The network.
+        layout: Layout of arrays and text, ``hwc`` or ``chw``; empty for ``hwc``. Bytes are always
+            ``hwc``.
+        reals: True when the application takes real numbers, so that floats are quantised.
+        ties_even: Rounding of real numbers: True for ties to even, False for ties away from zero.
 
     Raises:
-        UsageError: For an unreadable file, a shape that does not fit, or values that are no
-            integers.
+        UsageError: For an unreadable file, a wrong shape, or values that are not integers.
         ToolMissing: For pictures without Pillow.
     """
     path = Path(path)
@@ -113,7 +118,7 @@ def _from_arrays(reader: _Reader, path: Path) -> GivenInputs:
     names, listed = reader.graph.inputs, array_names(path)
     own = {"input", *names, *(f"in0__{name}" for name in names)}
     read = [name for name in listed if name in own or len(listed) == 1]
-    # What is beside the inputs may be larger than memory.
+    # Other arrays of the file may be larger than memory.
     arrays = load_arrays(path, "", "|".join(map(re.escape, read)) if listed else ".*")
     values, done = {}, []
     for name in names:
@@ -166,7 +171,7 @@ def _from_bytes(reader: _Reader, path: Path) -> GivenInputs:
 def _arranged(
     reader: _Reader, what: str, array: npt.NDArray[Any], tensor: Tensor
 ) -> tuple[Values, str]:
-    """Return an array as (C, H, W), and in words what was done."""
+    """Return an array as (C, H, W), with a description of the conversion."""
     channels, height, width = tensor.shape
     shapes = {"hwc": (height, width, channels), "chw": (channels, height, width)}
     if array.size != tensor.elements:

@@ -2,7 +2,7 @@
 
 Two forms are read: ``golden.npz`` with the arrays ``input``, ``layer_00``, ``layer_01``, ..., and a
 folder of text files ``input.txt``, ``out_layer0.txt``, ... with one value per line. Both are
-flattened in HWC order. Formats whose tensors have names have goldens of another form, too:
+flattened in HWC order. Formats whose tensors have names also have goldens of another form:
 :mod:`dory_core.golden.tensors`.
 """
 
@@ -32,7 +32,7 @@ from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
 Values = npt.NDArray[np.int64]
 
 _MOST = 2.0**32
-# Of goldens of both forms; other arrays of an archive are not looked at.
+# Names of arrays in goldens of both forms; other arrays of an archive are ignored.
 _NAMES = r"input|layer_\d+|(?:in|run)\d+__.+"
 _ARCHIVE_ERRORS = (
     EOFError,
@@ -40,7 +40,7 @@ _ARCHIVE_ERRORS = (
     NotImplementedError,
     RuntimeError,
     ValueError,
-    # Python of the damaged head of an array:
+    # Exceptions of Python for the damaged head of an array:
     SyntaxError,
     tokenize.TokenError,
     zipfile.BadZipFile,
@@ -55,7 +55,9 @@ class Golden:
     """Values of the network input and of layer 0, 1, ..., each flattened in HWC order.
 
     Attributes:
-        source: Where they come from.
+        source: Path of the golden, for messages.
+        input: Values of the network input.
+        layers: Values of each layer.
         names: File or array of the input and of each layer.
     """
 
@@ -65,7 +67,7 @@ class Golden:
     names: tuple[str, ...]
 
     def title(self, position: int) -> str:
-        """Return where the input (0) or a layer (from 1) comes from, for messages."""
+        """Return the file or array of the input (0) or of a layer (from 1), for messages."""
         return f"{self.source}: '{self.names[position]}'"
 
     def values_of_inputs(self, graph: Graph) -> dict[str, Values]:
@@ -89,9 +91,10 @@ class LayerGolden:
     """A layer that goldens confirmed.
 
     Attributes:
-        elements: How many were compared, over all inferences.
-        apart: How many of them are a step from the golden, because the reference computes the layer
-            in real numbers.
+        name: Name of the layer.
+        elements: Number of elements that were compared, over all inferences.
+        apart: Number of elements that are a step from the golden, because the reference computes
+            the layer in real numbers.
     """
 
     index: int
@@ -103,11 +106,12 @@ class LayerGolden:
 
 @dataclass(frozen=True, slots=True)
 class GoldenReport:
-    """What goldens said of a network: the layers that they have, in the order of the file.
+    """The layers of a network that goldens confirmed, in the order of the file.
 
     Attributes:
-        reference: Whose arithmetic they hold.
-        inferences: How many there were.
+        reference: The program whose arithmetic the goldens hold.
+        inferences: Number of inferences.
+        layers: The layers.
     """
 
     reference: str
@@ -125,7 +129,7 @@ class GoldenReport:
 
 
 def report(reference: str, inferences: Sequence[Sequence[Compared]]) -> GoldenReport:
-    """Return the sum of all inferences."""
+    """Return the report of compared layers over all inferences."""
     found: dict[int, LayerGolden] = {}
     for one in (one for inference in inferences for one in inference):
         result = one.result
@@ -140,7 +144,7 @@ def report(reference: str, inferences: Sequence[Sequence[Compared]]) -> GoldenRe
 def read_golden(path: Path) -> Golden:
     """Read ``golden.npz``, or a folder with the text files or with a ``golden.npz``.
 
-    Raises: UsageError for a missing or unreadable file, gaps in the layers, or values that are no
+    Raises: UsageError for a missing or unreadable file, gaps in the layers, or values that are not
     integers; the message names the file.
     """
     path = Path(path)
@@ -179,11 +183,16 @@ def compare(
 ) -> tuple[LayerResult, ...]:
     """Compare every layer with the golden, every element.
 
-    outputs: tensors by name, shape (C, H, W), computed from the golden's input. Channels that are
-    not stored are compared with their values, too. Copies of inputs stand behind the layers of the
-    file, whose golden need not have them.
+    Channels that are not stored are compared with their constant values. Copies of inputs come
+    after the layers of the file; the golden may omit them.
 
-    Raises: UsageError when the golden has another number of layers or of elements.
+    Args:
+        graph: The network.
+        golden: The values to compare with.
+        outputs: Tensors by name, shape (C, H, W), computed from the golden's input.
+
+    Raises:
+        UsageError: When the golden has another number of layers or of elements.
     """
     compared = graph.ops
     if len(golden.layers) < len(graph.ops):
@@ -238,11 +247,12 @@ def load_arrays(
     """Return the arrays of an .npz file; that of an .npy file is called ``lone``.
 
     Args:
-        names: Pattern of those that are read.
-        hint: How such a file is written.
+        path: The file.
+        names: Pattern of the arrays to read.
+        hint: How the user writes such a file, for messages.
 
     Raises:
-        UsageError.
+        UsageError: For a file that cannot be read.
     """
     try:
         if not zipfile.is_zipfile(path):
@@ -258,7 +268,7 @@ def load_arrays(
             read = (name for name in archive.files if _is_read(name, names))
             return {name: np.asarray(archive[name]) for name in read}
     except (OSError, *_ARCHIVE_ERRORS) as error:
-        # Seeking to where a damaged archive points is an error of no file.
+        # A damaged archive can point to an impossible position.
         if isinstance(error, OSError) and error.filename is not None:
             raise UsageError(
                 f"{path}: cannot be read: {error.strerror or error}", "check path and permissions"
@@ -267,7 +277,7 @@ def load_arrays(
 
 
 def array_names(path: Path) -> list[str]:
-    """Return the names of the arrays of an .npz file; none where it is no archive."""
+    """Return the names of the arrays of an .npz file; none for other files."""
     try:
         with zipfile.ZipFile(path) as members:
             return [name.removesuffix(".npy") for name in members.namelist()]
@@ -280,9 +290,16 @@ def _is_read(name: str, names: str) -> bool:
 
 
 def check_size(what: str, file: IO[bytes], size: int) -> None:
-    """Compare what the head of an array file claims with the bytes that there are.
+    """Compare the size in the head of an array file with the size of the file.
 
-    Raises: UsageError for another size, before memory is taken for it; ValueError for no array.
+    Args:
+        what: Name of the array, for messages.
+        file: The open file.
+        size: Bytes of the file.
+
+    Raises:
+        UsageError: For another size, before memory is allocated for it.
+        ValueError: For a file that is not an array.
     """
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else None
@@ -305,7 +322,7 @@ def _read_texts(folder: Path) -> Golden:
 def _in_order(
     source: Path, entries: Mapping[str, object], pattern: str, form: str
 ) -> tuple[str, ...]:
-    """Return the names that match ``pattern`` by their number, which must count from 0."""
+    """Return the names that match ``pattern``, ordered by their numbers, which start at 0."""
     numbered: dict[int, str] = {}
     for name in entries:
         match = re.fullmatch(pattern, name)
@@ -332,7 +349,7 @@ def _in_order(
 def read_numbers(file: Path) -> npt.NDArray[np.float64]:
     """Read one value per line; a trailing comma or backslash and '#' lines are allowed.
 
-    Raises: UsageError for what is no text or no number.
+    Raises: UsageError for bytes that are not text, and for text that is not a number.
     """
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
@@ -355,7 +372,7 @@ def read_numbers(file: Path) -> npt.NDArray[np.float64]:
 
 
 def integers(what: str, values: npt.NDArray[Any]) -> Values:
-    """Return integers, flattened; raises UsageError for what is none of at most 32 bits."""
+    """Return flattened integers; raises UsageError for other values and more than 32 bits."""
     flat = values.reshape(-1)
     if flat.dtype.kind in "iu":
         large = (flat >= _MOST) | (flat <= -_MOST)

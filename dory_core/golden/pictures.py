@@ -18,14 +18,19 @@ _MODE_NAMES = {"L": "grey", "RGB": "RGB", "RGBA": "RGBA"}
 
 
 def read_picture(path: Path, tensor: Tensor) -> tuple[npt.NDArray[np.int64], str]:
-    """Return a picture as (C, H, W) values of a network input, and in words what was done.
+    """Return a picture as values (C, H, W) of a network input, with a note on its conversion.
 
-    Channels are converted, a picture of another size is resized (bilinear). Pixels 0 ... 255 are
-    the values; 128 is taken from them for inputs of -128 ... 127, where 0 ... 255 is the range that
-    networks are trained with.
+    Channels are converted, and a picture of another size is resized (bilinear). Pixels of 0 ... 255
+    are the values of an unsigned input. 128 is subtracted for inputs of -128 ... 127, which assumes
+    training on 0 ... 255.
 
-    Raises: ToolMissing without Pillow, UsageError for a damaged file or a tensor that no picture
-    fits.
+    Args:
+        path: The file.
+        tensor: The network input.
+
+    Raises:
+        ToolMissing: Without Pillow.
+        UsageError: For a damaged file, or a tensor that is not a picture.
     """
     mode = _MODES.get(tensor.channels)
     low, high = tensor.lo - tensor.offset, tensor.hi - tensor.offset
@@ -47,7 +52,7 @@ def read_picture(path: Path, tensor: Tensor) -> tuple[npt.NDArray[np.int64], str
 
 
 def _pixels(path: Path, mode: str, size: tuple[int, int]) -> tuple[Any, tuple[int, int], str]:
-    """Return pixels of this mode and size, and which size and mode the picture has."""
+    """Return the pixels in this mode and size, with the original size and mode."""
     try:
         from PIL import Image
     except ImportError as error:

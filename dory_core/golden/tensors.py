@@ -9,8 +9,8 @@ which is HWC unless a :class:`dory_core.ir.FileForm` says another one; tensors m
 place of a layer's integers the real numbers may be here that they stand for, under the name that
 the file has for those.
 
-Some references compute some layers in real numbers (``FileForm.apart``). Such a layer may be so
-many steps from the golden; those behind it are compared on the golden's values.
+Some references compute some layers in real numbers. Such a layer may differ from the golden by
+``FileForm.apart`` steps; the layers after it are compared on the golden's values.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
 
 Values = npt.NDArray[np.int64]
 
-# How far a quotient of binary32 may be from the integer that a real number stands for.
+# Largest distance of a quotient of binary32 from the integer that it represents.
 _WHOLE = 1e-2
 _KEY = re.compile(r"(in|run)(\d{1,9})__(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """How a layer compares with a golden.
+    """The comparison of a layer with a golden.
 
     Attributes:
-        elements: That were compared.
-        apart: How many of them are another value, where the reference computes the layer in real
-            numbers and all are within the steps that this allows.
+        elements: Number of elements that were compared.
+        apart: Number of elements with another value that is allowed, because the reference computes
+            the layer in real numbers.
     """
 
     result: LayerResult
@@ -58,9 +58,10 @@ class TensorGolden:
     """The tensors of one inference by their names in the file.
 
     Attributes:
-        source: Where they come from.
+        source: Path of the golden, for messages.
         run: Number of the inference.
-        inputs, tensors: Arrays as stored.
+        inputs: Arrays of the network inputs as stored.
+        tensors: Arrays of the other tensors as stored.
     """
 
     source: Path
@@ -71,15 +72,16 @@ class TensorGolden:
     def values_of_inputs(self, graph: Graph) -> dict[str, Values]:
         """Return the network inputs by name, shape (C, H, W).
 
-        Reals are quantised, as the file says, where the golden has the network's input as reals.
+        Real numbers in the golden are quantised as in the file.
         Raises: UsageError for a missing array or a wrong size.
         """
         return {name: self._input(graph, graph.tensors[name]) for name in graph.inputs}
 
     def begins(self, graph: Graph) -> bool | None:
-        """Return whether the inference found the initial state; None where the golden does not say.
+        """Return True when the inference starts from the initial state, as the first one does.
 
-        The first one does. Raises: UsageError for a tensor of another size.
+        The result is None when the golden does not tell. Raises: UsageError for a tensor of another
+        size.
         """
         known = [state for state in graph.states if state.read in self.tensors]
         if self.run == 0 or not known:
@@ -97,8 +99,8 @@ class TensorGolden:
         """Compare every layer whose tensor is here, every element.
 
         outputs: values of the file by tensor name, shape (C, H, W). Channels that are not stored
-        are compared with their values, too. Raises: UsageError when no tensor is that of a layer,
-        or one has another size.
+        are compared with their constant values. Raises: UsageError when the golden has no tensor of
+        a layer, or one of another size.
         """
         here = {op.output: name for op in graph.ops if (name := self._array_of(graph, op))}
         if not here:
@@ -126,7 +128,7 @@ class TensorGolden:
     def _array_of(self, graph: Graph, op: Operator) -> str:
         """Return the name of the array with a layer's result, empty where it is not here.
 
-        Those are its integers, else the reals that they stand for.
+        The array holds integers, else the real numbers that they represent.
         """
         reals, tensor = graph.form(op.output).source, graph.tensors[op.output]
         own = self.tensors.get(op.tensor) if op.tensor else None
@@ -137,7 +139,7 @@ class TensorGolden:
         return reals if known else ""
 
     def _expected(self, graph: Graph, name: str, tensor: Tensor) -> Values:
-        """Return the values of the file, shape (H, W, C), that an array gives a layer's result."""
+        """Return the expected result of a layer from an array: values of the file, (H, W, C)."""
         array = self.tensors[name]
         if name != graph.form(tensor.name).source:
             return self._shaped(graph, name, array, tensor)
@@ -180,7 +182,7 @@ class TensorGolden:
         return stored(tensor, self._shaped(graph, name, quantised, tensor)).transpose(2, 0, 1)
 
     def _reals_of(self, graph: Graph, tensor: Tensor, source: str) -> str:
-        """Return the name of the real numbers that a network input is made of."""
+        """Return the name of the real numbers from which a network input is quantised."""
         real = [name for name, array in self.inputs.items() if array.dtype.kind == "f"]
         if tensor.scale is not None:
             if source in real:
@@ -214,7 +216,7 @@ class TensorGolden:
 
 
 def _computed(graph: Graph, typed: Layer, values: Mapping[str, npt.NDArray[Any]]) -> Values:
-    """Return a layer's result, values of the file, of operands that are such."""
+    """Return a layer's result from its operands, all as values of the file."""
     operands = tuple(values[tensor.name] + tensor.offset for tensor in typed.inputs)
     return run_layer(typed, operands) - typed.output.offset
 

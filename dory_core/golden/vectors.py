@@ -19,8 +19,8 @@ from dory_core.simulate.runtime import RESETS_FILE
 # Every tensor of a network by name, shape (C, H, W), for one input.
 Vector = Mapping[str, npt.NDArray[Any]]
 
-#: For targets whose application carries test vectors to the chip. Layers are compared by the
-#: runner, which reads them when they are handed out, so that goldens need no memory of the chip.
+#: For targets whose application carries test vectors to the chip. The runner reads and compares
+#: the layers when the application reports them, so that goldens need no memory of the chip.
 VECTORS_OPTION = Option(
     "vectors",
     str,
@@ -41,9 +41,9 @@ def input_bytes(graph: Graph, vector: Vector) -> bytes:
 
 
 def starts(graph: Graph, vectors: Sequence[Vector]) -> tuple[bool, ...]:
-    """Return which vectors begin with the initial state; the others follow the one before.
+    """Return True for each vector that starts from the initial state.
 
-    Without state all of them do.
+    The others start from the state that the previous vector left. Without state all are True.
     """
     return tuple(
         all(np.array_equal(vector[one.read], one.initial.values) for one in graph.states)
@@ -74,9 +74,9 @@ def _float_files(graph: Graph, vectors: Sequence[Vector]) -> list[OutputFile]:
 def vector_files(
     graph: Graph, vectors: Sequence[Vector], floats: bool = False
 ) -> tuple[OutputFile, ...]:
-    """Return the files of ``vectors/``: several vectors stand one after the other in each file.
+    """Return the files of ``vectors/``; each file holds all vectors, one after the other.
 
-    floats: also input and output as real numbers.
+    floats: True to add input and output as real numbers.
     """
     files = [OutputFile("vectors/input.bin", b"".join(input_bytes(graph, v) for v in vectors))]
     for layer in graph.ops:
@@ -94,7 +94,7 @@ def vector_files(
 
 
 def read_vectors(folder: Path, graph: Graph) -> tuple[Vector, ...]:
-    """Read what :func:`vector_files` wrote. Raises UsageError when the files do not fit."""
+    """Read the files of :func:`vector_files`. Raises UsageError when their sizes are wrong."""
     try:
         data = (folder / "input.bin").read_bytes()
         names = {layer.output: f"layer_{layer.index:02d}.bin" for layer in graph.ops}

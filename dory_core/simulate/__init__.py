@@ -1,7 +1,6 @@
 """Host simulation: build an application with the host compiler, run it, compare every layer.
 
-What plugins use for simulators of their own is listed here: compilers, programs, processes and the
-cache.
+The names below are for the simulators of plugins: compilers, programs, processes and the cache.
 """
 
 from __future__ import annotations

@@ -30,10 +30,10 @@ INCLUDE_FOLDERS = (
     *("kernels/external", "kernels/external/host"),
 )
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
-#: A library that is not ours is compiled as it is; what stands in for its SDK is in ``host``.
+#: Flags for sources of other projects, which are compiled unchanged; ``host`` replaces their SDK.
 EXTERNAL_FOLDER = "kernels/external/"
 EXTERNAL_FLAGS = ("-std=gnu99", "-w", "-fwrapv", "-fno-strict-aliasing", "-flax-vector-conversions")
-#: Of ThreadSanitizer: it sees calls, not what gcc puts in place of a call to copy a few bytes.
+#: Flags for ThreadSanitizer, which sees calls but not the copies that gcc makes in their place.
 SEEN_COPIES = ("-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset")
 
 _INCLUDE = re.compile(rb'^[ \t]*(?:#[ \t]*include|\.incbin)[ \t]*"([^"\n]+)"', re.MULTILINE)
@@ -43,16 +43,16 @@ _DISK_FULL = os.strerror(errno.ENOSPC)
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a program is made of an application.
+    """How a program is built from an application.
 
     Attributes:
-        variant: Folder below ``build/``.
-        program: Its file name.
-        folders: With sources.
+        variant: Folder of the program below ``build/``.
+        program: File name of the program.
+        folders: Folders of sources.
         includes: Folders of headers.
-        flags: Of compiler and linker.
-        link_flags: Of the linker, behind the objects.
-        link_inputs: Files that the program depends on beside its objects.
+        flags: Flags of compiler and linker.
+        link_flags: Flags of the linker after the objects.
+        link_inputs: Files that the program depends on in addition to its objects.
     """
 
     variant: str
@@ -65,7 +65,7 @@ class Recipe:
 
     @property
     def all_flags(self) -> tuple[str, ...]:
-        """The flags with those of the folders of headers."""
+        """The flags, with ``-I`` for the folders of headers."""
         return (*self.flags, *(f"-I{folder}" for folder in self.includes))
 
 
@@ -131,7 +131,10 @@ def _key(parts: list[bytes]) -> str:
 
 
 def _call(command: list[str], cwd: Path, what: str, also: str = "") -> None:
-    """Run a compiler or linker. also: what else may be at fault. Raises UsageError, DoryError."""
+    """Run a compiler or linker; ``also`` names another possible cause of a failure.
+
+    Raises UsageError, DoryError.
+    """
     result = run_process(command, cwd, None, what, {**os.environ, "LC_ALL": "C"})
     if result.returncode != 0:
         lines = (result.stderr or result.stdout).strip().splitlines()[:_SHOWN_LINES]
@@ -148,7 +151,7 @@ def _call(command: list[str], cwd: Path, what: str, also: str = "") -> None:
 
 
 def _kernels_in(app_dir: Path, lines: Sequence[str]) -> str:
-    """Return which kernels messages of a compiler or linker are about, empty where none is."""
+    """Return the kernels that messages of a compiler or linker name, empty when there are none."""
     with suppress(OSError, ValueError, LookupError, TypeError):
         layers = json.loads((app_dir / "plan.json").read_text(encoding="utf-8"))["layers"]
         text = "\n".join(lines)
@@ -162,12 +165,18 @@ def _kernels_in(app_dir: Path, lines: Sequence[str]) -> str:
 def build(app_dir: Path, sanitize: str | None = None, compiler: Compiler | None = None) -> Path:
     """Compile the application in ``app_dir`` for the host and return the program's path.
 
-    The program lies in ``app_dir/build/<variant>/app``, or in the cache when the application may
-    not be written to; objects are shared between applications through the cache.
-    sanitize: e.g. "address,undefined" or "thread"; None for none.
+    The program lies in ``app_dir/build/<variant>/app``, or in the cache when the application is not
+    writable. Applications share objects through the cache.
 
-    Raises UsageError when this is no application, ToolMissing when the compiler or a sanitizer is,
-    DoryError (a bug) when the C code does not compile.
+    Args:
+        app_dir: Directory of the application.
+        sanitize: Sanitizers such as "address,undefined" or "thread", None for none.
+        compiler: The compiler; None for :func:`find_compiler`.
+
+    Raises:
+        UsageError: When the directory is not an application.
+        ToolMissing: When the compiler or a sanitizer is missing.
+        DoryError: A bug: the C code does not compile.
     """
     compiler = compiler or find_compiler()
     sanitizers = () if sanitize is None else sanitizer_names(sanitize)
@@ -177,10 +186,18 @@ def build(app_dir: Path, sanitize: str | None = None, compiler: Compiler | None 
 
 
 def build_program(app_dir: Path, recipe: Recipe, compiler: Compiler) -> Path:
-    """Make the program of ``recipe`` and return its path; see :func:`build`.
+    """Build the program of ``recipe`` and return its path; see :func:`build`.
 
-    Sources are the ``.c`` and ``.S`` files of its folders. Raises UsageError when this is no
-    application, DoryError (a bug) when the code does not compile or link.
+    Sources are the ``.c`` and ``.S`` files of its folders.
+
+    Args:
+        app_dir: Directory of the application.
+        recipe: Folders and flags of the program.
+        compiler: The compiler.
+
+    Raises:
+        UsageError: When the directory is not an application.
+        DoryError: A bug: the code does not compile or link.
     """
     app_dir = Path(app_dir)
     sources = sorted(
@@ -217,7 +234,7 @@ def build_program(app_dir: Path, recipe: Recipe, compiler: Compiler) -> Path:
             scratch.unlink(missing_ok=True)
 
     missing = [source for source in sources if not objects.has(keys[source])]
-    # The largest first: they would otherwise be what everybody waits for.
+    # The largest file first, because it takes longest.
     missing.sort(key=lambda source: -(app_dir / source).stat().st_size)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         list(pool.map(compile_one, missing))
@@ -246,7 +263,7 @@ def _stamp_text(program: Path, key: str) -> str:
 
 
 def _writable(folder: Path) -> bool:
-    """Make ``folder``; False when that or writing in it is not permitted."""
+    """Make ``folder``; return False when it cannot be made or written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -261,7 +278,7 @@ def _link(
     keys: Sequence[str],
     objects: ObjectCache,
 ) -> Path:
-    """Link the objects unless the program there was made of exactly these; return its path."""
+    """Link the objects unless the program is already linked from them; return its path."""
     folder = app_dir / "build" / recipe.variant
     parts = [key.encode() for key in (*keys, *recipe.link_flags)]
     key = _key([*parts, *((app_dir / name).read_bytes() for name in recipe.link_inputs)])

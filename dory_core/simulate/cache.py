@@ -1,4 +1,4 @@
-"""What dory keeps for later runs: files with checksums, and objects by what went into them."""
+"""The cache for later runs: files with checksums, and objects by a key of their inputs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ LIMIT_BYTES = 500 << 20
 CLEAN = "dory cache clean"
 _HINT = "let the environment variable DORY_CACHE name a directory that you may write to"
 _SUM = ".sum"
-#: Touched when a folder is pruned. To look at a hundred thousand files takes half a second: the
-#: cache may be above its limit by what is made in this time.
+#: File that is touched when a folder is pruned. Listing a hundred thousand files takes half a
+#: second, so folders are pruned rarely, and the cache may exceed its limit in between.
 _PRUNED = ".pruned"
 _PRUNED_EVERY_S = 600.0
-#: Below the cache's directory: nothing else there is ours, should DORY_CACHE name a shared one.
+#: Folders below the cache's directory; DORY_CACHE may name a directory with other files.
 _FOLDERS = ("libraries", "objects", "programs")
 
 
@@ -40,7 +40,7 @@ def cache_dir() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class CacheUse:
-    """What lies in a folder of the cache."""
+    """Number and size of the files in a folder of the cache."""
 
     folder: str
     files: int
@@ -48,7 +48,7 @@ class CacheUse:
 
 
 def cache_use() -> tuple[CacheUse, ...]:
-    """Return what lies in each folder of the cache; raises UsageError when nobody has one."""
+    """Return the use of each folder of the cache; raises UsageError when there is no cache."""
     found = []
     for name in _FOLDERS:
         sizes = []
@@ -61,7 +61,7 @@ def cache_use() -> tuple[CacheUse, ...]:
 
 
 def clean_cache() -> None:
-    """Remove everything that dory keeps; raises UsageError where that is not possible."""
+    """Remove all files of the cache; raises UsageError when this is not possible."""
     for name in _FOLDERS:
         folder = cache_dir() / name
         try:
@@ -81,7 +81,7 @@ def file_digest(path: Path) -> str:
 
 
 def synchronise(path: Path) -> None:
-    """Have the system write a file to its disk, before another one gives way to it."""
+    """Write a file to disk (fsync), before it replaces another file."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -90,7 +90,7 @@ def synchronise(path: Path) -> None:
 
 
 def is_whole(path: Path) -> bool:
-    """Return whether a file is there as :func:`keep` left it."""
+    """Return True when a file is as :func:`keep` wrote it."""
     try:
         return _sum(path).read_text(encoding="ascii", errors="replace") == file_digest(path)
     except OSError:
@@ -98,9 +98,9 @@ def is_whole(path: Path) -> bool:
 
 
 def keep(scratch: Path, path: Path) -> None:
-    """Make ``scratch``, in the same folder, the file at ``path``, with a checksum beside it.
+    """Move ``scratch`` to ``path`` in the same folder and write its checksum.
 
-    Who is interrupted leaves a file that is not whole. Raises OSError.
+    An interruption leaves a file that is not whole. Raises OSError.
     """
     synchronise(scratch)
     digest = file_digest(scratch)
@@ -109,9 +109,14 @@ def keep(scratch: Path, path: Path) -> None:
 
 
 def cached_file(path: Path, make: Callable[[Path], None]) -> Path:
-    """Return ``path``, a file of the cache; it is made anew where it is missing or damaged.
+    """Return a file of the cache, which is made when it is missing or damaged.
 
-    make: writes the file that it is given. Raises OSError, and what ``make`` raises.
+    Args:
+        path: Path of the file in the cache.
+        make: Function that writes the file at the path that it is given.
+
+    Raises:
+        OSError: When the cache cannot be written to; ``make`` may raise other errors.
     """
     if not is_whole(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -130,9 +135,9 @@ def _sum(path: Path) -> Path:
 
 
 class ObjectCache:
-    """Files by key; safe for several processes, oldest use pruned first.
+    """Files by key, which several processes can use; files unused for longest are pruned first.
 
-    limit_bytes: size above which :meth:`prune` removes files, down to four fifths of it.
+    limit_bytes: size above which :meth:`prune` removes files, down to four fifths of the limit.
 
     Raises UsageError for a folder that cannot be made or written to.
     """
@@ -150,11 +155,11 @@ class ObjectCache:
             raise UsageError(f"the cache {folder} cannot be written to", _HINT)
 
     def path(self, key: str) -> Path:
-        """Return where the object of ``key`` lies, present or not."""
+        """Return the path of the object of ``key``, which may not exist."""
         return self.folder / f"{key}.o"
 
     def has(self, key: str) -> bool:
-        """True when the object is present and whole; it then counts as used now."""
+        """Return True when the object is present and whole, and mark it as used now."""
         try:
             os.utime(self.path(key))
         except OSError:
@@ -162,19 +167,19 @@ class ObjectCache:
         return is_whole(self.path(key))
 
     def scratch(self) -> Path:
-        """Return an empty file in the cache's folder, to be given to :meth:`store`."""
+        """Return an empty file in the cache's folder, for :meth:`store`."""
         handle, name = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
         os.close(handle)
         return Path(name)
 
     def store(self, key: str, scratch: Path) -> None:
-        """Make ``scratch`` the object of ``key``, in one step."""
+        """Make ``scratch`` the object of ``key``, atomically."""
         keep(scratch, self.path(key))
 
     def prune(self) -> None:
         """Remove the files unused for longest when the cache is above its limit.
 
-        Nothing is done within ten minutes of the last time.
+        It does nothing within ten minutes of the last call.
         """
         stamp = self.folder / _PRUNED
         with suppress(OSError):
@@ -185,7 +190,7 @@ class ObjectCache:
         entries = []
         for entry in os.scandir(self.folder):
             with suppress(OSError):
-                if not entry.name.endswith((_SUM, _PRUNED)):  # a sum goes with its file
+                if not entry.name.endswith((_SUM, _PRUNED)):  # a checksum is removed with its file
                     status = entry.stat()
                     entries.append((status.st_mtime, status.st_size, entry.path))
         total = sum(size for _, size, _ in entries)

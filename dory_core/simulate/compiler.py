@@ -1,4 +1,4 @@
-"""Finding a host C compiler, and finding out whether its sanitizers really work."""
+"""Finding a host C compiler, and testing that its sanitizers work."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from pathlib import Path
 
 from dory_core.errors import ToolMissing, UsageError
 
-# The wheel's compiler is a clang that by default uses all that this machine's processor has. The
-# baseline of the architecture makes what it compiles the same everywhere, and avoids a fault of
-# clang 22: its vectoriser of straight-line code computed a convolution of 4-bit weights wrongly
-# where there is AVX-512.
+# The wheel's compiler is a clang that by default uses all features of this machine's processor. The
+# baseline of the architecture makes objects the same on all machines, and avoids a fault of clang
+# 22: its vectoriser of straight-line code miscompiled a convolution of 4-bit weights for AVX-512.
 ZIGLANG = (sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline")
 
 _PROBE_TIMEOUT_S = 120
@@ -68,7 +67,7 @@ _MARKS = {
     "thread": "ThreadSanitizer: data race",
 }
 
-# What a sanitizer prints that finds no room for its shadow memory.
+# Message of a sanitizer that cannot allocate its shadow memory.
 _NO_SHADOW = (
     "ReserveShadowMemoryRange failed",
     "Shadow memory range interleaves",
@@ -80,12 +79,12 @@ _NO_SHADOW = (
 
 
 def lacks_shadow(report: str) -> bool:
-    """Return whether a program ended because its sanitizer had no room for itself."""
+    """Return True when a program ended because its sanitizer had no memory for itself."""
     return any(mark in report for mark in _NO_SHADOW)
 
 
 def no_shadow() -> ToolMissing:
-    """Return the error of a sanitizer without room for itself."""
+    """Return the error of a sanitizer without memory for itself."""
     return ToolMissing(
         "the sanitizer cannot reserve the memory that it needs for itself",
         "raise the limit of address space (ulimit -v unlimited), or run without --sanitize",
@@ -97,8 +96,8 @@ class Compiler:
     """A host C compiler.
 
     Attributes:
-        command: How to call it, e.g. ("gcc",).
-        version: What it says about itself, for cache keys.
+        command: Command of the compiler, for example ("gcc",).
+        version: Version text of the compiler, for cache keys.
     """
 
     command: tuple[str, ...]
@@ -106,19 +105,24 @@ class Compiler:
 
     @property
     def name(self) -> str:
-        """The command as one would type it."""
+        """The command as in a shell."""
         return shlex.join(self.command)
 
     @staticmethod
     def identify(*command: str) -> Compiler | None:
-        """Return the compiler when the command runs, else None."""
+        """Return the compiler of a command that runs, otherwise None."""
         return _identify(command)
 
     @staticmethod
     def named(variable: str, what: str) -> Compiler | None:
-        """Return the compiler that an environment variable names, None where it names none.
+        """Return the compiler that an environment variable names, None when it names none.
 
-        what: that it ought to name, for the hint. Raises ToolMissing when it cannot be run.
+        Args:
+            variable: Name of the environment variable.
+            what: What the variable should name, for the hint.
+
+        Raises:
+            ToolMissing: When the compiler cannot be run.
         """
         chosen = os.environ.get(variable, "").strip()
         if not chosen:
@@ -140,9 +144,9 @@ def _identify(command: tuple[str, ...]) -> Compiler | None:
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str] | None:
-    """Return how a command ended, None when it cannot be run or does not end.
+    """Return the result of a command, None when it cannot be run or does not end.
 
-    Raises OSError when this process may open no more files, or start no more processes.
+    Raises OSError when this process cannot open more files or start more processes.
     """
     try:
         return subprocess.run(
@@ -154,7 +158,7 @@ def _run(*command: str) -> subprocess.CompletedProcess[str] | None:
             check=False,
         )
     except OSError as error:
-        if error.errno in _EXHAUSTED:  # says nothing about the compiler
+        if error.errno in _EXHAUSTED:  # not an error of the compiler
             raise
         return None
     except subprocess.TimeoutExpired:
@@ -184,7 +188,7 @@ def find_compiler() -> Compiler:
 
 
 def other_compilers() -> tuple[Compiler, ...]:
-    """Return what there is of gcc, clang and the ``ziglang`` wheel beside :func:`find_compiler`."""
+    """Return gcc, clang and the ``ziglang`` wheel as far as installed, without the default."""
     commands: list[tuple[str, ...]] = [("gcc",), ("clang",)]
     if importlib.util.find_spec("ziglang") is not None:
         commands.append(ZIGLANG)
@@ -220,9 +224,9 @@ def sanitizer_names(sanitize: str) -> tuple[str, ...]:
 
 @cache
 def _works(compiler: Compiler, name: str) -> bool:
-    """True when the sanitizer links and finds the fault of its probe.
+    """Return True when the sanitizer links and finds the fault of its probe.
 
-    Raises ToolMissing when it has no room for itself.
+    Raises ToolMissing when it has no memory for itself.
     """
     with tempfile.TemporaryDirectory(prefix="dory-probe-") as folder:
         source = Path(folder, "probe.c")
@@ -237,10 +241,17 @@ def _works(compiler: Compiler, name: str) -> bool:
 
 
 def probe_sanitizer(compiler: Compiler, sanitize: str) -> None:
-    """Return when each sanitizer of e.g. "address,undefined" really detects a fault.
+    """Check that each sanitizer detects a fault.
 
-    Accepting the flag proves nothing: some compilers take it and do nothing. Raises ToolMissing
-    for one that does not work, UsageError for an unknown name.
+    Some compilers accept the flag without an effect.
+
+    Args:
+        compiler: The compiler.
+        sanitize: Sanitizers, for example "address,undefined".
+
+    Raises:
+        ToolMissing: For a sanitizer that does not work.
+        UsageError: For an unknown name.
     """
     for name in sanitizer_names(sanitize):
         if not _works(compiler, name):

@@ -1,4 +1,4 @@
-"""What a run counted, against the plan."""
+"""Comparison of the counts of a run with the plan."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from dory_core.simulate.result import RunResult
 
 
 def check_counts(result: RunResult, plan: dict[str, Any]) -> None:
-    """Compare how often each run called kernels and moved bytes with the plan, where counted.
+    """Compare kernel calls, transfers and bytes of each run with the plan, where counted.
 
-    Raises VerificationFailed: the code does something else than the plan says, although all values
-    are exact.
+    Args:
+        result: The executions.
+        plan: The document plan.json.
+
+    Raises:
+        VerificationFailed: When the code does not follow the plan, although all values are exact.
     """
     keys = ("calls", "transfers", "transfer_bytes")
     planned = {n["index"]: tuple(n["estimate"][key] for key in keys) for n in plan["layers"]}

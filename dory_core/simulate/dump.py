@@ -19,10 +19,10 @@ def save_values(
     """Write ``layer_NN.npy`` of every layer into a folder; raises UsageError.
 
     Args:
-        values: (H, W, C) by index of the layer, true integers.
-        computed: Of layers where nothing computes some channels, those that are computed: the
-            others are left out, and ``layer_NN_channels.npy`` has the numbers of those that are
-            written.
+        folder: The folder.
+        values: Integer values (H, W, C) by index of the layer.
+        computed: Computed channels of the layers where some channels are not computed. Only these
+            channels are written, and ``layer_NN_channels.npy`` has their numbers.
     """
     make_folder(folder)
     for index, array in values.items():
@@ -33,7 +33,7 @@ def save_values(
                 np.save(folder / f"{name}.npy", array[..., computed[index]])
             else:
                 np.save(folder / f"{name}.npy", array)
-        except OSError as error:  # numpy's own has no errno when the disk is full
+        except OSError as error:  # numpy's error has no errno when the disk is full
             raise _no_dump(folder, error) from error
 
 

@@ -1,4 +1,4 @@
-"""Running a program that is built from an application, or what builds and runs it."""
+"""Running a program of an application, or a tool that builds or runs it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ def run_process(
     what: str,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``command`` in ``folder`` and return its status and output, whatever the status is.
+    """Run ``command`` in ``folder`` and return its status and output, for every status.
+
+    Bytes of the output that are not text are replaced.
 
     Args:
-        what: Subject of the message when it takes longer than ``timeout_s``, None for no limit.
-        environment: Of the process, by default this one's. Bytes that are no text are replaced.
+        command: The program and its arguments.
+        folder: Working directory.
+        timeout_s: Seconds until the program is stopped, None for no limit.
+        what: Subject of the message after a timeout.
+        environment: Environment of the process, by default that of this process.
 
     Raises:
-        VerificationFailed: When it did not end in time.
+        VerificationFailed: When the program did not end in time.
     """
     try:
         return subprocess.run(

@@ -1,4 +1,4 @@
-"""What a runner is asked: which application runs on what, and what is compared."""
+"""The request to a runner: inputs of an application, and expected values of its layers."""
 
 from __future__ import annotations
 
@@ -20,30 +20,31 @@ DMA_MODES = ("early", "late", "random")
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What to execute and what to compare it with.
+    """Inputs to execute, and expected values to compare with.
 
     Attributes:
         layers: The layers to compare.
-        expected: Per input, the values of each layer by its index, shape (H, W, C).
-        inputs: Per input its storage form; None for the vectors embedded in the application.
-        input_names: For the report.
-        output_layers: Layers whose outputs, one after the other, are the network's output; it is
-            then checked that the application hands out exactly those bytes.
-        floats: Per input, the network's inputs and expected outputs as float32, all of each one
-            after the other, for an application that converts them; None for one that does not.
-        state_layers: Layers whose outputs, one after the other, are the state that an inference
-            leaves.
-        starts: Per input, whether the network begins with its initial state; empty for one without
-            state. Every repetition begins so.
-        dma, seed: When transfers move their bytes: early, late, or random by seed.
+        expected: For each input the values of each layer by its index, shape (H, W, C).
+        inputs: For each input its bytes in storage form; None for the vectors embedded in the
+            application.
+        input_names: Names of the inputs, for the report.
+        output_layers: Layers whose outputs, one after the other, are the network's output. The
+            runner checks that the application returns exactly these bytes.
+        floats: For each input the network's inputs and expected outputs as float32, one after the
+            other; None for an application without float input and output.
+        state_layers: Layers whose outputs, one after the other, are the state after an inference.
+        starts: For each input True when the network starts from its initial state; empty for a
+            network without state. Every repetition starts in the same way.
+        dma: When transfers move their bytes: ``early``, ``late`` or ``random``.
+        seed: Seed of ``random``.
         repeat: Executions of all inputs, in one process, on the same arenas.
-        sanitize: "address,undefined" or "thread".
-        dump: Directory for ``layer_NN.npy``, shape (H, W, C), true integers; in ``run_RR/`` when
+        sanitize: Sanitizers, "address,undefined" or "thread".
+        dump: Directory for ``layer_NN.npy`` with integers of shape (H, W, C), in ``run_RR/`` when
             there is more than one execution.
-        timeout_s: Seconds until the program is stopped; None for what suits the runner.
+        timeout_s: Seconds until the program is stopped; None for the default of the runner.
 
     Raises:
-        UsageError: For numbers that make no sense.
+        UsageError: For invalid numbers.
     """
 
     layers: Sequence[LayerOutput]
@@ -81,7 +82,7 @@ class RunRequest:
         return self.input_names[number] if self.input_names else f"input {number}"
 
     def expected_of(self, execution: int) -> Mapping[int, npt.NDArray[Any]]:
-        """Return what the layers of an inference shall give: (H, W, C) by index of the layer."""
+        """Return the expected values of an inference, (H, W, C) by index of the layer."""
         return self.expected[execution % len(self.expected)]
 
     def compare(
@@ -90,10 +91,15 @@ class RunRequest:
         values: Mapping[int, npt.NDArray[Any]],
         instructions: Mapping[int, int] | None = None,
     ) -> Run:
-        """Return how an inference compares; its values are written where ``dump`` asks for it.
+        """Return the comparison of an inference; write its values to ``dump``.
 
-        values: shape (H, W, C), instructions: counted; both by index of the layer. Raises
-        UsageError.
+        Args:
+            execution: Number of the inference.
+            values: Values (H, W, C) by index of the layer.
+            instructions: Counted instructions by index of the layer.
+
+        Raises:
+            UsageError: When values are missing or of another size.
         """
         self.save(execution, values)
         counts, expected = instructions or {}, self.expected_of(execution)
@@ -108,15 +114,21 @@ class RunRequest:
         )
 
     def run(self, execution: int, layers: Iterable[LayerResult]) -> Run:
-        """Return an inference whose layers compare so."""
+        """Return the record of an inference with these layers."""
         return Run(self.input_name(execution), tuple(layers))
 
     def result(self, runner: str, runs: Iterable[Run], dma: str | None = None) -> RunResult:
-        """Return the result of a runner. dma: when transfers moved their bytes, if not as asked."""
+        """Return the result of a runner.
+
+        Args:
+            runner: Name of the runner.
+            runs: The executions.
+            dma: The DMA mode, when it differs from the requested one.
+        """
         return RunResult(self.target, runner, self.dma if dma is None else dma, tuple(runs))
 
     def save(self, execution: int, values: Mapping[int, npt.NDArray[Any]]) -> None:
-        """Write the values of an inference by layer where ``dump`` asks for it; UsageError."""
+        """Write the values of an inference to ``dump``; raises UsageError."""
         if self.dump is not None:
             folder = self.dump / f"run_{execution:02d}" if self.executions > 1 else self.dump
             channels = {n.index: computed_channels(n.tensor) for n in self.layers}

@@ -1,4 +1,4 @@
-"""What a run of an application found: the ``run`` document of ``dory run --json``."""
+"""The result of a run of an application: the ``run`` document of ``dory run --json``."""
 
 from __future__ import annotations
 
@@ -25,9 +25,12 @@ class LayerOutput:
     Values are those of the file, with the channels that are not stored (``Tensor.removed``).
 
     Attributes:
+        index: Index of the layer.
+        name: Name of the layer.
+        tensor: The output.
         macs: Multiply-accumulates of the layer, for reports.
-        layout: Of the bytes that are handed out.
-        result: Name or index of the output in the file, empty where the format has none.
+        layout: Layout of the bytes that the application reports.
+        result: Name or index of the output in the file, empty when the format has none.
     """
 
     index: int
@@ -42,7 +45,7 @@ class LayerOutput:
         return self.full(unpack(data, self.tensor))
 
     def full(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the values of the file of stored ones, both of shape (H, W, C)."""
+        """Return the values of the file from stored values, both of shape (H, W, C)."""
         return full(self.tensor, values)
 
     def pack(self, values: npt.NDArray[Any]) -> bytes:
@@ -56,8 +59,8 @@ class LayerOutput:
     ) -> LayerResult:
         """Return the result of a program that compares itself.
 
-        differs: (mismatches, number of the first one in HWC order, expected, got), the last two as
-        they are stored; None where every element is exact.
+        differs: (number of mismatches, position of the first one in HWC order, expected, got), the
+        last two in storage form; None when every element is exact.
         """
         wrong, first = 0, None
         if differs is not None:
@@ -93,15 +96,16 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class LayerResult:
-    """How one layer compares.
+    """The comparison of one layer.
 
-    An instruction count says what a kernel costs beside another one, it is no number of cycles.
+    Instruction counts compare kernels with one another; they are not cycles.
 
     Attributes:
-        cycles, instructions: None where the runner cannot tell.
+        cycles, instructions: Counts of the runner, None when it does not count.
         macs: Multiply-accumulates of the layer.
         tensor: Name or index of its output in the file.
-        not_computed: Channels of the output that nothing reads and nothing computes or compares.
+        not_computed: Channels of the output that no layer reads; they are neither computed nor
+            compared.
     """
 
     index: int
@@ -118,9 +122,9 @@ class LayerResult:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What the program did for one layer: kernel calls, transfers between L2 and L1, their bytes.
+    """Counts of one layer: kernel calls, transfers between L2 and L1, and their bytes.
 
-    Of all layers together: transfers between L3 and L2, without calls.
+    For all layers together: transfers between L3 and L2, without calls.
     """
 
     calls: int
@@ -133,9 +137,9 @@ class Run:
     """One execution of the network.
 
     Attributes:
-        input: Which vector it was given.
-        counts: By layer index, None where the runner does not count.
-        external_counts: Of transfers between L3 and L2.
+        input: Name of its test vector.
+        counts: Counts by layer index, None when the runner does not count.
+        external_counts: Counts of transfers between L3 and L2.
     """
 
     input: str
@@ -149,8 +153,8 @@ class RunResult:
     """All executions of one call of a runner.
 
     Attributes:
-        reference: Whose arithmetic the network has.
-        notes: Which runner ran and why, how the given inputs were read.
+        reference: The program whose arithmetic the network has.
+        notes: Choice of the runner, and conversions of the given inputs.
     """
 
     target: str
@@ -200,8 +204,8 @@ def compare_layer(
 ) -> LayerResult:
     """Compare ``got``, shape (H, W, C), element by element with ``expected[layer.index]``.
 
-    Expected values have shape (H, W, C) or are flattened in that order. Channels that nothing
-    computes are not compared. Raises UsageError when values are missing or of another size.
+    Expected values have shape (H, W, C) or are flattened in that order. Channels that are not
+    computed are not compared. Raises UsageError when values are missing or of another size.
     """
     if layer.index not in expected:
         raise UsageError(f"no expected values for layer {layer.index} '{layer.name}'")

@@ -35,9 +35,16 @@ _REPORT_MARKS = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: ThreadSa
 def run_host(app_dir: Path, request: RunRequest, *, compiler: Compiler | None = None) -> RunResult:
     """Build ``app_dir``, run it on the host simulation and compare every layer.
 
-    Values that differ are in the result. Raises VerificationFailed when the simulator, a sanitizer
-    or the operating system stopped the program, or it did not end in time; UsageError for wrong
-    arguments; DoesNotFit for arenas beyond this machine's memory; what :func:`build.build` raises.
+    Args:
+        app_dir: Directory of the application.
+        request: Inputs, expected values and DMA mode.
+        compiler: The compiler; None for the default.
+
+    Raises:
+        VerificationFailed: When the simulator, a sanitizer or the operating system stopped the
+            program, or it did not end in time. Values that differ are in the result.
+        UsageError: For wrong arguments.
+        DoesNotFit: For arenas beyond this machine's memory.
     """
     if request.dma not in DMA_MODES:
         raise UsageError(f"unknown DMA mode {request.dma!r}", f"known are {', '.join(DMA_MODES)}")
@@ -103,7 +110,7 @@ def _load(execution: Path, layer: LayerOutput) -> npt.NDArray[np.int64]:
         raise VerificationFailed(f"layer {layer.index} '{layer.name}': {error}") from None
     if layer.layout.clean and layer.layout.pack(values, layer.tensor) != data:
         what = (
-            "padding bits behind the channels of a pixel"
+            "padding bits after the channels of a pixel"
             if layer.layout.is_hwc
             else f"bytes of padding of layout {layer.layout.name}"
         )
@@ -117,7 +124,7 @@ def _load(execution: Path, layer: LayerOutput) -> npt.NDArray[np.int64]:
 def _check_bytes(
     execution: Path, request: RunRequest, what: str, layers: Sequence[int], name: str
 ) -> None:
-    """Raise unless the network's output or state, in HWC, is what its layers handed out."""
+    """Raise unless the network's output or state, in HWC, equals the outputs of its layers."""
     if not layers:
         return
     layouts = {layer.index: layer for layer in request.layers if not layer.layout.is_hwc}
@@ -134,18 +141,18 @@ def _check_bytes(
 
 
 def _check_floats(data: bytes, expected: bytes, name: str) -> None:
-    """Raise unless the network's output as float32 is as expected, to the bit."""
+    """Raise unless the network's output as float32 equals the expected one, bit by bit."""
     if data != expected:
         got, wanted = np.frombuffer(data, "<f4"), np.frombuffer(expected, "<f4")
         at = int((got.view("<u4") != wanted.view("<u4")).argmax())
         raise VerificationFailed(
             f"{name}: float output {at} is {got[at]!r}, expected {wanted[at]!r}",
-            "the integers behind it are exact: its conversion is at fault",
+            "its integers are exact: the conversion is at fault",
         )
 
 
 def _execute(command: list[str], cwd: Path, timeout_s: float) -> None:
-    """Run the program; return when it compared (exactly or not), raise for everything else."""
+    """Run the program; raise unless it compared all layers, exactly or not."""
     environment = dict(os.environ)
     environment.setdefault("ASAN_OPTIONS", "detect_leaks=0")
     environment.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
@@ -170,7 +177,7 @@ def _execute(command: list[str], cwd: Path, timeout_s: float) -> None:
 
 
 def _failure(status: int, stderr: str) -> str:
-    """Return what stopped the program: the simulator's line, then the start of a report."""
+    """Return why the program stopped: the simulator's line, then the start of a report."""
     lines = stderr.splitlines()
     headlines = [line for line in lines if line.startswith(_FAULT)]
     start = next(

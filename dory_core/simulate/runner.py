@@ -1,4 +1,4 @@
-"""Runners: the ways to execute an application. The host simulation is the one always there."""
+"""Runners: the ways to execute an application. The host simulation is always available."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class Runner:
     """A way to execute an application.
 
     Attributes:
-        name: What ``--runner`` takes.
+        name: The name that ``--runner`` takes.
         summary: One line for the user.
-        run: Executes the application of a directory and compares its layers, as
-            :func:`dory_core.simulate.run.run_host` does: it raises VerificationFailed when the
-            program was stopped, and UsageError for a dma, seed, sanitize or dump other than the
-            default that it has no use for.
-        preferred: It is what runs when nobody asks for another one; a target says so when the tools
-            for it are there.
-        missing: Why it is not, and what to install, for a runner that would be preferred then.
+        run: Function that executes the application of a directory and compares its layers, as
+            :func:`dory_core.simulate.run.run_host` does. It raises VerificationFailed when the
+            program was stopped, and UsageError for a dma, seed, sanitize or dump that it does not
+            support.
+        preferred: True when the runner is the default of its target, which needs its tools.
+        missing: For a runner that is not preferred only because a tool is missing: the reason and
+            what to install.
     """
 
     name: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-#: Of networks with state: which of the vectors begin with the initial one, a byte each, 1 or 0.
+#: File with a byte for each vector of a network with state: 1 when it starts from the initial
+#: state, otherwise 0.
 RESETS_FILE = "resets.bin"
 
 _SUFFIXES = (".c", ".h", ".mk")
@@ -14,7 +15,7 @@ def runtime_files() -> tuple[tuple[str, bytes], ...]:
     """Return (path in the application, content) of every runtime file, sorted by path.
 
     ``hal/include`` holds the contract with generated code, ``hal/host`` the simulation, its main
-    program and ``host.mk``, which the application's Makefile includes. Kernels are not among them.
+    program and ``host.mk``, which the application's Makefile includes. Kernels are not included.
     """
     here = files(__name__)
     found = [
