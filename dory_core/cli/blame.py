@@ -1,4 +1,4 @@
-"""Whose bug an unexpected exception is: the plugin's in whose code it was raised, else dory's."""
+"""Attribution of an unexpected exception: to the plugin whose code raised it, else to dory."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dory_core.plugins.discovery import PluginState, installed
 
 
 def plugin_at_fault(error: BaseException) -> tuple[PluginState, str] | None:
-    """Return the plugin in whose package an exception was raised, and where; None for the core.
+    """Return the plugin whose code raised an exception, and the position; None for the core.
 
-    It is the innermost frame that belongs to a plugin: what it calls may be numpy or the core.
+    The innermost frame that belongs to a plugin decides; numpy or the core may have been called.
     """
     packages = {_package(one.module): one.state for one in installed()}
     found = None

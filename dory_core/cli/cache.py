@@ -1,4 +1,4 @@
-"""``dory cache``: what dory keeps for later runs, and how to be rid of it."""
+"""``dory cache``: show and clean the files that dory keeps for later runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dory_core.cli.common import Debug, Json, Quiet, Verbose, console, print_jso
 
 
 class Action(StrEnum):
-    """What happens to the cache."""
+    """An action on the cache."""
 
     size = "size"
     clean = "clean"

@@ -29,13 +29,13 @@ _UNITS["mib"] = 1 << 20
 _PIPED_COLUMNS = 200
 _STATUS_BUG = 1
 
-#: What to do about an error that says nothing more specific.
+#: Hint of an error without a more specific one.
 _USUAL_HINTS: tuple[tuple[type[DoryError], str], ...] = (
     (UsageError, "`dory --help` and `dory COMMAND --help` list commands and options"),
     (NotSupported, "`dory check` looks at the whole network; -v shows what each kernel takes"),
 )
 
-#: Errors of the operating system that are the user's to mend, wherever they appear.
+#: Errors of the operating system that the user can solve.
 _SYSTEM_ERRORS = frozenset(
     {
         *(errno.EACCES, errno.EPERM, errno.EROFS),
@@ -47,7 +47,7 @@ _SYSTEM_ERRORS = frozenset(
 
 
 class _Settings:
-    """What ``--debug``, ``-v`` and ``-q`` ask for; they are the same for every command."""
+    """Values of ``--debug``, ``-v`` and ``-q``, the same for every command."""
 
     debug = False
     verbosity = 0
@@ -117,7 +117,7 @@ class _LevelFormatter(logging.Formatter):
 
 
 class _StderrHandler(logging.StreamHandler[Any]):
-    """Writes to what ``sys.stderr`` is at that moment."""
+    """Writes to the current ``sys.stderr``."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr
@@ -164,14 +164,16 @@ def console() -> Console:
     from rich.segment import Segment
 
     class Visible:
-        """What is printed: every character visible, as only rich itself controls the terminal, and
-        no blanks at the ends of lines."""
+        """Output with every character visible and without blanks at the ends of lines.
+
+        Only rich itself may control the terminal.
+        """
 
         def __init__(self, content: ConsoleRenderable) -> None:
             self.content = content
 
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-            blanks = ""  # of the end of the line so far
+            blanks = ""  # blanks at the end of the line so far
             for segment in console.render(self.content, options):
                 if segment.control:
                     yield segment
@@ -187,7 +189,7 @@ def console() -> Console:
                     blanks += text[len(shown) :]
 
     class Names(RenderHook):
-        """Makes what is printed visible."""
+        """Makes every printed character visible."""
 
         def process_renderables(
             self, renderables: list[ConsoleRenderable]
@@ -195,7 +197,7 @@ def console() -> Console:
             return [Visible(content) for content in renderables]
 
     class PipeConsole(Console):
-        """Leaves a closed pipe to the command line; rich would end with the status of a bug."""
+        """Raises the error of a closed pipe, for which rich would exit with the status of a bug."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
@@ -207,12 +209,12 @@ def console() -> Console:
 
 
 def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Print the one JSON document that ``--json`` promises."""
+    """Print the JSON document of ``--json``."""
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
 def report_error(error: BaseException) -> int:
-    """Print what went wrong and how to go on; return the exit status."""
+    """Print the message and the hint of an error; return the exit status."""
     if settings.debug:
         import traceback
 
@@ -249,7 +251,7 @@ def report_error(error: BaseException) -> int:
 
 
 def _from_system(error: OSError) -> UsageError:
-    """Return what a full disk, a missing permission and the like mean for the user."""
+    """Return the error for the user of a full disk, a missing permission and the like."""
     reason = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         hint = "free some space, or choose another place for output, TMPDIR and DORY_CACHE"
@@ -262,7 +264,7 @@ def _from_system(error: OSError) -> UsageError:
 
 @contextmanager
 def progress_bar(enabled: bool) -> Iterator[Progress | None]:
-    """Give a progress callback that draws on stderr; None when nobody would see it."""
+    """Yield a progress callback that draws on stderr; None when stderr is not a terminal."""
     if not enabled or settings.verbosity < 0 or not sys.stderr.isatty():
         yield None
         return

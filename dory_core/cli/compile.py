@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Objective(StrEnum):
-    """What the tiler makes best."""
+    """The objective of the tile search."""
 
     heuristic = "heuristic"
     latency = "latency"

@@ -1,7 +1,7 @@
-"""What the shell completes behind options: names of targets, formats, and options of a target.
+"""Shell completion of option values: names of targets, formats, and options of a target.
 
-Only the modules that the entry points name are imported, and nothing is said about broken ones: the
-user is in the middle of a line.
+Only the modules of entry points are imported, and broken plugins are not reported, because the user
+is typing a line.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Offers = list[tuple[str, str]]
 
 
 def target_names(incomplete: str) -> Offers:
-    """Return the installed targets that begin so, with their summaries."""
+    """Return the installed targets that begin with ``incomplete``, with their summaries."""
     return _beginning(incomplete, ((t.name, t.summary) for t in _plugins().targets()))
 
 
 def list_of_targets(incomplete: str) -> Offers:
-    """Return the same for a list ``A,B``: what is there, and one more target."""
+    """Return completions of a list ``A,B`` by one more target."""
     done, comma, rest = incomplete.rpartition(",")
     given = done.split(",")
     offers = [(n, summary) for n, summary in target_names(rest) if n not in given]
@@ -40,7 +40,7 @@ def list_of_targets(incomplete: str) -> Offers:
 
 
 def frontend_names(incomplete: str) -> Offers:
-    """Return the installed file formats that begin so, with their summaries."""
+    """Return the installed file formats that begin with ``incomplete``, with their summaries."""
     return _beginning(incomplete, ((f.name, f.summary) for f in _plugins().frontends()))
 
 
@@ -57,7 +57,7 @@ def runner_names(ctx: typer.Context, incomplete: str) -> Offers:
     """Return the runners of the application that the line names, none without one."""
     from dory_core.driver.application import known_runners, read_plan
 
-    # An option without its value ends the parsing: what is no option is left in ``args``.
+    # An option without its value ends the parsing; arguments are left in ``args``.
     [application, *_] = [*ctx.args, ctx.params.get("app") or "."]
     try:
         runners = known_runners(read_plan(Path(application)), _plugins())
@@ -74,9 +74,9 @@ def kernels(ctx: typer.Context, incomplete: str) -> Offers:
 
 @contextmanager
 def words_of_bash() -> Iterator[None]:
-    """Let the shell complete ``KEY=VALUE``: bash splits it at ``=`` and replaces VALUE alone.
+    """Let bash complete ``KEY=VALUE``, which it splits at ``=`` to replace only VALUE.
 
-    The parser of options gets one word, and bash what stands behind ``=``.
+    The parser of options receives one word, and bash the text after ``=``.
     """
     if os.environ.get("_DORY_COMPLETE") != "complete_bash":
         yield

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from dory_core.errors import DoryError, ToolMissing, UsageError
 
-_ADVERTISED = "dory.commands"  # in what contexts of the option parser share
+_ADVERTISED = "dory.commands"  # key in the data that contexts of the option parser share
 
 #: Distributions of this repository, by the commands that they add.
 _PACKAGES = {"compare": "dory-report", "report": "dory-report"}
@@ -34,7 +34,7 @@ def find_command(ctx: Any, name: str, own: Collection[str]) -> Any:
 
 
 def missing_command(name: str) -> DoryError | None:
-    """Return what to do about a command that a package of this repository adds, else None."""
+    """Return the error for a missing command of a package of this repository, else None."""
     from dory_core.plugins.manager import load_plugins
 
     package = _PACKAGES.get(name)

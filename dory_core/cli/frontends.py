@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dory_core.plugins.frontend import Frontend
     from dory_core.plugins.manager import Plugins
 
-#: Also without a command.
+#: Option that works also without a command.
 LIST_OPERATORS = "--list-operators"
 
 

@@ -1,4 +1,4 @@
-"""The ``dory`` command: which command runs, and what its outcome means for the shell."""
+"""The ``dory`` command: choice of the command, and exit status."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class DoryGroup(TyperGroup):
             print("dory: interrupted", file=sys.stderr)
             raise SystemExit(INTERRUPTED) from None
         except BrokenPipeError:
-            # Nobody reads any more; what is still buffered must not be written at exit.
+            # The reader has closed the pipe; buffered output must not be written at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(_STATUS_PIPE_CLOSED) from None
         except _CLICK_EXCEPTION as error:

@@ -61,7 +61,7 @@ class CompiledNetwork:
     def report(self, *, details: int = 0) -> None:
         """Print layers, memory and totals.
 
-        details: 1: also which kernels for its kind did not take a layer, and why; 2: all kernels.
+        details: 1 adds rejections by kernels for the kind of each layer; 2 adds all kernels.
         """
         from dory_core.cli.common import console
         from dory_core.cli.tables.plan import print_plan
@@ -151,7 +151,7 @@ class CheckedNetwork:
     def report(self, *, details: int = 0) -> None:
         """Print the kernel of each layer, memory and the verdict.
 
-        details: 1: also which kernels for its kind did not take a layer, and why; 2: all kernels.
+        details: 1 adds rejections by kernels for the kind of each layer; 2 adds all kernels.
         """
         from dory_core.cli.common import console
 

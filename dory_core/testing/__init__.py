@@ -1,8 +1,8 @@
 """The conformance kit for targets: subclass its classes in your tests.
 
-:class:`TargetConformance` builds and runs applications, :class:`KernelConformance` kernels alone.
+:class:`TargetConformance` builds and runs applications, :class:`KernelConformance` single kernels.
 
-The kit needs pytest. Tests of plugins find here what they look into beyond ``dory_core.api``.
+The kit needs pytest. Tests of plugins import from here what ``dory_core.api`` does not have.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HOMES = {
     "Case": ("dory_core.testing.cases", "Case"),
     "KernelConformance": ("dory_core.testing.kernel_conformance", "KernelConformance"),
     "TargetConformance": ("dory_core.testing.conformance", "TargetConformance"),
-    # What tests look into, which moves between versions; an empty name is the module itself.
+    # Internals that tests use and that may change; an empty name is the module itself.
     "CompileOptions": ("dory_core.driver.compiler", "CompileOptions"),
     "CompileResult": ("dory_core.driver.compiler", "CompileResult"),
     "Expr": ("dory_core.expr", "Expr"),
@@ -71,7 +71,7 @@ _HOMES = {
     "smallest_tile": ("dory_core.tiling.solve", "smallest_tile"),
     "with_border": ("dory_core.ir.geometry", "with_border"),
 }
-# Modules with assertions; plain asserts then say what they compared, as those of test modules do.
+# Modules with assertions, which pytest rewrites so that they show the compared values.
 _ASSERTING = (
     "dory_core.testing.apps",
     "dory_core.testing.conformance",

@@ -1,4 +1,4 @@
-"""From a Graph to a running application: the path that every conformance test takes."""
+"""From a Graph to a running application, for every conformance test."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def build_app(
 ) -> Plan:
     """Plan ``graph`` for ``target`` and write the application with one random vector per seed.
 
-    State goes from one vector to the next.
+    State passes from one vector to the next.
 
     Raises the errors of planning: NotSupported, DoesNotFit.
     """
@@ -63,7 +63,7 @@ def assert_exact(
     seed: int = 1,
     plugins: Plugins | None = None,
 ) -> None:
-    """Run it on the host in every DMA mode and assert that every element of it is as expected.
+    """Run an application on the host in every DMA mode and assert that every element is exact.
 
     The assertion names the mode, the layer and its first wrong element. Raises VerificationFailed
     when the simulation stopped the program.
@@ -93,7 +93,7 @@ def assert_counted(run: Run, plan: dict[str, Any]) -> None:
     assert run.counts is not None
     keys = ("calls", "transfers", "transfer_bytes")
     figures = {n["index"]: tuple(n["estimate"][key] for key in keys) for n in plan["layers"]}
-    planned = {index: three for index, three in figures.items() if any(three)}  # but for views
+    planned = {index: three for index, three in figures.items() if any(three)}  # without views
     counted = {index: (c.calls, c.transfers, c.bytes) for index, c in run.counts.items()}
     assert counted == planned, "kernel calls, transfers and bytes differ from the estimate"
     assert run.external_counts is not None
@@ -105,7 +105,7 @@ def assert_counted(run: Run, plan: dict[str, Any]) -> None:
 def assert_possible(plan: dict[str, Any]) -> None:
     """Assert that no estimate is faster than the hardware: its peak, and the rate of its links."""
     peak, links = plan["roofline"]["peak_macs_per_cycle"], plan["roofline"]["links"]
-    left = 0.0  # bytes that a layer loads ahead and that arrive in the next one
+    left = 0.0  # bytes that a layer prefetches and that arrive in the next layer
     for layer in plan["layers"]:
         estimate = layer["estimate"]
         if peak:

@@ -1,4 +1,4 @@
-"""The memory that a kernel under test sees: buffers and numbers of one tile."""
+"""The memory of a kernel under test: buffers and numbers of one tile."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Buffers = dict[str, npt.NDArray[Any]]
 
 _PITCHES = ("x_pitch", "y_pitch", *(f"{name}_pitch" for name in OPERANDS[1:]))
 _IN_L2 = tuple(f"l2_{name}" for name in OPERANDS)
-#: What ``void call_N(void *const *pointers, const int32_t *numbers)`` gets, in this order.
+#: Arguments of ``void call_N(void *const *pointers, const int32_t *numbers)``, in this order.
 POINTERS = (
     *("x", "x2", "y", "weights", "mul", "add", "bias", "psum", "scratch"),
     *OPERANDS[2:],
@@ -49,7 +49,7 @@ NUMBERS = (
 )
 #: Buffers that a kernel may write.
 WRITTEN = ("y", "psum", "scratch")
-#: What memory holds that nobody has written.
+#: Content of memory that has not been written.
 _JUNK = 0xB5
 
 assert {*CALL_NAMES} <= {*POINTERS, *NUMBERS}
@@ -57,7 +57,7 @@ assert {*CALL_NAMES} <= {*POINTERS, *NUMBERS}
 
 @dataclass(frozen=True, slots=True)
 class TileSpans:
-    """Where a tile lies: output channels, rows, columns, and its input channels (start, count)."""
+    """Position of a tile: output channels, rows, columns, and input channels (start, count)."""
 
     c: Span
     h: Span
@@ -102,7 +102,7 @@ def tile_numbers(case: KernelCase, at: TileSpans) -> dict[str, int]:
 
 
 def _width(tensor: Tensor, w: Span, traits: Any) -> int:
-    """Return the columns of the output that the kernel has."""
+    """Return the columns of the output that the kernel computes."""
     return w.size if traits.output.is_hwc and not traits.in_place else tensor.width
 
 
@@ -118,7 +118,7 @@ def _input_pitch(case: KernelCase, at: TileSpans, operand: int, layout: Layout) 
 
 
 def _input_tile(case: KernelCase, at: TileSpans, operand: int, layout: Layout) -> Tensor:
-    """Return the tensor that a tile of an operand is."""
+    """Return the tensor of a tile of an operand."""
     tensor, in_place = case.layer.inputs[operand], case.kernel.traits(case.layer).in_place
     c, h, w = whole_axes(case.layer, operand)
     whole = w or in_place or not layout.is_hwc
@@ -163,7 +163,7 @@ def _linear_input(case: KernelCase, at: TileSpans, values: Values, tensor: Tenso
 
 
 def _box(case: KernelCase, at: TileSpans, operand: int, values: Values) -> Values:
-    """Return the part of an operand that the kernel has, (C, H, W)."""
+    """Return the part of an operand that the kernel reads, (C, H, W)."""
     traits = case.kernel.traits(case.layer)
     all_c, all_h, all_w = whole_axes(case.layer, operand)
     if case.layer.op.reads_vector:
@@ -181,7 +181,7 @@ def _box(case: KernelCase, at: TileSpans, operand: int, values: Values) -> Value
 
 
 def _laid_out(values: Values, layout: Layout, tensor: Tensor) -> npt.NDArray[Any]:
-    """Return the bytes in a layout; padding that may hold anything does."""
+    """Return the bytes in a layout; padding holds random values where the layout allows it."""
     data = np.frombuffer(layout.pack(values, tensor), np.uint8).copy()
     if not layout.clean:
         padding = np.ones(len(data), bool)
@@ -191,13 +191,13 @@ def _laid_out(values: Values, layout: Layout, tensor: Tensor) -> npt.NDArray[Any
 
 
 def output_buffer(case: KernelCase, at: TileSpans) -> npt.NDArray[np.uint8]:
-    """Return the memory of an output tile, with anything in it."""
+    """Return the memory of an output tile, with arbitrary content."""
     tensor, layout = _output_tile(case, at)
     return np.full(layout.size_bytes(tensor), _JUNK, np.uint8)
 
 
 def output_values(case: KernelCase, at: TileSpans, data: npt.NDArray[np.uint8]) -> Values:
-    """Return the values (c, h, w) of an output tile; its padding is zero where it has to be."""
+    """Return the values (c, h, w) of an output tile; check that clean padding is zero."""
     tensor, layout = _output_tile(case, at)
     stored = data.tobytes()
     values = layout.unpack(stored, tensor)

@@ -1,4 +1,4 @@
-"""The cases of the conformance matrix: layers and small networks with what they exercise."""
+"""The cases of the conformance matrix: layers and small networks, with tags."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ from dory_core.testing.kind_cases import KIND_LAYERS, KINDS_NETWORKS
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A Graph to run. tags: what a target may declare as refused."""
+    """A Graph to run.
+
+    Attributes:
+        name: Name of the case.
+        tags: Features of the case, which a target may declare as refused.
+        build: Function that makes the Graph.
+    """
 
     name: str
     tags: frozenset[str]
@@ -302,8 +308,7 @@ def _zero_points() -> Graph:
 
 
 def _state() -> Graph:
-    """Three states: the last rows of a tensor, a sum that runs on, and what a layer reads before it
-    is written anew."""
+    """Three states: the last rows of a tensor, a running sum, and a tensor that is read first."""
     b = GraphBuilder((6, 2, 9), seed=7, name="state")
     rows, sums, late = b.state((8, 4, 9), U8, 3), b.state((8, 2, 9)), b.state((8, 2, 9), U8, 255)
     new = b.conv(8, _win(1))

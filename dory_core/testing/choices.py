@@ -1,4 +1,4 @@
-"""Which kernels of a target are chosen for layers, and why no layer came to the others."""
+"""The kernels of a target that are chosen for layers, and why others never are."""
 
 from __future__ import annotations
 
@@ -20,15 +20,21 @@ from dory_core.tiling.network import TiledGraph
 
 __all__ = ["Choice", "Choices", "choices_of"]
 
-_LEAST_L1 = 1024  # bytes; less than that holds tiles of few kernels
-_OFFERED = 4  # cases that are tiled for a kernel before all others, with each budget
+_LEAST_L1 = 1024  # bytes; few kernels have tiles that fit less
+_OFFERED = 4  # cases that are tiled first for each kernel, with each budget
 _DRAWN = 6  # layers that are drawn for a kernel that no case chose
 _SHOWN = 3  # layers that are named for each reason
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A network in which a kernel was chosen, and the budget of L1; drawn: it is of no case."""
+    """A network in which a kernel was chosen.
+
+    Attributes:
+        graph: The network.
+        l1_bytes: Budget of L1.
+        drawn: True for a random network, False for a case.
+    """
 
     graph: Graph
     l1_bytes: int
@@ -37,11 +43,11 @@ class Choice:
 
 @dataclass(slots=True)
 class Choices:
-    """What became of each kernel of a target.
+    """The kernels of a target that were chosen, and the reasons for the others.
 
     Attributes:
-        chosen: By kernel, in the order of preference.
-        reasons: By kernel that was never chosen, each with the layers for which it held.
+        chosen: The choice of each kernel by its name, in the order of preference.
+        reasons: For each kernel that was never chosen, reasons with the layers that they concern.
     """
 
     chosen: dict[str, Choice] = field(default_factory=dict)
@@ -69,10 +75,10 @@ def choices_of(
     l1_budgets: Sequence[int],
     cases: Sequence[Case],
 ) -> tuple[tuple[str, ...], Choices]:
-    """Return the kernels of a target but the portable ones, and what became of them.
+    """Return the choices of a target's own kernels.
 
-    Layers of the cases are tiled with each budget of L1 and with halves of the last one. For a
-    kernel that none of them chooses, layers are drawn that it accepts.
+    The layers of the cases are tiled with each budget of L1 and with halves of the last one. For a
+    kernel that is not chosen, random layers that it accepts follow.
     """
     candidates = kernels_of_target(target, settings, plugins)
     names = names_of(candidates)
@@ -80,7 +86,7 @@ def choices_of(
     budgets = (*l1_budgets, *_halves(min(l1_budgets)))
     offered = [one for case in cases for one in search.bound(str(case), case.build())]
     for name in names:
-        # Where few kernels go before it, it is chosen most likely.
+        # A kernel with few preferred kernels before it is most likely chosen.
         mine = sorted(
             (one for one in offered if name in one.ranks), key=lambda one: one.ranks[name]
         )
@@ -104,7 +110,7 @@ def _halves(l1_bytes: int) -> Iterator[int]:
 
 
 def _drawn(draws: Draws) -> Iterator[Graph]:
-    """Yield networks of one layer that a kernel accepts; none where it accepts none."""
+    """Yield networks of one layer that a kernel accepts."""
     if draws.recipes or draws.makers or draws.fixed:
         for layer in draws.layers(0, _DRAWN, np.random.default_rng(0)):
             op = layer.op
@@ -113,7 +119,10 @@ def _drawn(draws: Draws) -> Iterator[Graph]:
 
 @dataclass(frozen=True, slots=True)
 class _Offered:
-    """A network that kernels are offered. ranks: how many go before a kernel, where it accepts."""
+    """A network that is offered to kernels.
+
+    ranks: number of accepting kernels before each accepting kernel.
+    """
 
     title: str
     graph: Graph
@@ -123,7 +132,7 @@ class _Offered:
 
 @dataclass(slots=True)
 class _Search:
-    """Offers layers until every kernel was chosen. names: of the kernels that are looked for."""
+    """Search that offers layers until every kernel was chosen; ``names`` are the kernels."""
 
     plugins: Plugins
     target: str
@@ -133,7 +142,7 @@ class _Search:
     tiled: set[tuple[str, int]] = field(default_factory=set)
 
     def bound(self, title: str, graph: Graph) -> Iterator[_Offered]:
-        """Yield a network with the kernels that accept its layers; note why others do not."""
+        """Yield a network with the kernels that accept its layers; note the rejections."""
         setup = setup_for(self.plugins, self.target, self.settings)
         try:
             bound: BoundGraph = run(graph, setup, after=IMPORTED, until=BOUND)
@@ -149,7 +158,7 @@ class _Search:
         yield _Offered(title, graph, ranks)
 
     def tile(self, name: str, offered: _Offered, l1_bytes: int) -> None:
-        """Take the choices for the layers of a network, where a kernel was not chosen before."""
+        """Tile a network and note the kernels that are chosen for the first time."""
         done = not offered.drawn and (offered.title, l1_bytes) in self.tiled
         if name in self.found.chosen or done:
             return
@@ -171,7 +180,7 @@ class _Search:
                 self._note(name, f"{winner} goes before it", offered.title)
 
     def _note(self, kernel: str, reason: str, title: str) -> None:
-        # Reasons that differ in numbers alone are one.
+        # Reasons that differ only in numbers are the same.
         reasons = self.found.reasons.setdefault(kernel, {})
         key = re.sub(r"[0-9]+", "N", reason)
         same = next((known for known in reasons if re.sub(r"[0-9]+", "N", known) == key), reason)

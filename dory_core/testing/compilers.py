@@ -1,4 +1,4 @@
-"""The C compiler of this machine in tests: the one that applications are built with."""
+"""The C compiler of this machine, which tests use to build applications."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from dory_core.simulate.compiler import Compiler, find_compiler
 
 __all__ = ["ONLY_CHECK", "host_compiler", "host_compiler_text", "require_gcc"]
 
-#: Has a compiler check its files and write assembly text to where it runs. The one of the
-#: ``ziglang`` wheel takes no ``-fsyntax-only``, and passes on an option that its clang ignores.
+#: Options that make a compiler check its files and write assembly text to its working directory.
+#: The compiler of the ``ziglang`` wheel has no ``-fsyntax-only``.
 ONLY_CHECK = ("-S", "-Wno-unused-command-line-argument")
 
 
 def host_compiler() -> tuple[str, ...]:
     """Return the command of the compiler that applications are built with; skip without one.
 
-    It may be the one of the ``ziglang`` wheel, which is silent about what it has compiled before:
-    who wants to see warnings makes them errors.
+    It may be the compiler of the ``ziglang`` wheel, which prints no warnings for files that it has
+    compiled before: make warnings errors to see them.
     """
     try:
         return find_compiler().command
@@ -34,7 +34,7 @@ def host_compiler_text() -> str:
 
 
 def require_gcc() -> tuple[str, ...]:
-    """Return the command of gcc, for what clang does not have; skip where there is none."""
+    """Return the command of gcc, for options that clang does not have; skip without gcc."""
     compiler = Compiler.identify("gcc")
     if compiler is None or "Free Software Foundation" not in compiler.version:
         pytest.skip("gcc is not here")

@@ -4,10 +4,10 @@
         capabilities = Capabilities(target="mychip", l1_budgets=(16384, 65536))
 
 Layer kinds x shapes x precisions x budgets x DMA modes, run twice each on the host simulation and
-compared element by element, plus sanitizers, determinism and the description of the hardware. What
-a target cannot do is declared in its Capabilities, in one place, and then tested to be refused.
+compared element by element, plus sanitizers, determinism and the description of the hardware. A
+target declares unsupported cases in its Capabilities; the kit then tests that they are refused.
 
-The fixture ``plugins`` returns every installed plugin; override it to test one that is not.
+The fixture ``plugins`` returns every installed plugin; override it to test another one.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _IDS = {"address,undefined": "asan_ubsan", "thread": "tsan"}
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a target claims to compute.
+    """The cases that a target claims to compute.
 
     Attributes:
-        target: Name as in ``--target``.
-        settings: Options to test with.
+        target: Name of the target as in ``--target``.
+        settings: Target options to test with.
         refused: Tags of the cases (``cases.Case.tags``) that the target refuses with NotSupported.
         l1_budgets: Bytes of L1 to test with; the first must hold every layer case.
     """
@@ -51,9 +51,9 @@ class Capabilities:
 
 
 class TargetConformance:
-    """Subclass it, set ``capabilities``, and pytest runs the matrix.
+    """The test matrix of a target: subclass it and set ``capabilities``.
 
-    cases: further layers of the target, for kernels that take none of the matrix.
+    cases: further layers of the target, for kernels that accept no layer of the matrix.
     """
 
     capabilities: ClassVar[Capabilities]
@@ -75,7 +75,7 @@ class TargetConformance:
             ]
             metafunc.parametrize(("layer_case", "l1_bytes"), pairs)
         elif "sanitizer" in metafunc.fixturenames:
-            # Every network with one sanitizer, in turns.
+            # Every network with one sanitizer; sanitizers alternate.
             marks = declared_mark(metafunc.config, "sanitizer")
             pairs = [
                 pytest.param(
@@ -161,10 +161,9 @@ class TargetConformance:
         assert_exact(tmp_path / "app", plugins=plugins, sanitize=sanitizer)
 
     def test_every_kernel_of_the_plugins_is_chosen(self, plugins: Plugins, tmp_path: Path) -> None:
-        """For a layer of the matrix, or one that is drawn for it and runs here.
+        """Each kernel is chosen for a layer of the matrix, or for a random layer that runs here.
 
-        A kernel that never ran proves nothing. The message has the reason for each layer that was
-        offered.
+        The message has the reason for each layer that was offered.
         """
         capabilities = self.capabilities
         precisions = precision_cases(weights=[(-8, 7)], operands=[(-8, 7)])

@@ -1,4 +1,4 @@
-"""What the kit ran of each kernel: how often, and with which shapes."""
+"""Coverage of the kit: calls and shapes of each kernel."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ _MULTIPLES = (64, 32, 16, 8, 4, 2, 1)
 
 @dataclass(slots=True)
 class Ran:
-    """What one kernel was called with. Each set holds texts.
+    """The coverage of one kernel. Each set holds texts.
 
     Attributes:
-        layers, calls: How many.
-        sizes: Of windows.
+        layers: Number of layers.
+        calls: Number of calls.
+        sizes: Sizes of windows.
         multiples: The largest power of two up to 64 that divides the channels (input, output) of a
             layer.
     """
@@ -36,7 +37,7 @@ class Ran:
     multiples: set[str] = field(default_factory=set)
 
     def add(self, layer: Layer, calls: int) -> None:
-        """Take what a layer has."""
+        """Add a layer with the number of its calls."""
         self.layers += 1
         self.calls += calls
         op, x, y = layer.op, layer.inputs[0], layer.output
@@ -52,20 +53,20 @@ class Ran:
             self.sizes.add("x".join(map(str, (x.height, x.width))))
 
     def merge(self, other: Ran) -> None:
-        """Take what the same kernel was called with elsewhere."""
+        """Add the coverage of the same kernel in another run."""
         self.layers += other.layers
         self.calls += other.calls
         for name in ("kinds", "types", "sizes", "strides", "pads", "multiples"):
             getattr(self, name).update(getattr(other, name))
 
     def to_json(self) -> dict[str, object]:
-        """Return it as a document."""
+        """Return the coverage as a document."""
         document = {name: getattr(self, name) for name in self.__slots__}
         return {n: sorted(v) if isinstance(v, set) else v for n, v in document.items()}
 
     @classmethod
     def from_json(cls, document: dict[str, object]) -> Ran:
-        """Return what :meth:`to_json` wrote."""
+        """Return the coverage from a document of :meth:`to_json`."""
         fields = {n: set(v) if isinstance(v, list) else v for n, v in document.items()}
         return cls(**fields)  # type: ignore[arg-type]
 
@@ -75,13 +76,13 @@ def _multiple(channels: int) -> int:
 
 
 def ran_in(machine: Machine) -> dict[str, Ran]:
-    """Return what a machine has run, by the names of kernels."""
+    """Return the coverage of a machine by the names of kernels."""
     pairs = zip(machine.cases, machine.calls, strict=True)
     return gathered((case, calls) for case, calls in pairs if calls)
 
 
 def gathered(runs: Iterable[tuple[KernelCase, int]]) -> dict[str, Ran]:
-    """Return cases with how often their kernels were called, by the names of kernels."""
+    """Return the coverage of cases with their calls, by the names of kernels."""
     found: dict[str, Ran] = {}
     for case, calls in runs:
         found.setdefault(case.kernel.name, Ran(case.kernel.name)).add(case.layer, calls)

@@ -1,4 +1,4 @@
-"""Cases for kernels that nobody wrote cases for: from what each kernel accepts."""
+"""Generated cases for kernels: random layers that each kernel accepts."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ Candidates = Callable[[Layer], Sequence[Kernel]]
 _CORE = "dory_core."
 _TRIES = 60  # of random layers of a kind without recipes
 _EVERY = 5  # of recipes with three changes, which are many
-_FORCED = 3  # properties that a layer takes from what is left to see
-_WIDE = 9  # bits of a weight that a byte does not hold
+_FORCED = 3  # properties of a layer that are taken from those not yet tested
+_WIDE = 9  # bits of a weight that does not fit a byte
 _BYTES = LayerSpace(inputs=((0, 255), (-128, 127)), outputs=((0, 255), (-128, 127)))
 
 
 def kernels_of_target(
     target: str, settings: Iterable[tuple[str, str]] = (), plugins: Plugins | None = None
 ) -> Candidates:
-    """Return the candidates of a target, but for the portable ones of the core."""
+    """Return the candidates of a target without the portable kernels of the core."""
     found = plugins or load_plugins()
     ctx = found.context(target, dict(settings))
 
@@ -117,22 +117,22 @@ class Draws:
             self.recipes = self._search(3)
 
     def kernel_for(self, layer: Layer) -> Kernel | None:
-        """Return the kernel for a layer; None where it does not take the layer."""
+        """Return the kernel for a layer; None when it rejects the layer."""
         kernel = next((k for k in self.candidates(layer) if k.name == self.name), None)
         return kernel if kernel is not None and takes(kernel, layer) else None
 
     def cases(self, seed: int, count: int) -> list[KernelCase]:
-        """Return so many cases with tiles that the kernel's constraints allow, and one for each
-        kind of layers of which it takes weights of 9 bits.
+        """Return ``count`` cases with tiles that the kernel's constraints allow.
 
-        Raises UsageError for a kernel that takes none of the layers that are drawn.
+        A case for each kind of layers that the kernel accepts with weights of 9 bits follows.
+        Raises UsageError for a kernel that accepts no random layer.
         """
         random = np.random.default_rng(seed)
         layers = (*self.layers(seed, count, random), *self._wide())
         return [make_case(self._sure(layer), layer, random) for layer in layers]
 
     def _wide(self) -> list[Layer]:
-        """Return layers with weights of 9 bits, as those of uint8 files less their zero point."""
+        """Return layers with weights of 9 bits, like uint8 weights minus their zero point."""
         wide = (replace(recipe, weight_bits=_WIDE) for recipe in self.recipes.values())
         return [
             layer for layer in map(self.accepted, wide) if layer is not None and _has_wide(layer)
@@ -144,7 +144,7 @@ class Draws:
         return kernel
 
     def layers(self, seed: int, count: int, random: np.random.Generator) -> list[Layer]:
-        """Return up to so many layers that the kernel accepts; raises UsageError as `cases`."""
+        """Return at most ``count`` layers that the kernel accepts; raises UsageError."""
         kinds = (*self.recipes, *self.makers)
         if not kinds and not self.fixed:
             raise UsageError(
@@ -172,7 +172,7 @@ class Draws:
         return next((layer for layer in layers if self.kernel_for(layer) is not None), None)
 
     def accepted(self, recipe: Recipe) -> Layer | None:
-        """Return the layer of a recipe where the kernel takes it."""
+        """Return the layer of a recipe if the kernel accepts it."""
         if recipe not in self._known:
             layer = layer_of(recipe)
             taken = layer is not None and self.kernel_for(layer) is not None
@@ -190,7 +190,7 @@ class Draws:
         return found
 
     def _other_kind(self, kind: str) -> bool:
-        """Return whether the kernel says that it computes other kinds of layers."""
+        """Return True when the kernel says that it computes other kinds of layers."""
         layer = layer_of(Recipe(kind))
         assert layer is not None
         kernel = next((k for k in self.candidates(layer) if k.name == self.name), None)
@@ -199,7 +199,7 @@ class Draws:
 
 
 class _Walk:
-    """Goes from one layer that a kernel takes to the next, a property at a time."""
+    """A walk from one accepted layer to the next, a property at a time."""
 
     def __init__(self, draws: Draws, recipe: Recipe, random: np.random.Generator) -> None:
         self.draws, self.recipe, self.random = draws, recipe, random
@@ -211,8 +211,8 @@ class _Walk:
         ]
         some = [others[n] for n in random.permutation(len(others))]
         wanted = [(n, o) for n, o in some if draws.accepted(replace(recipe, **{n: o})) is not None]
-        # What the kernel takes beside its first layer comes first, each once, and of each property
-        # one before another one of the same.
+        # Options that the first layer does not have come first, each once; options of the same
+        # property are spread.
         seen = Counter[str]()
         turns: list[tuple[int, tuple[str, Any]]] = []
         for name, option in wanted:

@@ -24,12 +24,12 @@ U16: Range = (0, 1020)
 
 @dataclass(slots=True)
 class GraphBuilder:
-    """Builds a Graph layer by layer; every method returns the name of the tensor it makes.
+    """Builds a Graph layer by layer; every method returns the name of its output tensor.
 
     Attributes:
-        shape: (C, H, W) of the input.
-        values: Its range.
-        seed: Of all parameters.
+        shape: Shape (C, H, W) of the input.
+        values: Range of the input.
+        seed: Seed of all parameters.
     """
 
     shape: tuple[int, int, int]
@@ -40,7 +40,7 @@ class GraphBuilder:
     _extra: list[Tensor] = field(default_factory=list)
     _states: dict[str, Array] = field(default_factory=dict)
     _types: dict[str, Tensor] = field(default_factory=dict)
-    _typed: int = 0  # so many layers have their type in _types
+    _typed: int = 0  # number of layers whose types are in _types
     _rng: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
@@ -53,14 +53,19 @@ class GraphBuilder:
         return Tensor(name, *shape, *values, bits, signed)
 
     def extra_input(self, values: Range = U8) -> str:
-        """Add a second network input of the same shape (for a lone Add)."""
+        """Add a second network input of the same shape, for a single Add."""
         name = f"input_{len(self._extra)}"
         self._extra.append(self._tensor(name, self.shape, values))
         return name
 
     def state(self, shape: tuple[int, int, int], values: Range = U8, initial: int = 0) -> str:
-        """Add a tensor that an inference finds as the one before has left it; :meth:`graph` says as
-        what. initial: of all elements."""
+        """Add a state; :meth:`graph` takes the tensor that becomes its next value.
+
+        Args:
+            shape: Shape (C, H, W).
+            values: Range of the state.
+            initial: Initial value of all elements.
+        """
         name = f"state_{len(self._states)}"
         self._extra.append(self._tensor(name, shape, values))
         self._states[name] = Array(np.full(shape, initial))
@@ -88,9 +93,9 @@ class GraphBuilder:
         Args:
             output: Clip range, None for 32-bit accumulators.
             wide: Force 64-bit requantisation.
-            div: Divisor, not only powers of two.
-            second: A second requantisation in sequence.
-            weights: Their range; its storage gives ``weight_bits``.
+            div: Divisor, which need not be a power of two.
+            second: Add a second requantisation.
+            weights: Range of the weights, whose storage gives ``weight_bits``.
         """
         x = self._type(source)
         shape = (channels, x.channels // groups, *window.kernel)
@@ -128,7 +133,7 @@ class GraphBuilder:
         wide: bool = False,
         weights: Range = I8,
     ) -> str:
-        """Add a Linear; by default the final one with 32-bit outputs. weights: as for a Conv."""
+        """Add a Linear, by default with 32-bit outputs; arguments as for a Conv."""
         x = self._type(source)
         sums = _sums(x, x.elements, weights)
         requants = self._requants(channels, sums, output, wide, None, True)
@@ -145,7 +150,7 @@ class GraphBuilder:
     def max_pool(
         self, window: ops.Window, *, source: str | None = None, onto: Range | None = None
     ) -> str:
-        """Add a MaxPool. onto: range that its values are mapped to, None for none."""
+        """Add a MaxPool; ``onto`` is the range that its values are mapped to, None for none."""
         x = self._type(source)
         requants = () if onto is None else (mapped((x.lo, x.hi), onto),)
         return self._append(
@@ -164,7 +169,7 @@ class GraphBuilder:
 
         Args:
             output: Clip range.
-            onto: Range that the averages are mapped to instead.
+            onto: Range that the averages are mapped to, instead of a clip.
         """
         x = self._type(source)
         count = window.taps
@@ -236,8 +241,8 @@ class GraphBuilder:
         """Return the Graph.
 
         Args:
-            outputs: By default the last tensor.
-            states: As what each is left.
+            outputs: Names of the outputs, by default the last tensor.
+            states: The tensor that becomes the next value of each state.
         """
         kept = tuple(
             State(name, name, written, self._states[name])
@@ -251,7 +256,7 @@ class GraphBuilder:
         return self._type(name).shape
 
     def type_of(self, name: str) -> Tensor:
-        """Return a tensor as range analysis sees it."""
+        """Return a tensor with the range of range analysis."""
         return self._type(name)
 
     @property
@@ -286,7 +291,7 @@ class GraphBuilder:
     ) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
         lo, hi = values
         weights = self._rng.integers(lo, hi + 1, size=shape, dtype=np.int64)
-        weights.flat[0] = lo  # the ends of the range are always there
+        weights.flat[0] = lo  # the range is always used to its ends
         weights.flat[-1] = hi
         return weights
 
@@ -327,7 +332,7 @@ def mapped(values: Range, output: Range, count: int = 1) -> Requant:
 
 
 def _sums(x: Tensor, taps: int, weights: Range) -> tuple[float, float]:
-    """Return about mean and standard deviation of a sum of ``taps`` random products."""
+    """Return estimates of mean and standard deviation of a sum of ``taps`` random products."""
     lo, hi = weights
     mean = taps * (x.lo + x.hi) / 2 * (lo + hi) / 2
     return mean, sqrt(taps) * (hi - lo) * 74 / 255 * max(abs(x.lo), abs(x.hi)) / 1.7

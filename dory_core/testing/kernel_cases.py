@@ -1,4 +1,4 @@
-"""A kernel, a layer that it accepts, a tile and values: what :mod:`kernels` runs."""
+"""Cases that :mod:`kernels` runs: a kernel, a layer that it accepts, a tile and values."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ from dory_core.kernels.kernel import Kernel
 Values = npt.NDArray[np.int64]
 _Kind = TypeVar("_Kind", bound=Operator)
 _DRAWS = 50  # of tile sizes, until constraints allow them
-_UNITS = (1, 1, 1, 2, 4, 8, 16)  # that sizes are multiples of, as constraints like them
+_UNITS = (1, 1, 1, 2, 4, 8, 16)  # divisors of tile sizes, as in common constraints
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCase:
-    """A kernel, a layer that it accepts, and how the layer is computed.
+    """A kernel, a layer that it accepts, values and a tile.
 
     Attributes:
-        inputs: Values of shape (C, H, W).
-        tile: Sizes (c_out, h, w, c_in); c_in counts where the kernel accumulates.
+        kernel: The kernel.
+        layer: The layer.
+        inputs: Values of the operands, shape (C, H, W).
+        tile: Sizes (c_out, h, w, c_in); c_in is used when the kernel accumulates.
     """
 
     kernel: Kernel
@@ -43,7 +45,7 @@ class KernelCase:
 
     @property
     def cores(self) -> int:
-        """How many cores call the kernel: its attribute ``cores``, 1 where it has none."""
+        """Number of cores that call the kernel: its attribute ``cores``, else 1."""
         return int(getattr(self.kernel, "cores", 1))
 
     @property
@@ -58,7 +60,7 @@ class KernelCase:
 
 
 def described(layer: Layer) -> str:
-    """Return what sets a layer apart in one line: kind, types, sizes, window, requantisations."""
+    """Return a description of a layer: kind, types, sizes, window, requantisations."""
     op = layer.op
     shapes = (f"{t.type_name} {t.channels}x{t.height}x{t.width}" for t in layer.inputs)
     y = layer.output
@@ -81,11 +83,11 @@ def _few(values: Sequence[int]) -> str:
 
 
 def alone(kind: type[_Kind], **fields: Any) -> _Kind:
-    """Return a layer that is a network of its own: it reads ``input`` and writes ``layer_00``.
+    """Return a single layer as a network: it reads ``input`` and writes ``layer_00``.
 
     Args:
-        kind: Class of the layer; one with two operands reads ``input_1``, too.
-        fields: What else the class takes.
+        kind: Class of the layer; a class with two operands also reads ``input_1``.
+        fields: Other parameters of the class.
     """
     inputs = ("input", "input_1") if issubclass(kind, Pairwise) else ("input",)
     given: dict[str, Any] = {"name": kind.__name__.lower(), "inputs": inputs, **fields}
@@ -95,8 +97,13 @@ def alone(kind: type[_Kind], **fields: Any) -> _Kind:
 def typed(layer: Operator, *inputs: tuple[int, int, int, int, int], packed: bool = False) -> Layer:
     """Return ``layer`` with its types; inputs are (C, H, W, lo, hi), named as the layer says.
 
-    packed: values that fit 2 or 4 bits are stored so, else in 8.
-    Raises NotSupported where range analysis does.
+    Args:
+        layer: The layer.
+        inputs: Shape and range (C, H, W, lo, hi) of each input.
+        packed: True to store values in 2 or 4 bits where they fit, False for 8.
+
+    Raises:
+        NotSupported: When range analysis refuses the layer.
     """
     least = 2 if packed else 8
 
@@ -126,7 +133,7 @@ def network_of(kind: type[Operator], sample: Sample, name: str) -> Graph:
 
 
 def values_of(tensor: Tensor, random: np.random.Generator) -> Values:
-    """Return random values (C, H, W) of the whole range, its ends among them."""
+    """Return random values (C, H, W) of the whole range, including its ends."""
     values = random.integers(tensor.lo, tensor.hi + 1, tensor.shape, dtype=np.int64)
     edge = random.random(tensor.shape)
     values[edge < 0.05] = tensor.lo
@@ -144,9 +151,12 @@ def make_case(
     """Return a case with random values and random tile sizes, some of which are the whole axis.
 
     Args:
-        granule: Output channels that the kernel takes only together.
-        constrained: Only tiles that the kernel's constraints allow; else also those that come about
-            at borders alone.
+        kernel: The kernel.
+        layer: A layer that it accepts.
+        random: The random generator.
+        granule: Divisor of the output channels of a tile.
+        constrained: True for tiles that the kernel's constraints allow, False to add tiles that
+            occur only at borders.
     """
     case = whole_case(kernel, layer, random)
     full, traits = extent(layer), kernel.traits(layer)
@@ -176,7 +186,7 @@ def make_case(
 
 
 def takes(kernel: Kernel, layer: Layer) -> bool:
-    """Return whether a kernel is given a layer: it accepts it and has the features for it."""
+    """Return True when a kernel accepts a layer and has the features for it."""
     return rejection_of(kernel, layer) is None
 
 
@@ -185,7 +195,7 @@ def whole_case(
     layer: Layer,
     inputs: np.random.Generator | tuple[Values, ...] | None = None,
 ) -> KernelCase:
-    """Return a case of one tile. inputs: values (C, H, W) of each operand, or what draws them."""
+    """Return a case of one tile; ``inputs`` are values (C, H, W), or a generator of them."""
     rejection = kernel.accepts(layer)
     assert rejection is None, f"{kernel.name} rejects {layer.op.name}: {rejection}"
     if not isinstance(inputs, tuple):

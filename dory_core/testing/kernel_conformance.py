@@ -3,11 +3,11 @@
     class TestMyKernels(KernelConformance):
         target = "mychip"
 
-Each kernel of the target runs on this machine, in a process of its own, and is compared with the
-reference, element by element. A kernel that crashes, or of which no layer can be drawn, fails. What
-ran is printed at the end.
+Each kernel of the target runs on this machine, in a separate process, and is compared with the
+reference, element by element. A kernel that crashes, or that accepts no random layer, fails. The
+coverage is printed at the end.
 
-Who knows better what to draw says so:
+A target can provide its own cases:
 
     class TestMyKernels(KernelConformance):
         cases = staticmethod(cases_of)      # (kind, seed, count) -> list[KernelCase]
@@ -35,10 +35,10 @@ from dory_core.testing.sanitizers import declared_mark, require_sanitizer
 
 __all__ = ["KernelConformance"]
 
-# Seeds and how many cases each of them draws: of every run, and of long sweeps.
+# Seeds, and the number of cases of each: for every run, and for long sweeps.
 _QUICK = tuple((seed, 12) for seed in range(2))
 _SWEEP = tuple((seed, 25) for seed in range(2, 10))
-_MORE = 2  # times as many of a kernel as of a kind of layers
+_MORE = 2  # factor of the number of cases of a kernel over those of a kind of layers
 
 
 @cache
@@ -47,7 +47,7 @@ def _draws(candidates: Candidates, name: str, operators: tuple[type[Operator], .
 
 
 class KernelConformance:
-    """Subclass it, set ``target`` or ``cases``, and pytest runs random cases.
+    """Random tests of kernels: subclass it and set ``target`` or ``cases``.
 
     Attributes:
         target: Whose kernels to test, those of all installed plugins but the portable ones.
@@ -68,7 +68,7 @@ class KernelConformance:
 
     @classmethod
     def _setup(cls) -> tuple[str, ...]:
-        """Return what is drawn: kinds of layers, or every kernel of the target."""
+        """Return the kinds of layers to draw, or the names of all kernels of the target."""
         if hasattr(cls, "cases") or not (cls.target or hasattr(cls, "candidates")):
             return cls.kinds
         if not hasattr(cls, "candidates"):
@@ -114,13 +114,13 @@ class KernelConformance:
         record_property(PROPERTY, json.dumps([ran.to_json() for ran in runs.values()]))
 
     def test_sanitizers_find_nothing_in_a_sample(self, sanitizer: str, count: int) -> None:
-        """No byte beside buffers of exactly their sizes, nothing that C leaves undefined."""
+        """No access outside buffers of exact size, no undefined behaviour of C."""
         require_sanitizer(sanitizer)
         drawn = [c for kind in type(self)._setup() for c in type(self)._drawn(kind, 7, count)]
         HostLibrary(drawn, SANITIZE).check()
 
     def test_other_compilers_compute_the_same(self, count: int) -> None:
-        """A sample with each of gcc and clang that is there beside the compiler of applications."""
+        """A sample runs with each installed compiler in addition to the default."""
         others = other_compilers()
         if not others:
             pytest.skip("no second C compiler (tried gcc, clang and the ziglang wheel)")

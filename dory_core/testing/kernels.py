@@ -1,8 +1,8 @@
-"""Kernels on their own: tiles of layers through the calls that an application would make.
+"""Single kernels: tiles of layers through the calls of an application.
 
-The call text of each kernel becomes a C function, which gets the weight blocks that an application
-would ship. Every buffer is a memory block of exactly its size, so that the address sanitizer sees
-the first byte too many.
+The call text of each kernel becomes a C function, which gets the weight blocks of an application.
+Every buffer is a memory block of exactly its size, so that the address sanitizer finds every access
+outside it.
 
     cases = [make_case(kernel, layer, np.random.default_rng(0))]
     HostLibrary(cases).check()
@@ -76,18 +76,15 @@ __all__ = [
 ]
 
 
-#: Flags that a :class:`HostLibrary` is compiled with for :func:`sanitizers.run_sanitized`.
+#: Flags of a :class:`HostLibrary` for :func:`sanitizers.run_sanitized`.
 SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-_SECONDS = 120  # that a call may take under sanitizers on a loaded machine
+_SECONDS = 120  # time limit of a call, under sanitizers on a loaded machine
 _HERE = Path(__file__).parent
 _RUNTIME = Path(runtime.__file__).parent / "include"
 
 
 class Machine(ABC):
-    """Runs the cases that it was made for, by :meth:`call`.
-
-    calls: of the kernel of each case, so far.
-    """
+    """Runs its cases by :meth:`call`; ``calls`` counts the kernel calls of each case."""
 
     def __init__(self, cases: Sequence[KernelCase]) -> None:
         self.cases = tuple(cases)
@@ -98,8 +95,9 @@ class Machine(ABC):
         """Call the kernel of case ``number`` on one tile; buffers are changed in place.
 
         Args:
-            buffers: Those of POINTERS that the call has.
-            numbers: All of NUMBERS.
+            number: Number of the case.
+            buffers: Buffers of the call, by names of POINTERS.
+            numbers: Values of all NUMBERS.
         """
 
     def run(self, number: int) -> Values:
@@ -154,14 +152,14 @@ class Machine(ABC):
 
 
 class HostLibrary(Machine):
-    """The kernels of several cases on this machine, in a process of their own.
+    """The kernels of several cases on this machine, in a separate process.
 
-    A kernel that crashes or does not end fails its case. Cores call one after another, or as
-    threads where the code of the kernel meets at barriers.
+    A kernel that crashes or does not end fails its case. Cores call a kernel one after another, or
+    as threads when the kernel has barriers.
 
     Attributes:
-        flags: Of the compiler, beside warnings as errors.
-        compiler: By default the one that applications are built with.
+        flags: Flags of the compiler in addition to warnings as errors.
+        compiler: The compiler, by default that of applications.
     """
 
     def __init__(
@@ -228,7 +226,7 @@ class HostLibrary(Machine):
         return self._process
 
     def _ended(self, case: KernelCase) -> NoReturn:
-        """Say how the process of a kernel has ended."""
+        """Raise AssertionError with the exit of a kernel's process."""
         assert self._process is not None
         status = self._process.wait()
         self._close()
@@ -255,8 +253,11 @@ class HostLibrary(Machine):
 
 
 def _optimised(flags: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the level of applications: compilers use the rules of C there. Sanitized code takes
-    several times as long to compile."""
+    """Return the optimisation level: that of applications, lower for sanitizers.
+
+    At the level of applications compilers exploit undefined behaviour. Sanitized code takes several
+    times as long to compile.
+    """
     return ("-O1",) if any(flag.startswith("-fsanitize") for flag in flags) else ("-O2",)
 
 

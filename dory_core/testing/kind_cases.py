@@ -1,4 +1,4 @@
-"""Cases of the conformance matrix with the kinds of layers that slide no window over a sum."""
+"""Cases of the conformance matrix for kinds of layers without a window."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ KIND_LAYERS: tuple[tuple[str, Build], ...] = (
 
 
 def _excited() -> Graph:
-    """Gates of channels, two inputs, two outputs, a slice of a tensor with other readers."""
+    """Channel gates, two inputs, two outputs, and a slice of a tensor with other readers."""
     b = GraphBuilder((6, 14, 12), values=I8, seed=21, name="excited")
     other = b.extra_input(I8)
     first = b.conv(16, ops.Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)), output=I8)
@@ -105,7 +105,7 @@ def _excited() -> Graph:
 
 
 def _pyramid() -> Graph:
-    """An image that becomes smaller and larger again, joined with itself."""
+    """An image that is reduced, enlarged and concatenated with itself."""
     b = GraphBuilder((4, 12, 10), values=I8, seed=22, name="pyramid")
     fine = b.conv(8, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)), output=I8)
     coarse = b.max_pool(ops.Window(kernel=(2, 2), strides=(2, 2)), source=fine)

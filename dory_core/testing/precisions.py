@@ -1,8 +1,8 @@
 """Networks that visit every combination of precisions of one layer kind.
 
 Types are 2, 4 and 8 bits, signed or not. Every ordered pair of types occurs once in a network as
-input and output of a layer, with one type of weights (or of the second operand of an Add). Channel
-counts are no multiples of what fits a byte.
+input and output of a layer, with one type of weights (or of the second operand of an Add). Numbers
+of channels do not fill whole bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SHAPE = (7, 6, 5)
 _ALIKE = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 _POOL = Window(kernel=(2, 3), pads=(1, 1, 0, 1))
 
-# Appends a layer that reads a tensor and has outputs of a type; returns its output.
+# Function that appends a layer to read a tensor, with outputs of a type, and returns its output.
 _Append = Callable[[GraphBuilder, str, Range], str]
 
 
@@ -42,8 +42,8 @@ def precision_cases(
     """Return networks of every kind over all pairs of input and output types.
 
     Args:
-        weights: One network per type for each kind that has weights.
-        operands: Likewise for the second operand of an Add.
+        weights: Types of weights: a network per type for each kind that has weights.
+        operands: Types of the second operand of an Add, a network per type.
     """
     cases = [
         _case(f"{name}_{type_name(w)}", partial(append, w), tag)
@@ -61,7 +61,7 @@ def precision_cases(
 
 
 def _case(name: str, append: _Append, tag: str) -> Case:
-    """Layers side by side; in a chain, values of 2 bits would leave little to see behind them."""
+    """Return a network of parallel layers; in a chain, values of 2 bits would hide most errors."""
 
     def build() -> Graph:
         builder = GraphBuilder(_SHAPE, values=TYPES[0], seed=len(name), name=name)

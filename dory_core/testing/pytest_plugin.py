@@ -1,4 +1,4 @@
-"""What pytest prints at its end: which kernels the conformance kit ran, and with what."""
+"""Summary of pytest: the kernels that the conformance kit ran, with their coverage."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pytest
 
-#: Of a test's report: what kernels it ran, as JSON.
+#: Property of a test's report with the kernels that it ran, as JSON.
 PROPERTY = "dory kernels"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print a section with the kernels that ran; nothing where no test of the kit did."""
+    """Print a section with the kernels that ran; nothing when no test of the kit ran."""
     runs: dict[str, Any] = {}
     for reports in terminalreporter.stats.values():
         for report in reports:
@@ -38,7 +38,7 @@ def _take(runs: dict[str, Any], properties: Any) -> None:
 
 
 def register(config: pytest.Config) -> None:
-    """Register this plugin where the installed dory-core does not name it to pytest."""
+    """Register this plugin when the installed dory-core does not."""
     import sys
 
     module = sys.modules[__name__]

@@ -1,7 +1,7 @@
-"""Layers as recipes: what can be changed of a layer has a name and options.
+"""Layers as recipes: each property of a layer has a name and options.
 
-A kernel says which layers it takes by ``accepts`` alone. Where it takes one recipe, changing one
-property at a time finds what else it takes, however few layers that are.
+Only ``accepts`` tells which layers a kernel computes. From one accepted recipe, changes of one
+property at a time find other accepted layers, even when they are few.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class Recipe:
     """A layer by its properties.
 
     Attributes:
-        x, x2, y: Ranges of operands and output; y None: sums as they are.
-        packed: Values of 2 or 4 bits are stored so.
-        c_in, c_out: Channels, of a group where there are several.
-        rows, columns: Of the output.
-        unread: Rows and columns of the input behind those that windows reach, where strides leave
-            some.
-        pads: What of the windows' reach is padding.
-        steps: The form of requantisation, of numerators of ``bits``.
-        seed: Of all values.
+        x, x2, y: Ranges of operands and output; y is None for accumulators.
+        packed: True to store values of 2 or 4 bits packed.
+        c_in, c_out: Channels, per group when there are several groups.
+        rows, columns: Size of the output.
+        unread: Rows and columns at the end of the input that no window reads.
+        pads: Form of the padding.
+        steps: Form of the requantisation.
+        bits: Bits of the numerators of the requantisation.
+        seed: Seed of all values.
     """
 
     kind: str
@@ -71,7 +71,7 @@ class Recipe:
 _RANGES = (U8, I8, (0, 127), (0, 15), (-8, 7), (0, 3), (-2, 1), (0, 999), (-300, 300))
 _CHANNELS = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 31, 32, 33, 48, 64, 80)
 _SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 21)
-#: What each property may be.
+#: Options of each property.
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "x": _RANGES,
     "x2": _RANGES,
@@ -95,7 +95,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "bits": (18, 28, 44, 58),
     "bias": (False, True),
 }
-# Changes that are made together to find the first layer that a kernel takes.
+# Changes that are made together to find the first layer that a kernel accepts.
 _CHANGES: tuple[dict[str, Any], ...] = (
     {"x": I8, "x2": I8, "y": I8},
     {"y": I8},
@@ -128,7 +128,7 @@ _CHANGES: tuple[dict[str, Any], ...] = (
 
 
 def starts(kind: str, changes: int) -> Iterator[Recipe]:
-    """Yield recipes of a kind in which up to so many things are other than usual."""
+    """Yield recipes of a kind with at most ``changes`` unusual properties."""
     for count in range(changes + 1):
         for chosen in combinations(_CHANGES, count):
             fields: dict[str, Any] = {}
@@ -138,7 +138,7 @@ def starts(kind: str, changes: int) -> Iterator[Recipe]:
 
 
 def layer_of(recipe: Recipe) -> Layer | None:
-    """Return the layer of a recipe; None where there is none, or range analysis refuses it."""
+    """Return the layer of a recipe; None for an impossible one."""
     try:
         return _layer(recipe, np.random.default_rng(recipe.seed))
     except NotSupported:
@@ -204,7 +204,7 @@ def _weighted(
     groups: int,
     c_out: int,
 ) -> Layer:
-    """Return a convolution, or a fully connected layer where there is no window."""
+    """Return a convolution, or a fully connected layer without a window."""
     bits = recipe.weight_bits
     shape: tuple[int, ...] = (c_out, source[0] * source[1] * source[2])
     if window is not None:
@@ -251,14 +251,14 @@ def _sum(recipe: Recipe, random: np.random.Generator) -> Layer:
 
 
 def _spread(values: tuple[int, ...]) -> float:
-    """Return about how far values of a range lie from zero."""
+    """Return the approximate distance of a range's values from zero."""
     return max(abs(values[0]), abs(values[1])) / 1.5
 
 
 def _steps(
     recipe: Recipe, random: np.random.Generator, channels: int, spread: float
 ) -> tuple[Requant, ...]:
-    """Return the requantisations of sums that spread so far; outputs reach both ends of theirs."""
+    """Return the requantisations of sums of this spread, whose outputs use their whole range."""
     if recipe.steps == "none":
         return ()
     lo, hi = recipe.y or (None, None)

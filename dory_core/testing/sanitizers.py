@@ -17,10 +17,10 @@ __all__ = ["declared_mark", "require_sanitizer", "run_sanitized"]
 
 
 def declared_mark(config: pytest.Config, name: str) -> list[pytest.MarkDecorator]:
-    """Return a marker for tests, where the project declares one of this name.
+    """Return a marker for tests if the project declares one of this name.
 
-    A project that declares ``sanitizer`` can insist on these tests, one with ``slow`` leave sweeps
-    out; others need no configuration for the kit.
+    A project that declares ``sanitizer`` or ``slow`` can select these tests; other projects need no
+    configuration for the kit.
     """
     declared = any(marker.startswith(f"{name}:") for marker in config.getini("markers"))
     return [getattr(pytest.mark, name)] if declared else []
@@ -35,10 +35,14 @@ def require_sanitizer(name: str) -> None:
 
 
 def run_sanitized(arguments: Sequence[str], folder: Path | None = None) -> str:
-    """Run ``python arguments`` and return what it prints; what a sanitizer finds fails the test.
+    """Run ``python arguments`` and return its output; a report of a sanitizer fails the test.
 
     The program loads libraries with the address sanitizer, whose runtime is loaded before Python.
-    Modules are found as in this process. folder: to run in. Skips where there is no such runtime.
+    Modules are found as in this process. The test is skipped without this runtime.
+
+    Args:
+        arguments: Arguments of Python.
+        folder: Working directory.
     """
     require_sanitizer("address,undefined")
     query = [*find_compiler().command, "-print-file-name=libasan.so"]

@@ -13,7 +13,7 @@ from dory_core.testing.buffers import NUMBERS, POINTERS
 if TYPE_CHECKING:
     from dory_core.testing.kernel_cases import KernelCase
 
-# Of pointers, as applications have them.
+# Qualifiers of pointers as in applications.
 _TYPES = {"psum": "int32_t"}
 
 __all__ = ["source_flags", "texts_of", "write_sources"]
@@ -48,9 +48,9 @@ def write_sources(cases: Sequence[KernelCase], folder: Path) -> list[str]:
 
 
 def source_flags(folder: Path) -> list[str]:
-    """Return flags and folders of headers for what :func:`write_sources` wrote to ``folder``.
+    """Return flags and folders of headers for the files of :func:`write_sources` in ``folder``.
 
-    All warnings are errors, but a library's sources are compiled as they are.
+    All warnings are errors, except in sources of libraries.
     """
     external = folder / EXTERNAL_FOLDER
     headers = (folder / "kernels", external, external / "host", folder)

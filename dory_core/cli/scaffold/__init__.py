@@ -22,28 +22,28 @@ _SUFFIX = ".mako"
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How a plugin called ``name`` is called everywhere."""
+    """The names of a new plugin, derived from ``name``."""
 
     name: str
 
     @property
     def distribution(self) -> str:
-        """Of the Python distribution, which is also the folder."""
+        """Name of the Python distribution and of the folder."""
         return f"dory-{self.name}"
 
     @property
     def package(self) -> str:
-        """Of the Python package."""
+        """Name of the Python package."""
         return f"dory_{self.name.replace('-', '_')}"
 
     @property
     def title(self) -> str:
-        """As a class name begins: ``my-chip`` is ``MyChip``."""
+        """Prefix of class names: ``MyChip`` for ``my-chip``."""
         return "".join(word.capitalize() for word in self.name.split("-"))
 
     @staticmethod
     def requirement(distribution: str) -> str:
-        """The versions of a distribution of this repository that the plugin is made for."""
+        """Return the requirement on a distribution of this repository, for the plugin."""
         major, minor = __version__.split(".")[:2]
         return f"{distribution}>={major}.{minor},<{major}.{int(minor) + 1}"
 
@@ -51,8 +51,8 @@ class Names:
 def names(text: str) -> Names:
     """Return the names of a plugin.
 
-    Raises UsageError for a name that cannot be one, or whose distribution is installed: pip would
-    replace that one.
+    Raises UsageError for an invalid name, or when its distribution is installed, which pip would
+    replace.
     """
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", text) or keyword.iskeyword(text):
         raise UsageError(
@@ -70,7 +70,7 @@ def names(text: str) -> Names:
 
 
 def plugin_files(kind: str, plugin: Names) -> tuple[OutputFile, ...]:
-    """Return the files of a new plugin. kind: ``target`` or ``frontend``."""
+    """Return the files of a new plugin of a kind, ``target`` or ``frontend``."""
     from mako.template import Template
 
     folder = TEMPLATES / kind
@@ -86,9 +86,15 @@ def plugin_files(kind: str, plugin: Names) -> tuple[OutputFile, ...]:
 
 
 def write_plugin(kind: str, plugin: Names, directory: Path) -> None:
-    """Write a new plugin to ``directory``: all of it or nothing.
+    """Write all files of a new plugin, or none.
 
-    Raises UsageError when the directory exists and is not empty, or cannot be written.
+    Args:
+        kind: ``target`` or ``frontend``.
+        plugin: Names of the plugin.
+        directory: The folder to write.
+
+    Raises:
+        UsageError: When the directory exists and is not empty, or cannot be written.
     """
     hint = "choose another -o DIR"
     target = directory.resolve()

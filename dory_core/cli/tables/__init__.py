@@ -1,1 +1,1 @@
-"""What the terminal shows: tables printed from the JSON documents and from nothing else."""
+"""Tables for the terminal, printed only from the JSON documents."""

@@ -18,9 +18,10 @@ from dory_core.quoting import visible_document
 def print_check(document: Mapping[str, Any], out: Console, details: int = 0) -> None:
     """Print which layers are supported, by which kernel, and whether the network fits.
 
-    Where the target has several engines, also which one, and why others were passed over. details:
-    1: also why kernels for layers of this kind did not take a layer, and which channels are not
-    computed; 2: all kernels.
+    With several engines, also the engine and why preferred engines do not compute a layer.
+
+    details: 1 adds rejections by kernels for this kind of layer, and channels that are not
+    computed; 2 adds all kernels.
     """
     document = visible_document(document)
     if document.get("format"):
@@ -31,8 +32,8 @@ def print_check(document: Mapping[str, Any], out: Console, details: int = 0) -> 
         out.print(_layers(document, details))
     if document.get("levels"):
         out.print(memory_table((level["name"], level) for level in document["levels"]))
-    if alone := alone_text(document["layers"]):
-        out.print(Text(f"note: {alone}"))
+    if note := alone_text(document["layers"]):
+        out.print(Text(f"note: {note}"))
     for note in document.get("notes", ()):
         out.print(Text(f"note: {note}"))
     if document.get("golden"):
@@ -54,7 +55,7 @@ def print_check(document: Mapping[str, Any], out: Console, details: int = 0) -> 
 
 
 def _layers(document: Mapping[str, Any], details: int) -> FittedTable:
-    """Return the table of layers, with what speaks against engines and kernels below each."""
+    """Return the table of layers, with the rejections by engines and kernels below each layer."""
     layers = document["layers"]
     bound = document.get("fits") is not None or any(n["kernel"] for n in layers)
     several = len(engine_names(layers)) > 1

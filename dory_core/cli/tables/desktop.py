@@ -15,13 +15,14 @@ _MOST_NAMES = 3
 
 
 def print_desktop(document: Mapping[str, Any], out: Console, details: bool = False) -> None:
-    """Print per interpreter the first operator that differs by itself, and why operators differ.
+    """Print for each interpreter the first operator with a difference of its own, and the reasons.
 
-    Differences read "differing/elements by the largest". Of the outputs they are those after all
-    layers. details: every operator that differs.
+    Differences read "differing/elements by the largest". Those of outputs are after all layers.
+
+    details: print every operator that differs.
     """
     runs = f"{document['inferences']} inferences on random inputs"
-    out.print(Text(f"{document['package']} beside {document['reference']}, {runs}"))
+    out.print(Text(f"{document['package']} against {document['reference']}, {runs}"))
     out.print(_interpreters(document["interpreters"]))
     for found in document["interpreters"]:
         if found["refused"]:

@@ -20,10 +20,10 @@ class FittedTable:
     """A table for the terminal.
 
     Attributes:
-        titles: Of the columns.
+        titles: Titles of the columns.
         right: Titles of columns of numbers, aligned to the right.
-        drop: Titles of columns that are left out where the terminal is too narrow, the least
-            important first; a line below says which.
+        drop: Titles of columns that a narrow terminal omits, the least important first; a line
+            below the table names them.
         wrap: Title of the column of sentences, which are wrapped; other texts lose their middle.
     """
 
@@ -66,7 +66,7 @@ class FittedTable:
             yield from _wrapped(Text(note, style="dim"), options.max_width)
 
     def _fit(self, most: int) -> tuple[dict[int, int], list[str]]:
-        """Return the widths of the columns that are shown, by number, and the titles of others."""
+        """Return the widths of the shown columns by number, and the titles of the others."""
         widths = {n: self._width(n) for n in range(len(self.titles))}
         dropped = []
 
@@ -95,7 +95,7 @@ class FittedTable:
         return max(map(cell_len, (self.titles[column], *cells)))
 
     def _least(self, column: int) -> int:
-        """Return how narrow a column may get."""
+        """Return the least width of a column."""
         title, width = self.titles[column], self._width(column)
         if title in self.right:
             return width

@@ -1,4 +1,4 @@
-"""What goldens said of an import, as text."""
+"""The report of goldens, as text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from dory_core.quoting import visible, visible_document
 
-#: Layers that a line names.
+#: Most layers that a line names.
 _MOST = 6
 
 
@@ -16,7 +16,7 @@ def golden_lines(document: Mapping[str, Any], layers: Mapping[int, str]) -> list
 
     Args:
         document: A :class:`dory_core.golden.layers.GoldenReport` as JSON.
-        layers: Of the network, names by index.
+        layers: Names of the network's layers by index.
     """
     document = visible_document(document)
     found = document["layers"]
@@ -34,7 +34,7 @@ def golden_lines(document: Mapping[str, Any], layers: Mapping[int, str]) -> list
 
 
 def _absent(found: Sequence[Mapping[str, Any]], layers: Mapping[int, str]) -> str:
-    """Return which layers a golden does not have, in words."""
+    """Return a text about the layers that a golden does not have."""
     absent = sorted(layers.keys() - {layer["index"] for layer in found})
     if not absent:
         return ""

@@ -70,7 +70,7 @@ def print_targets(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
 
 
 def print_plugins(states: Iterable[PluginState], out: Console) -> None:
-    """Print each plugin that was found, and why one is left out."""
+    """Print each plugin with its state and reason."""
     states = tuple(states)
     if not states:
         out.print(Text("no plugin is installed (or DORY_PLUGINS is empty)"))
@@ -96,7 +96,14 @@ def _value(value: int | str | bool) -> str:
 
 
 def print_cache(directory: str, uses: Sequence[CacheUse], limit: int, out: Console) -> None:
-    """Print what lies in each folder of the cache. limit: bytes of its objects."""
+    """Print the use of each folder of the cache.
+
+    Args:
+        directory: Directory of the cache.
+        uses: Files and bytes of each folder.
+        limit: Limit of the objects in bytes.
+        out: The console.
+    """
     table = new_table("folder", "files", "size", right=("files", "size"))
     for use in uses:
         table.add_row(use.folder, str(use.files), bytes_text(use.bytes))

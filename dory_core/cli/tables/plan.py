@@ -23,7 +23,7 @@ from dory_core.cli.tables.texts import (
 from dory_core.cli.tables.units import bytes_text, count_text, share_text, tile_text
 from dory_core.quoting import visible_document
 
-# Columns that narrow terminals go without, the least important first.
+# Columns that narrow terminals omit, the least important first.
 _DROPPED = (
     "bound", "tiles", "tile CxHxW", "L3 tiles", "kind", "MAC", "engine", "convert", "wait L3",
 )  # fmt: skip
@@ -32,12 +32,13 @@ _DROPPED = (
 def new_table(
     *columns: str, right: tuple[str, ...] = (), drop: tuple[str, ...] = (), wrap: str = ""
 ) -> FittedTable:
-    """Return an empty table with these columns, for ``console().print``.
+    """Return an empty table for ``console().print``; ``add_row(*cells)`` adds rows.
 
     Args:
-        right: Columns of numbers.
-        drop: Columns that are left out where the terminal is too narrow, the least important first.
-        wrap: The column of sentences. Rows are added by ``add_row(*cells)``.
+        titles: Titles of the columns.
+        right: Titles of columns of numbers.
+        drop: Titles of columns that a narrow terminal omits, the least important first.
+        wrap: Title of the column of sentences.
     """
     return FittedTable(columns, right, drop, wrap)
 
@@ -45,7 +46,7 @@ def new_table(
 def print_plan(plan: Mapping[str, Any], out: Console, details: int = 0) -> None:
     """Print layers, memory, totals and notes of a plan.json document.
 
-    details: 1: also why kernels for layers of this kind did not take a layer; 2: all kernels.
+    details: 1 adds rejections by kernels for this kind of layer; 2 adds all kernels.
     """
     plan = visible_document(plan)
     network = plan["network"]
@@ -77,7 +78,10 @@ def print_plan(plan: Mapping[str, Any], out: Console, details: int = 0) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of the table of layers. text: of a layer. end, total: of the last two rows."""
+    """A column of the table of layers.
+
+    text: function that returns the cell of a layer. end, total: cells of the last two rows.
+    """
 
     title: str
     text: Callable[[Mapping[str, Any]], str]
@@ -87,10 +91,10 @@ class _Column:
 
 
 def _layer_table(plan: Mapping[str, Any]) -> FittedTable:
-    """Return a row for each layer; cycles and what follows them add up to those of the network."""
+    """Return a row for each layer; the cycles and the columns after it add up to the network's."""
     layers, parts = plan["layers"], cycle_parts(plan)
-    behind = {name: parts[name] - sum_of(layers, key) for name, key in _BESIDE.items()}
-    end = {name: count if count > len(layers) else 0 for name, count in behind.items()}
+    after = {name: parts[name] - sum_of(layers, key) for name, key in _OUTSIDE.items()}
+    end = {name: count if count > len(layers) else 0 for name, count in after.items()}
     columns = [
         _Column("layer", lambda n: f"{n['index']:02d} {n['name']}", "end", "total", number=False),
         _Column("kind", lambda n: str(n["kind"]), number=False),
@@ -102,7 +106,7 @@ def _layer_table(plan: Mapping[str, Any]) -> FittedTable:
         _Column("cycles", _cycles("cycles"), "-", _count(parts["layers"])),
         *(
             _Column(name, _cycles(key), _count(end[name]), _count(parts[name]))
-            for name, key in _BESIDE.items()
+            for name, key in _OUTSIDE.items()
             if parts[name] > len(layers)
         ),
         _Column("MAC/cy", _rate, total=f"{plan['totals']['macs_per_cycle'] or 0:.2f}"),
@@ -122,8 +126,8 @@ def _layer_table(plan: Mapping[str, Any]) -> FittedTable:
     return table
 
 
-#: Cycles that belong to a layer and are not part of its own, by what the cores do.
-_BESIDE = {"wait L3": "l3_stall_cycles", "convert": "conversion_cycles"}
+#: Cycles of a layer in addition to its own, by activity of the cores.
+_OUTSIDE = {"wait L3": "l3_stall_cycles", "convert": "conversion_cycles"}
 
 
 def _cycles(key: str) -> Callable[[Mapping[str, Any]], str]:
@@ -144,8 +148,11 @@ def _use(used: int, budget: int) -> str:
 
 
 def memory_table(levels: Iterable[tuple[str, Mapping[str, Any]]]) -> FittedTable:
-    """Return the table of memories. levels: (name, ``used``, ``budget`` and ``dominant``), where it
-    is known with ``code``, the bytes of the layers' functions, which lie beside what is used."""
+    """Return the table of memories.
+
+    levels: for each level its name, with ``used``, ``budget`` and ``dominant``; if known also
+    ``code``, the bytes of the layers' functions in addition to ``used``.
+    """
     rows = list(levels)
     code = ("code",) if any(level.get("code") for _, level in rows) else ()
     numbers = ("used", "budget", "", *code)
@@ -172,7 +179,7 @@ def _totals(plan: Mapping[str, Any]) -> str:
 
 
 def _rejections(layers: Iterable[Mapping[str, Any]], details: int) -> Iterator[str]:
-    """Yield why kernels did not take layers, those with the same reason together."""
+    """Yield rejections of layers by kernels; equal reasons are joined."""
     found: dict[tuple[str, str], list[str]] = {}
     for layer in layers:
         for rejection in layer.get("rejections", ()):

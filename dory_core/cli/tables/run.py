@@ -78,7 +78,7 @@ def _element(first: Mapping[str, int]) -> str:
 
 
 def first_mismatch(runs: list[Mapping[str, Any]]) -> str:
-    """Return where the first wrong element of all runs is."""
+    """Return a text about the first wrong element of all runs."""
     for run in runs:
         for layer in run["layers"]:
             if layer.get("first"):

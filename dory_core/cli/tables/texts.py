@@ -10,7 +10,7 @@ from dory_core.kernels.binding import CORES
 
 
 def cycles_text(plan: Mapping[str, Any]) -> str:
-    """Return what the cycles of a network are made of in one line, empty where all are layers'."""
+    """Return the parts of a network's cycles in one line, empty when all are in layers."""
     parts = cycle_parts(plan)
     texts = ("in layers", "waiting for L3", "converting layouts")
     shown = [
@@ -22,10 +22,10 @@ def cycles_text(plan: Mapping[str, Any]) -> str:
 
 
 def cycle_parts(plan: Mapping[str, Any]) -> dict[str, int]:
-    """Return the cycles in layers and beside them; at most a cycle per layer is rounding.
+    """Return the cycles in layers and outside them; at most a cycle per layer is rounding.
 
     The cores wait for L3 before layers and at the end of the network, and convert layouts before
-    layers and behind the last one.
+    layers and after the last one.
     """
     layers, totals = sum_of(plan["layers"], "cycles"), plan["totals"]
     convert = totals["conversion_cycles"]
@@ -34,7 +34,7 @@ def cycle_parts(plan: Mapping[str, Any]) -> dict[str, int]:
 
 
 def sum_of(layers: Iterable[Mapping[str, Any]], key: str) -> int:
-    """Return the sum of an estimate, as ``cycles``, over layers."""
+    """Return the sum of an estimate, for example ``cycles``, over layers."""
     return sum(layer["estimate"][key] for layer in layers)
 
 
@@ -48,7 +48,7 @@ def engine_names(layers: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def engines_text(plan: Mapping[str, Any]) -> str:
-    """Return what each engine computes in one line, empty where there is one."""
+    """Return the share of each engine in one line, empty when there is only one."""
     engines = plan["totals"].get("engines", {})
     if len(engine_names(plan["layers"])) < 2:
         return ""
@@ -66,7 +66,7 @@ def engines_text(plan: Mapping[str, Any]) -> str:
 
 
 def alone_text(layers: Sequence[Mapping[str, Any]]) -> str:
-    """Return that no engine computes a layer, empty where one does or there is none."""
+    """Return a note when no engine computes a layer, empty without engines or with work for one."""
     engines = [name for name in engine_names(layers) if name != CORES]
     if not engines or any(layer["engine"] != CORES for layer in layers):
         return ""
@@ -77,14 +77,14 @@ def alone_text(layers: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _of_peak(engine: Mapping[str, Any], peak: float | None) -> str:
-    """Return what an engine reaches of its peak, empty where that is not known."""
+    """Return the share of an engine's peak, empty when it is not known."""
     if not peak or not engine["cycles"]:
         return ""
     return f", {engine['macs'] / engine['cycles']:.1f} of {peak:g} MAC/cycle"
 
 
 def state_text(plan: Mapping[str, Any]) -> str:
-    """Return what lives between inferences in one line, empty without."""
+    """Return the state between inferences in one line, empty without state."""
     states = plan["network"].get("states", ())
     if not states:
         return ""
@@ -98,7 +98,7 @@ def state_text(plan: Mapping[str, Any]) -> str:
 
 
 def conversions_text(plan: Mapping[str, Any]) -> str:
-    """Return how often the layout changes and what it costs in one line, empty without."""
+    """Return number and cost of layout conversions in one line, empty without any."""
     changes = [c for layer in plan["layers"] for c in layer.get("conversions", ())]
     changes += plan.get("final_conversions", ())
     if not changes:

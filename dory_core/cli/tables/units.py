@@ -10,7 +10,7 @@ _STEPS = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
 def count_text(value: float) -> str:
     """Return a count in at most five characters or so: ``987``, ``12.3k``, ``4.56M``."""
     for step, letter in _STEPS:
-        # What would be rounded to 1000 of a unit is 1.00 of the next.
+        # A value that would round to 1000 is 1.00 of the next unit.
         if value >= step * 0.9995 and value >= 1000:
             return f"{_three_digits(value / step)}{letter}"
     return f"{value:g}" if value == int(value) else f"{value:.1f}"

@@ -15,7 +15,7 @@ from dory_core.ir.requant import Requant, requant
 Range = tuple[int, int]
 Source = tuple[int, int, int, int, int]  # (C, H, W, lo, hi)
 
-# Steps on values that are no sums of products need no wider multipliers.
+# Most bits of multipliers of steps on values that are not sums of products.
 _BITS_OF_VALUES = 48
 
 #: Ranges of values that are stored in a byte each.
@@ -26,17 +26,17 @@ _Choice = TypeVar("_Choice")
 
 @dataclass(frozen=True, slots=True)
 class LayerSpace:
-    """What is drawn; what a tuple holds twice is drawn twice as often.
+    """The parameter space of random layers; an option that a tuple has twice is twice as likely.
 
     Attributes:
         inputs: Ranges of inputs.
-        outputs: Clips of outputs, None for accumulators as they are.
+        outputs: Clips of outputs, None for accumulators.
         weight_bits: Widths of weights.
-        packed: Values that fit 2 or 4 bits are stored so.
-        filters_per_channel: Of depthwise layers.
-        kernels: (height, width) of convolutions.
-        numerator_bits: About how many bits mul * acc + add takes.
-        features: Which of ``dory_core.ir.features`` layers may need.
+        packed: True to store values in 2 or 4 bits where they fit.
+        filters_per_channel: Filters per channel of depthwise layers.
+        kernels: Window sizes (height, width) of convolutions.
+        numerator_bits: Approximate bits of mul * acc + add.
+        features: Features of ``dory_core.ir.features`` that layers may need.
     """
 
     inputs: tuple[Range, ...] = ((0, 255), (0, 255), (0, 127), (-128, 127), (-300, 300), (0, 999))
@@ -53,7 +53,7 @@ class LayerSpace:
 
 
 class RandomParts:
-    """A seeded source of parts. numbers: the generator that decides everything."""
+    """A seeded source of parts; ``numbers`` is its random generator."""
 
     def __init__(self, space: LayerSpace, seed: int) -> None:
         self.space = space
@@ -79,7 +79,7 @@ class RandomParts:
     def requants(self, channels: int, reach: int, clip: Range | None) -> tuple[Requant, ...]:
         """Return one or two steps that map sums of products up to ``reach`` roughly to ``clip``.
 
-        channels: of the parameters; 1 keeps them scalar.
+        channels: number of parameters; 1 for scalars.
         """
         bits = self.pick(*self.space.numerator_bits)
         if self.integer(0, 3):
@@ -113,7 +113,7 @@ class RandomParts:
         return sizes[0], sizes[1]
 
     def weights(self, *shape: int, bits: int = 8) -> Array:
-        """Return weights, the extremes among them where there is room."""
+        """Return weights, with the extremes if there are enough elements."""
         values = self.numbers.integers(-(1 << bits - 1), 1 << bits - 1, shape)
         values.reshape(-1)[:1] = -(1 << bits - 1)
         values.reshape(-1)[1:2] = (1 << bits - 1) - 1
@@ -128,11 +128,11 @@ class RandomParts:
         return self.pick(*(b for b in self.space.numerator_bits if b <= _BITS_OF_VALUES))
 
     def step(self, channels: int, reach: int, clip: Range | None) -> Requant:
-        """Return a step on values up to ``reach`` that are no sums of products."""
+        """Return a step on values up to ``reach`` that are not sums of products."""
         return self._step(channels, reach, clip, self._value_bits())
 
     def _step(self, channels: int, reach: int, clip: Range | None, bits: int) -> Requant:
-        """Return a step whose numerators take about ``bits``, or fewer where nothing needs them."""
+        """Return a step whose numerators take about ``bits`` bits or fewer."""
         target = 200 if clip is None else max(abs(clip[0]), abs(clip[1]))
         k = min(max(bits - target.bit_length() - 1, 1), 62)
         form = self.pick("shift", "shift", "ones", "other")
@@ -146,7 +146,7 @@ class RandomParts:
         return requant(mul, add, div, *(clip or (None, None)))
 
     def _two_addends(self, step: Requant, reach: int) -> Requant:
-        """Return the step, now and then with another addend below its turn, and mostly rising."""
+        """Return the step, sometimes with another addend for negative sums, mostly monotonic."""
         if Feature.TWO_ADDENDS not in self.space.features or self.integer(0, 2) == 0:
             return step
         turn = self.pick(0, 0, self.integer(-reach // 4, reach // 4))
@@ -161,7 +161,7 @@ class RandomParts:
         return (c, h, w, *self.pick(*self.space.inputs))
 
     def steps(self, channels: int, weights: Array, source: Source) -> tuple[Requant, ...]:
-        """Return the requantisations of sums of products, now and then none."""
+        """Return the requantisations of sums of products, sometimes none."""
         if self.integer(0, 6) == 0:
             return ()
         largest = int(np.abs(weights.values).max())
