@@ -23,7 +23,6 @@ PATTERNS = {
     r"\bso many\b": "a number, or 'at most N'",
     r"\banew\b": "again",
     r"\bbut for\b": "except",
-    r"\bbut of\b": "except of",
     r"\bnobody\b": "the passive voice",
     r"\balike\b": "equal, both",
     r"\bbehind\b": "after",
@@ -33,7 +32,6 @@ PATTERNS = {
     r"\btakes? turns\b": "fused chain",
     r"\bon (?:its|their) way\b": "in flight",
     r"^Return (?:what|whether)\b": "a noun, or 'Return True when'",
-    r"\b[Ww]hat .{1,40} is called\b": "the name of",
 }
 
 

@@ -31,7 +31,7 @@ _Target = Annotated[
         "--target",
         "-t",
         metavar="NAME",
-        help="Check whether it fits this chip, too.",
+        help="Also check whether it fits this chip.",
         autocompletion=completion.target_names,
     ),
 ]

@@ -103,7 +103,7 @@ class CompileOptions:
     def setup(
         self, plugins: Plugins, progress: Progress | None = None, watch: Watch | None = None
     ) -> Setup:
-        """Return what the stages share; raises UsageError for unknown names and sizes.
+        """Return the data that the stages share; raises UsageError for unknown names and sizes.
 
         A layer that is emitted as a function keeps all channels, because its caller reads them.
         """

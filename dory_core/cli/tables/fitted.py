@@ -1,4 +1,4 @@
-"""Tables as wide as the terminal: columns go by priority, and a row is never broken."""
+"""Tables as wide as the terminal: columns are omitted by priority, and rows are never broken."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.text import Text
 from dory_core.quoting import shortened
 
 _GAP = "  "
-# Names are not made shorter than this; prose is not wrapped into less.
+# Least width of names, and of wrapped prose.
 _LEAST_NAME, _LEAST_PROSE = 10, 24
 
 

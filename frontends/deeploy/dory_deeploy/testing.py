@@ -21,7 +21,7 @@ class DeeployBuilder(OnnxBuilder):
     """Integer layers, each followed by a RequantShift node.
 
     Attributes:
-        domain: Of the RequantShift nodes.
+        domain: Domain of the RequantShift nodes.
         old: The attribute is n_levels, and attributes are lists.
     """
 

@@ -1,4 +1,4 @@
-"""Chains of Mul, Add, Div, Floor, Cast and Clip behind a layer, and their exact meaning.
+"""Chains of Mul, Add, Div, Floor, Cast and Clip after a layer, and their exact meaning.
 
 A chain is read as exact rational arithmetic: between two roundings the value is
 (mul[c] * acc + add[c]) / den. It is rounded down where the graph makes it an integer: at a Floor,
@@ -40,7 +40,7 @@ class Step:
         source: Name of the constant's tensor, for messages.
         lo, hi: Bounds of a Clip.
         to_integer: For a Cast, whether its result is an integer type.
-        kind: Its operator, where one node stands for several steps.
+        kind: Operator of the step, when one node stands for several steps.
     """
 
     node: Node
@@ -107,7 +107,7 @@ def data_input(model: OnnxModel, node: Node) -> str | None:
 
 
 def _holds_integers(model: OnnxModel, node: Node) -> bool:
-    """Return whether the constants of a node are integers; others are a matter of the host."""
+    """Return True when the constants of a node are integers; others are a matter of the host."""
     contents = [model.constant(name) for name in node.inputs]
     try:
         for name, content in zip(node.inputs, contents, strict=True):
@@ -119,7 +119,7 @@ def _holds_integers(model: OnnxModel, node: Node) -> bool:
 
 
 def is_narrow_cast(node: Node) -> bool:
-    """Return whether a node is a Cast to 8 or 16 bits, exact only for values that fit."""
+    """Return True when a node is a Cast to 8 or 16 bits, exact only for values that fit."""
     return node.op == "Cast" and node.attributes.get("to") in NARROW_TYPES
 
 
@@ -231,7 +231,7 @@ class _Affine:
     def _summands(self, step: Step) -> list[int]:
         """Return the constant of an Add times ``den``, which doubles where exact halves need it.
 
-        Halves behind a Div are welcome, elsewhere the constant must be integers.
+        Halves after a Div are welcome, elsewhere the constant must be integers.
         """
         assert step.constant is not None
         if self.divided and bool(np.isfinite(step.constant).all()):
@@ -249,7 +249,7 @@ def requants_of(steps: tuple[Step, ...], label: str, divisor: int = 1) -> tuple[
 
     Args:
         label: The layer, for messages.
-        divisor: What the accumulator is to be divided by to give the value that the chain starts
+        divisor: Divisor of the accumulator that gives the value with which the chain starts
             with (the window size of an average).
 
     Raises:

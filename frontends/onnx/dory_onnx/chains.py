@@ -1,4 +1,4 @@
-"""Which nodes behind a layer belong to it: its arithmetic, and reshapes that change nothing."""
+"""Which nodes after a layer belong to it: its arithmetic, and reshapes that change nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESHAPES = frozenset(["Identity", "Dropout", "Flatten", "Reshape", "Squeeze", "U
 
 
 def keeps_order(node: Node, shapes: Mapping[str, Shape], chw: tuple[int, int, int]) -> bool:
-    """Return whether a node only reshapes a (C, H, W) tensor to the same or the flattened shape."""
+    """Return True when a node only reshapes a (C, H, W) tensor to its own or the flattened shape."""
     if node.op not in RESHAPES:
         return False
     before, after = shapes.get(node.input(0)), shapes.get(node.outputs[0])
@@ -32,7 +32,7 @@ def follow_chain(
     value: str,
     chw: tuple[int, int, int],
 ) -> tuple[tuple[Step, ...], list[Node], str]:
-    """Return (steps, their nodes, last value) of the arithmetic behind a layer's output ``value``.
+    """Return (steps, their nodes, last value) of the arithmetic after a layer's output ``value``.
 
     The chain ends where a value has several readers, is a network output, or where something other
     than arithmetic with a constant reads it; a Cast to 8 or 16 bits is no arithmetic. Factors that

@@ -35,7 +35,7 @@ class Dialect:
         extra_attributes: Attribute names that the exporter adds to layer nodes.
         reference: Whose arithmetic the Graph has, for ``Graph.reference``.
         arithmetic: Operators that belong to the layer before them.
-        rounding_operands: Those of them that may also stand between a tensor with several readers
+        rounding_operands: Operators of these that may also stand between a tensor with several readers
             and a residual Add.
         byte_weights: Weights of type uint8 are the bytes of signed weights.
     """
@@ -47,7 +47,7 @@ class Dialect:
     byte_weights: bool = False
 
     def steps_of(self, model: OnnxModel, node: Node, shape: tuple[int, ...]) -> tuple[Step, ...]:
-        """Return what a node of ``arithmetic`` does to a value of ``shape`` (batch, channels, ...).
+        """Return the steps of a node of ``arithmetic`` on a value of ``shape`` (batch, channels, ...).
 
         Raises: NotSupported for constants and bounds that have no exact meaning.
         """
@@ -63,7 +63,7 @@ class Dialect:
     def layer_requants(
         self, node: Node, steps: tuple[Step, ...], divisor: int
     ) -> tuple[Requant, ...]:
-        """Return the requantisations that the steps behind a layer mean.
+        """Return the requantisations that equal the steps after a layer.
 
         divisor: the window size for an average, whose accumulator is the sum; else 1.
         """
@@ -100,7 +100,7 @@ def negated(step: Requant) -> Requant:
 def normal_add(
     operands: tuple[Requant | None, Requant | None], requants: tuple[Requant, ...]
 ) -> AddMeaning:
-    """Return an Add in normal form: a factor common to both operands moves behind the sum.
+    """Return an Add in normal form: a factor common to both operands moves after the sum.
 
     m * (x * a + z * b) / d and (x * m * a + z * m * b) / d are the same numbers, so that both
     spellings must give equal Graphs. Only operands without own rounding or clip are touched.

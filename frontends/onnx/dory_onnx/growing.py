@@ -59,15 +59,15 @@ class GrowingGraph:
         """Return the tensor of the next layer.
 
         Args:
-            chw: Of its result.
-            name: In the file, if it is there.
+            chw: Shape (C, H, W) of the result.
+            name: Name of the value in the file, if it has one.
         """
         output = f"layer_{len(self.layers):02d}"
         self.labels[output], self.names[output], self.chw[output] = node.label, name, chw
         return output
 
     def common(self, node: Node, *sources: str) -> Common:
-        """Return what the next layer is made with; it reads the tensors ``sources``."""
+        """Return the fields of the next layer, which reads the tensors ``sources``."""
         output = f"layer_{len(self.layers):02d}"
         return {
             "index": len(self.layers),
@@ -87,7 +87,7 @@ class GrowingGraph:
     def value(self, name: str, pads: bool = False) -> Value:
         """Return the value of a name in the file without arithmetic, which becomes a layer.
 
-        pads: zeros around it may stay; else they are a layer, too.
+        pads: zeros around it may stay; else they also become a layer.
         """
         value = self.values[name]
         if any(step.op != "Cast" for step in value.steps):
@@ -108,7 +108,7 @@ class GrowingGraph:
         return Value(output)
 
     def append_rescaling(self, node: Node, source: str, requants: tuple[Requant, ...]) -> None:
-        """Add a layer that rescales each element of a tensor: the mean of this one alone."""
+        """Add a layer that rescales each element of a tensor: the mean of only this element."""
         common = self.common(node, source)
         self.append(ops.AvgPool(**common, requants=requants, window=_ONE))
 

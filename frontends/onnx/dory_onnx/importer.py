@@ -148,7 +148,7 @@ class _Import(LayersOfFile):
     # --- the end ------------------------------------------------------------------------------
 
     def _leave_to_host(self, node: Node) -> None:
-        """Leave out a node behind the last layer; NotSupported when it is before it."""
+        """Leave out a node after the last layer; raises NotSupported before it."""
         self.dialect.check_host(node)
         if node.position in self.feeding:
             read = next((self.values[i] for i in node.inputs if i in self.values), None)

@@ -1,4 +1,4 @@
-"""Nodes of a file that are layers, each with the arithmetic behind it."""
+"""Nodes of a file that are layers, each with the arithmetic after it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class LayersOfFile(GrowingGraph):
         self.feeding = nodes_feeding_layers(model, self._is_layer)
 
     def _is_layer(self, node: Node) -> bool:
-        """Return whether a node is a layer wherever it stands."""
+        """Return True when a node is a layer at every position of the network."""
         if node.op in LAYER_OPERATORS:
             return True
         is_pair = node.op in _PAIRS
@@ -154,7 +154,7 @@ class LayersOfFile(GrowingGraph):
         self.append(ops.Mul(**common, requants=requants, constant=border.factors))
 
     def _behind(self, node: Node, source: str, divisor: int) -> tuple[Common, tuple[Requant, ...]]:
-        """Return what a layer over a tensor is made with, and the requantisations behind it."""
+        """Return the fields of a layer over a tensor, and the requantisations after it."""
         steps, _ = self.chain(node, None)
         requants = self.dialect.layer_requants(node, steps, divisor)
         return self.common(node, source), requants
@@ -202,9 +202,9 @@ class LayersOfFile(GrowingGraph):
         return values
 
     def pair(self, node: Node) -> bool:
-        """Import a function of two tensors; False when ``node`` is none.
+        """Import a function of two tensors; return False for other nodes.
 
-        Only an Add is a layer behind the last integers, too.
+        After the last integers only an Add is a layer.
         """
         kind = _PAIRS.get(node.op)
         if kind is None or len(node.inputs) != 2 or node.inputs[0] not in self.values:
@@ -234,7 +234,7 @@ class LayersOfFile(GrowingGraph):
     def _in_order(self, node: Node) -> list[str]:
         """Return the operands of a pair, that of the result's shape first.
 
-        The other one may be smaller, but for sums. Raises: NotSupported.
+        The other one may be smaller, except for sums. Raises: NotSupported.
         """
         names, result = list(node.inputs), self.shapes[node.outputs[0]]
         if self.shapes[names[0]] != result:
@@ -309,9 +309,9 @@ class LayersOfFile(GrowingGraph):
     def chain(
         self, node: Node, bias: npt.NDArray[np.int64] | None
     ) -> tuple[tuple[Step, ...], npt.NDArray[np.int64] | None]:
-        """Take the arithmetic behind a layer and register the value at its end as its tensor.
+        """Take the arithmetic after a layer and register the value at its end as its tensor.
 
-        An Add directly behind a Conv or matrix is bias; returns (other steps, bias).
+        An Add directly after a Conv or matrix is bias; returns (other steps, bias).
         """
         shape = self.shapes.get(node.outputs[0])
         chw = None if shape is None else chw_of(shape)

@@ -28,9 +28,9 @@ def reader_of(operators: Collection[str]) -> str:
 
 
 def holds(path: Path, wanted: Collection[str], unwanted: Collection[str]) -> bool:
-    """Return whether a file ``*.onnx`` holds every wanted name and no unwanted one.
+    """Return True when a file ``*.onnx`` holds every wanted name and no unwanted one.
 
-    Names of operators and attributes stand in an ONNX file as they are, so nothing is parsed. It
+    An ONNX file holds names of operators and attributes as text, so nothing is parsed. It
     is for ``Frontend.recognises``. False when the file cannot be read.
     """
     if path.suffix.lower() != ".onnx":

@@ -24,7 +24,7 @@ _MOST_ELEMENTS = 1 << 24
 
 
 def is_rounded(model: OnnxModel, node: Node, arithmetic: Collection[str]) -> bool:
-    """Return whether arithmetic behind a node makes its result an integer of known range.
+    """Return True when arithmetic after a node makes its result an integer of known range.
 
     So the node belongs to the integer network, though no layer follows.
     """
@@ -69,9 +69,9 @@ class BorderMean:
     """A mean whose windows see fewer elements at the border: a sum, and a factor per position.
 
     Attributes:
-        window: Of the sum.
-        factors: Shape (1, H, W) of the output.
-        divisor: Of sum * factor.
+        window: Window of the sum.
+        factors: Factors of the sums, shape (1, H, W) of the output.
+        divisor: Divisor of sum * factor.
     """
 
     window: ops.Window
@@ -80,9 +80,9 @@ class BorderMean:
 
 
 def border_mean(node: Node, shape: Shape) -> BorderMean | None:
-    """Return what an AveragePool over a value of ``shape`` is; None where all windows are full.
+    """Return the layers of an AveragePool over ``shape``; None when all windows are full.
 
-    Pads count with count_include_pad = 1. What ceil_mode adds behind them never does, as in
+    Pads count with count_include_pad = 1. What ceil_mode adds after them never does, as in
     PyTorch and in the reference of ONNX. Raises: NotSupported, naming the node.
     """
     if node.op != "AveragePool":
@@ -117,7 +117,7 @@ def border_mean(node: Node, shape: Shape) -> BorderMean | None:
 
 
 def _outputs(window: ops.Window, axis: int, extent: int) -> int:
-    """Return the windows along an axis of so many elements."""
+    """Return the windows along an axis of ``size`` elements."""
     reach = (window.kernel[axis] - 1) * window.dilations[axis] + 1
     padded = extent + window.pads[axis] + window.pads[axis + 2]
     return (padded - reach) // window.strides[axis] + 1

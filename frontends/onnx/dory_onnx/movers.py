@@ -35,7 +35,7 @@ def axis_of(axis: int, rank: int) -> int | None:
 def extents_of(
     taken: Sequence[range],
 ) -> tuple[tuple[int, int, int], tuple[int, int, int], tuple[int, int, int]]:
-    """Return (begin, size, step) along (C, H, W) of elements taken along axes behind the batch."""
+    """Return (begin, size, step) along (C, H, W) of elements taken along axes after the batch."""
     channels, *rest = taken
     rows, columns = (range(1), range(1), *rest)[-2:]
     chw = (channels, rows, columns)

@@ -186,7 +186,7 @@ def bias_of(model: OnnxModel, node: Node, channels: int) -> npt.NDArray[np.int64
 def added_bias(
     step: Step, bias: npt.NDArray[np.int64] | None, channels: int
 ) -> npt.NDArray[np.int64]:
-    """Return ``bias`` plus the constant of an Add directly behind the layer, shape (channels,).
+    """Return ``bias`` plus the constant of an Add directly after the layer, shape (channels,).
 
     Raises: NotSupported, naming the node, for another number of values or beyond 32 bits.
     """

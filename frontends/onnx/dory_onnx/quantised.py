@@ -30,7 +30,7 @@ def check_quantised(model: OnnxModel) -> None:
 
 
 def is_float(path: Path) -> bool:
-    """Return whether an ONNX file is a float network, by the weights of its first layer.
+    """Return True when an ONNX file is a float network, by the weights of its first layer.
 
     It is for ``Frontend.recognises``. False when the file cannot be read.
     """

@@ -58,7 +58,7 @@ def window_of(
     Args:
         kernel, size: One element for 1-D data, (vertical, horizontal) for 2-D data. 1-D becomes H =
             1.
-        ceil: The pads hold what ceil_mode adds behind the image.
+        ceil: The pads hold what ceil_mode adds after the image.
 
     Raises:
         NotSupported: For attributes that do not fit together.
@@ -115,7 +115,7 @@ def _rounded_up(
 ) -> tuple[int, ...]:
     """Return the pads with which a pool reads the windows that ceil_mode adds.
 
-    A window that would begin behind the input is not added, as in onnxruntime and PyTorch.
+    A window that would begin after the input is not added, as in onnxruntime and PyTorch.
     """
     rank = len(size)
     begin, end = list(pads[:rank]), list(pads[rank:])

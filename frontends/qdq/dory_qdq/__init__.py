@@ -24,7 +24,7 @@ def _read(path: Path, options: FrontendOptions) -> Graph:
 
 
 def _recognises(path: Path) -> bool:
-    """Float networks, too: they are refused with the command that quantises them."""
+    """Also for float networks, which are refused with the command that quantises them."""
     from dory_onnx import OTHER_FORMS, holds, is_float
 
     if holds(path, ("QuantizeLinear",), ()) or holds(path, ("QLinear",), ()):

@@ -1,4 +1,4 @@
-"""An operator of the file on its way to layers."""
+"""An operator of the file while it is converted to layers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Call:
 
     Attributes:
         y: None where nothing quantises the result.
-        lo, hi: Bounds of activations behind it, as reals.
+        lo, hi: Bounds of activations after it, as reals.
         result: The value of the file that holds the result.
         turned: Onnxruntime computes with uint8 what the file has as int8.
     """
@@ -102,7 +102,7 @@ class Call:
         return [int(v) for v in values]
 
     def clip(self) -> tuple[int, int]:
-        """Return the bounds of stored results: those of the type and of activations behind."""
+        """Return the bounds of stored results: those of the type and of activations after."""
         y = self.output
         lo, hi = y.bounds
         if self.lo is not None:

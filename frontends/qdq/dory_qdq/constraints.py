@@ -15,9 +15,9 @@ class Constraint:
     """What an operator must be like.
 
     Attributes:
-        sentence: What the user reads, in ``dory --list-operators`` and in the refusal.
-        holds: Whether an operator is.
-        hint: The way out.
+        sentence: Sentence for ``dory --list-operators`` and for the refusal.
+        holds: Function that returns True when an operator fulfils the constraint.
+        hint: What the user can change.
         position: The input that it speaks of.
     """
 

@@ -53,10 +53,10 @@ class Fusion:
     def is_integer(
         self, node: Node, y: Quantisation, lo: float | None = None, hi: float | None = None
     ) -> bool:
-        """Return whether onnxruntime computes an operator of reals in integers.
+        """Return True when onnxruntime computes an operator of reals in integers.
 
         Args:
-            y: What the QuantizeLinear behind it rounds to.
+            y: Type to which the QuantizeLinear after the operator rounds.
             lo, hi: Bounds of activations between them.
         """
         if node.op == "Relu":  # goes where the type cannot hold less than zero
@@ -82,7 +82,7 @@ class Fusion:
         return True
 
     def is_turned(self, node: Node, y: Quantisation) -> bool:
-        """Return whether an operator of int8 that :meth:`is_integer` computes with uint8.
+        """Return True when an operator of int8 that :meth:`is_integer` computes with uint8.
 
         Each zero point is 128 higher there, which sums in binary32 round otherwise.
         """
@@ -96,7 +96,7 @@ class Fusion:
         return self._makers.get(name)
 
     def _rounding(self, node: Node) -> Node | None:
-        """Return the QuantizeLinear that alone reads a result, behind activations or not."""
+        """Return the only reader of a result if it is a QuantizeLinear, also after activations."""
         name = node.outputs[0]
         while name not in self._model.outputs:
             readers = self._model.readers(name)
@@ -115,7 +115,7 @@ class Fusion:
         return "uint8" if kind == "int8" and self._is_turned(stored) else kind
 
     def _is_turned(self, stored: str) -> bool:
-        """Return whether int8 becomes uint8: between a QuantizeLinear and its one reader."""
+        """Return True when int8 becomes uint8: between a QuantizeLinear and its one reader."""
         maker = self._maker(stored)
         if maker is None or not maker.op.endswith("QuantizeLinear") or _dequantises(maker):
             return maker is None and self._model.is_constant(stored)
@@ -138,7 +138,7 @@ def _dequantises(node: Node) -> bool:
 
 
 def _is_whole(y: Quantisation, lo: float | None, hi: float | None) -> bool:
-    """Return whether bounds of activations are no tighter than those of the stored type."""
+    """Return True when bounds of activations are no tighter than those of the stored type."""
     lowest, highest = (y.scale * (end - y.zero_point) for end in y.bounds)
     below = lo is None or lo - lowest <= _EPSILON
     return below and (hi is None or highest - hi <= _EPSILON)

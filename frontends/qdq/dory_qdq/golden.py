@@ -46,10 +46,10 @@ class Fused:
     """What onnxruntime made of a file.
 
     Attributes:
-        made: Its network, an onnx.ModelProto.
-        session: Of it, with all stored tensors as outputs.
-        stored: (name in the file, whether it is int8 there) by name in the session.
-        shapes: Of inputs.
+        made: The fused network, an onnx.ModelProto.
+        session: Session of this network, with all stored tensors as outputs.
+        stored: Name in the file and True for int8 there, by name in the session.
+        shapes: Shapes of the inputs.
         imported: The network as it is read here.
     """
 
@@ -124,7 +124,7 @@ class Fused:
 
 
 def fuse(path: Path, imported: Imported) -> Fused:
-    """Return what onnxruntime makes of a file; raises NotSupported."""
+    """Return the network of a file after onnxruntime's fusions; raises NotSupported."""
     import onnx
 
     proto = onnx.load(str(path))
@@ -185,5 +185,5 @@ def stored_tensors(model: Any, made: Any, wanted: set[str]) -> dict[str, tuple[s
 
 
 def _is_stored(name: str, rounding: Any) -> bool:
-    """Return whether a tensor of the fused network is what a QuantizeLinear of the file gave."""
+    """Return True when a tensor of the fused network is what a QuantizeLinear of the file gave."""
     return bool(name == rounding.output[0] or name.startswith(_TURNED))

@@ -180,7 +180,7 @@ class _Import:
 
     def _input(self, name: str, value: FloatInput, x: Quantisation) -> Place:
         axes = _input_axes(value)
-        # In the order of the reals, which is not that of integers behind a Transpose.
+        # In the order of the reals, which is not that of integers after a Transpose.
         turned = any(node.op == "Transpose" for node, _ in value.moves)
         if turned and value.name not in self.network.tensors:
             name = value.name
@@ -407,7 +407,7 @@ def _fold_clips(model: OnnxModel) -> None:
 
 
 def _unscaled(value: Stored) -> Quantisation:
-    """Return a quantisation for moving stored integers whose scale nobody has told yet."""
+    """Return a quantisation for moved integers whose scale is not known yet."""
     return Quantisation(1.0, 0, value.signed)
 
 

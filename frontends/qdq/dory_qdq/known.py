@@ -56,7 +56,7 @@ _MOVED: Mapping[str, Callable[[Call, Real], Place]] = MappingProxyType(
         "Upsample": lower_nearest,
     }
 )
-#: Reals behind the last integers, which the host computes.
+#: Reals after the last integers, which the host computes.
 HEADS = frozenset(["Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "Exp", "Tanh"])
 #: Operators that quantise, or that the import knows by itself.
 _OTHERS = ("QuantizeLinear", "DequantizeLinear", "Split", "Constant")
@@ -141,7 +141,7 @@ def _is_known(op: str) -> bool:
 
 
 def is_lowered(op: str) -> bool:
-    """Return whether an operator of reals becomes layers once its result is quantised."""
+    """Return True when an operator of reals becomes layers once its result is quantised."""
     return op in _LOWERED
 
 
@@ -176,6 +176,6 @@ def _row(name: str, op: str) -> ReadOperator:
 
 
 def moves(node: Node) -> bool:
-    """Return whether an operator moves elements, and computes none."""
+    """Return True when an operator moves elements, and computes none."""
     linear = node.attributes.get("mode", "nearest") in ("linear", "bilinear")
     return node.op in _MOVED and not (node.op in LINEAR and linear)

@@ -118,7 +118,7 @@ class Network:
             return place.tensor
         name = place.tensor
         sizes = [tensor.shape[axis] for axis in place.order]
-        if sizes == [wanted[axis] for axis in order]:  # axes change places alone
+        if sizes == [wanted[axis] for axis in order]:  # axes only change places
             perm = [3, 3, 3]
             for source, axis in zip(place.order, order, strict=True):
                 perm[axis] = source
@@ -157,7 +157,7 @@ class Network:
 
         Args:
             tensor: The value of the file that it computes.
-            y: What the output means; that of the first input where it is not given.
+            y: Quantisation of the output, by default that of the first input.
         """
         name = ranges.append_layer(self.ops, self.tensors, kind, label, inputs, tensor, **fields)
         if y is not None:

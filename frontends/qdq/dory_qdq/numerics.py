@@ -66,7 +66,7 @@ def dequantise(values: Integers, x: Quantisation) -> Floats:
 
 
 def product_scales(x: float, weights: Floats, y: float) -> Floats:
-    """Return the factors behind sums of products: f32(f32(x * w) / y)."""
+    """Return the factors after sums of products: f32(f32(x * w) / y)."""
     return np.asarray(single(x) * single(weights) / single(y)).reshape(-1)
 
 

@@ -53,10 +53,10 @@ def quiet_session(
     """Return a session of a model on the CPU.
 
     Args:
-        level: Of optimisation: none, basic or extended.
-        outputs: Tensors to give besides the model's.
-        optimised: Where the optimised model is written.
-        kept: Optimisers that are left out.
+        level: Level of optimisation: none, basic or extended.
+        outputs: Tensors to return in addition to the model's outputs.
+        optimised: Path for the optimised model.
+        kept: Optimisers to disable.
         name, hint: For the message.
 
     Raises:
@@ -120,5 +120,5 @@ def silent() -> Iterator[None]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what an error says in one line."""
+    """Return the message of an error in one line."""
     return " ".join(str(error).split())[:300] or type(error).__name__

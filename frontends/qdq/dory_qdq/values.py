@@ -19,8 +19,8 @@ class Place:
     """Where the elements of a value lie.
 
     Attributes:
-        tensor: Of the Graph.
-        shape: Of the file.
+        tensor: Tensor of the Graph.
+        shape: Shape in the file.
         order: Axes (0 C, 1 H, 2 W) of the tensor from the slowest to the fastest one in the order
             of the file; axes of size 1 are left out.
     """
@@ -94,12 +94,12 @@ class QuantisedConstant:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Reals that an operator computes and that a QuantizeLinear behind it will round.
+    """Reals that an operator computes and that a QuantizeLinear after it will round.
 
     Attributes:
-        inputs: Of the operator.
-        lo, hi: Bounds of the activations behind it.
-        moves: What moves its elements before they are rounded.
+        inputs: Inputs of the operator.
+        lo, hi: Bounds of the activations after it.
+        moves: Operators that move the elements before they are rounded.
     """
 
     node: Node

@@ -52,9 +52,9 @@ class QuantlabDialect(Dialect):
     def residual_add(
         self, node: Node, operands: tuple[Operand, Operand], steps: tuple[Step, ...]
     ) -> AddMeaning:
-        """Return what the attributes of an Add say, followed by ``steps``.
+        """Return the meaning of the attributes of an Add, followed by ``steps``.
 
-        PLiNIO writes an Add without them, whose requantisation stands behind it as nodes; so does
+        PLiNIO writes an Add without them, whose requantisation stands after it as nodes; so does
         that of every Sub.
         """
         plain = ADD_ATTRIBUTES.isdisjoint(set(node.attributes) - {"add_bits"})

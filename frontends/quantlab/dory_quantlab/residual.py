@@ -44,7 +44,7 @@ class _Interval:
         return _Interval(self.lo + other.lo, self.hi + other.hi)
 
     def through(self, step: Requant) -> _Interval:
-        """Return what ``step``, without its clip and equal for all channels, makes of it."""
+        """Return the result of ``step``, without its clip and equal for all channels."""
         ends = [(end * step.mul[0] + step.add[0]) // step.div for end in (self.lo, self.hi)]
         return _Interval(min(ends), max(ends))
 
@@ -64,7 +64,7 @@ class _Part:
 def add_meaning(
     node: Node, operands: tuple[Operand, Operand], steps: tuple[Step, ...]
 ) -> AddMeaning:
-    """Return what an Add of two tensors followed by ``steps`` computes.
+    """Return the arithmetic of an Add of two tensors followed by ``steps``.
 
     Raises: NotSupported, naming node and attribute, for attributes that are missing, no integers
     or out of range, and for a sign that cannot be decided.
@@ -96,7 +96,7 @@ def add_meaning(
 def _operand_step(
     node: Node, name: str, operand: Operand, notes: list[str]
 ) -> tuple[Requant | None, _Interval]:
-    """Return the step of an operand and the range behind it.
+    """Return the step of an operand and the range after it.
 
     The clip is left out where it cannot bind. Where it can, its sign is that of the operand, which
     a positive factor keeps.
@@ -135,9 +135,9 @@ def _result_signed(
     steps: tuple[Step, ...],
     notes: list[str],
 ) -> bool:
-    """Return whether the clip of the sum is signed, from out_signed or else from its neighbours.
+    """Return True when the clip of the sum is signed, from out_signed or else from its neighbours.
 
-    Neighbours are a Clip directly behind the Add, or both operands when they agree.
+    Neighbours are a Clip directly after the Add, or both operands when they agree.
     """
     if "out_signed" in node.attributes:
         value = _integer(node, "out_signed")

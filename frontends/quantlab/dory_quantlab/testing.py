@@ -76,7 +76,7 @@ class QuantlabBuilder(OnnxBuilder):
 
         Args:
             weights: (outputs, inputs).
-            scale: As for ``conv``.
+            scale: Scale as for ``conv``.
         """
         if len(self.shape) > 1:
             self.flatten()
@@ -131,8 +131,8 @@ class QuantlabBuilder(OnnxBuilder):
 
         Args:
             in1, in2, out: (mul, add, shift), None for none.
-            levels: Of in1, in2 and out.
-            signed: The attribute out_signed, None leaves it out as older exporters do.
+            levels: Levels of in1, in2 and out.
+            signed: The attribute out_signed, None to omit it like older exporters.
             without, attributes: Names to leave out and values to write instead, for files that are
                 damaged.
         """

@@ -133,7 +133,7 @@ def _graph_tensors(
 def with_outputs(data: bytes, indices: Sequence[int]) -> bytes:
     """Return a file whose first subgraph has the tensors ``indices`` as its outputs.
 
-    The new vector stands behind the file; the field, an offset forwards from itself, names it.
+    The new vector is appended to the file; the field holds its offset from the field.
     Raises: NotSupported for a file without outputs.
     """
     import tflite

@@ -1,7 +1,7 @@
 """Why an interpreter of LiteRT computes another value than TensorFlow Lite Micro.
 
-For sums of products the interpreter's formula is computed here beside its result, so that the
-sentence is proven for the elements at hand. For other operators it says how the kernel differs.
+For sums of products the interpreter's formula is computed here and compared with its result, which
+proves the sentence for these elements. For other operators the sentence says how the kernel differs.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def reason(
     """Return one sentence on why the result of a layer is another one.
 
     Args:
-        resolver: Of the interpreter's operators.
-        operands, got: Shape (C, H, W).
+        resolver: Resolver of the interpreter's operators.
+        operands, got: Operands and result, shape (C, H, W).
     """
     written = ((op, index) for op in subgraph.operators for index in op.outputs)
     op = next((op for op, index in written if f"t{index}" == layer.op.tensor), None)

@@ -145,7 +145,7 @@ def log_softmax_tables(scale: float) -> Integers:
     """Return the tables of LOG_SOFTMAX for an input of this scale, shape (2, 256).
 
     For distances 0, -1, ..., -255 to the maximum: exp in Q12.19, 0 where the element is left out;
-    and the distance in Q5.26, no less than -20, behind which every result is the lowest.
+    and the distance in Q5.26, no less than -20, after which every result is the lowest.
     """
     factor = softmax_factor(1.0, scale)
     powers = divide_by_power(np.array(softmax_table(1.0, scale).exps, np.int64), 12)

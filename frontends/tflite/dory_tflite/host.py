@@ -1,4 +1,4 @@
-"""Operators behind the last integers, which are left to the application: reals, and custom ones."""
+"""Operators after the last integers, which are left to the application: reals, and custom ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Host:
         self._first[output] = node
 
     def takes(self, node: Node) -> bool:
-        """Return whether an operator is left out: it reads reals, or is a custom one.
+        """Return True when an operator is left out: it reads reals, or is a custom one.
 
         Raises: NotSupported for one that gives integers of the network again.
         """
@@ -59,7 +59,7 @@ class Host:
         return self.sources.get(index, (index,))
 
     def note(self) -> tuple[str, ...]:
-        """Return what to tell of the operators that are left out."""
+        """Return a note about the operators that are left out."""
         if not self.left:
             return ()
         names = dict.fromkeys(op.code for op in self.left)

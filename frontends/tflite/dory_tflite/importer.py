@@ -90,7 +90,7 @@ def import_model(model: Model) -> Imported:
 
 
 def _states(network: Network) -> tuple[State, ...]:
-    """Return what operators keep, and the variables that are read before they are assigned."""
+    """Return the states of operators, and the variables that are read before they are assigned."""
     variables, states = network.variables, list(network.variables.own)
     for name, read in variables.read.items():
         left = variables.assigned.get(name, read)
@@ -110,7 +110,7 @@ def _states(network: Network) -> tuple[State, ...]:
 
 
 def _initial(values: npt.NDArray[Any] | None, tensor: FileTensor, shape: Triple) -> Array:
-    """Return what a variable is at first: the zero point of what is assigned where nobody says."""
+    """Return the initial value of a variable: by default the zero point of the assigned tensor."""
     channels, height, width = shape
     lo, hi = (-128, 127) if tensor.type == "INT8" else (0, 255)
     if values is None:
@@ -134,7 +134,7 @@ def _initial(values: npt.NDArray[Any] | None, tensor: FileTensor, shape: Triple)
 def _add_input(network: Network, subgraph: Subgraph, index: int) -> None:
     tensor = subgraph.tensors[index]
     if tensor.type == "FLOAT32":
-        return  # a QUANTIZE behind it is the input
+        return  # a QUANTIZE after it is the input
     readers = {op.code for op in subgraph.operators if index in op.inputs}
     bounds = _INPUTS.get(tensor.type if tensor.type in BYTES or readers == {"QUANTIZE"} else "")
     if bounds is None or len(tensor.scales) != 1 or tensor.scales[0] <= 0:

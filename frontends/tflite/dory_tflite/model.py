@@ -29,7 +29,7 @@ class FileTensor:
 
     Attributes:
         index: Position in the subgraph; goldens call it ``t{index}``.
-        shape: As in the file, () for a scalar.
+        shape: Shape in the file, () for a scalar.
         type: Name of the element type.
         data: Values of a constant, of this shape, else None.
         scales, zero_points: Empty when it is not quantised, one each, or one per slice of ``axis``.

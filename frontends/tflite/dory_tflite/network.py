@@ -86,11 +86,11 @@ class Variables:
 
     Attributes:
         handles: Name of the variable by the tensor that names it.
-        values: Where the value lies that a read gives.
-        read: Tensor of the file that holds what the inference before has left, by variable.
+        values: Tensor with the value of each read.
+        read: Tensor of the file with the state of the previous inference, by variable.
         assigned: Tensor of the file that an inference leaves, by variable.
-        initial: What the first inference finds, by variable.
-        own: State of operators that keep some.
+        initial: Initial state, by variable.
+        own: State of operators with a state of their own.
     """
 
     handles: dict[int, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""An operator of the file on its way to layers, and what an operator may look like."""
+"""An operator of the file while it is converted to layers, and constraints of operators."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def roles(node: Node) -> list[tuple[str, FileTensor]]:
 
 
 def tensors_text(node: Node) -> str:
-    """Return what the tensors of an operator are, in words."""
+    """Return a description of the tensors of an operator."""
     texts = [f"{role} is {_tensor_text(tensor)}" for role, tensor in roles(node)]
     more = [f"{len(texts) - _MOST} more"] if len(texts) > _MOST else []
     return ", ".join(texts[:_MOST] + more)
@@ -177,10 +177,10 @@ class Constraint:
     """What an operator must be like.
 
     Attributes:
-        sentence: What the user reads, in `dory --list-operators` and in the refusal.
-        holds: Whether an operator is.
-        hint: The way out.
-        found: What an operator is like that is not so.
+        sentence: Sentence for `dory --list-operators` and for the refusal.
+        holds: Function that returns True when an operator fulfils the constraint.
+        hint: What the user can change.
+        found: Function that describes an operator that does not fulfil it.
     """
 
     sentence: str

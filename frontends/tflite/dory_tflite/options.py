@@ -77,7 +77,7 @@ def read_options(
 
     Args:
         operator: The table of the file.
-        numbers, text: How a vector of numbers and a text are read.
+        numbers, text: Functions that read a vector of numbers and a text.
 
     Raises:
         KeyError: With a sentence when the options are those of another operator, or an enumeration

@@ -74,7 +74,7 @@ def activation_range(
 
     Args:
         activation: NONE, RELU, RELU6 or RELU_N1_TO_1.
-        bounds: Of the element type. Source: ``CalculateActivationRangeQuantized``.
+        bounds: Bounds of the element type. Source: ``CalculateActivationRangeQuantized``.
     """
     lo, hi = bounds
     limits: dict[str, tuple[float | None, float | None]] = {

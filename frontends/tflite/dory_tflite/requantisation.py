@@ -22,7 +22,7 @@ def rescaling(
 
     Args:
         factors, reach: One for all channels or one each; reach is what acc - turn can be.
-        turn: What the accumulator counts from.
+        turn: Origin of the accumulator.
 
     Raises:
         FactorError: When the factors of the channels need more than 64 bits together.

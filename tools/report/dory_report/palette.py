@@ -14,8 +14,8 @@ class Colour:
     """What a colour means.
 
     Attributes:
-        name: Its class in charts.
-        light, dark: As ``#rrggbb``.
+        name: Class of the colour in charts.
+        light, dark: Colours as ``#rrggbb``.
     """
 
     name: str

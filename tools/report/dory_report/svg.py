@@ -19,13 +19,13 @@ class Figure:
     """A chart.
 
     Attributes:
-        name: Of its element and of its image file.
+        name: Name of its element and of its image file.
         hint: A sentence below the title.
         legend: Pairs of class and text.
-        height_px: Of the plot.
-        axis, gutter_px: What stands left of the plot, and the width of that.
-        marks: Of the plot.
-        zooms: The plot may become wider than the page.
+        height_px: Height of the plot.
+        axis, gutter_px: Content left of the plot, and its width.
+        marks: Marks of the plot.
+        zooms: True when the plot may become wider than the page.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Values from ``low`` at the bottom to ``high`` at the top of so many pixels."""
+    """Values from ``low`` at the bottom to ``high`` at the top, on a number of pixels."""
 
     low: float
     high: float

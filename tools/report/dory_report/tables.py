@@ -1,4 +1,4 @@
-"""Tables of cells that terminal and page show alike."""
+"""Tables of cells, which both terminal and page show."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Cell:
     """A cell: what it shows, what it is sorted by, and a text for the mouse.
 
     Attributes:
-        head: It names the row.
-        share: Of the length of a bar behind the text, None without a bar.
+        head: True for the cell that names the row.
+        share: Relative length of a bar after the text, None without a bar.
     """
 
     text: str
@@ -84,7 +84,7 @@ def label_cell(text: str, hint: str = "") -> Cell:
 
 
 def number_cell(value: float | None, digits: int = 2) -> Cell:
-    """Return a cell with so many digits behind the point; a dash for None."""
+    """Return a cell with a number of digits after the point; a dash for None."""
     return Cell("-", 0.0) if value is None else Cell(f"{value:.{digits}f}", value)
 
 

@@ -1,7 +1,7 @@
 """Building small quantised ONNX networks, for tests and examples.
 
 A dialect's builder subclasses :class:`OnnxBuilder` and adds the layers as its exporter writes
-them. Every method appends behind the current value and returns the builder; all parameters are
+them. Every method appends after the current value and returns the builder; all parameters are
 seeded. ``value`` is the current value, to branch from (``at``) or to add; ``layer_values`` are the
 values at which layers end, in layer order.
 """
@@ -85,7 +85,7 @@ class OnnxBuilder:
         return self.value
 
     def at(self, value: str) -> Self:
-        """Continue behind another value: start a branch."""
+        """Continue from another value, which starts a branch."""
         self.value = value
         return self
 
@@ -201,8 +201,8 @@ class OnnxBuilder:
         """Add a Conv node.
 
         Args:
-            window: Of :meth:`window`.
-            spread: Of a random bias, None without one.
+            window: Arguments of :meth:`window`.
+            spread: Spread of a random bias, None for no bias.
             extra: Attributes of the dialect.
         """
         attributes, size = window
@@ -219,7 +219,7 @@ class OnnxBuilder:
 
         Args:
             weights: (outputs, inputs).
-            spread: Of a random bias of a Gemm, None without one.
+            spread: Spread of a random bias of a Gemm, None for no bias.
         """
         if not gemm:
             self.node("MatMul", self.value, self.constant(weights.T), **extra)

@@ -120,7 +120,7 @@ class MaxPool(OpRun):
 
 class AveragePool(OpRun):
     """Average over the elements of each window that count: those of the image, and the padding
-    with count_include_pad; what ceil_mode adds behind both never does."""
+    with count_include_pad; what ceil_mode adds after both never does."""
 
     op_domain = ""
 
@@ -147,7 +147,7 @@ class AveragePool(OpRun):
 
 
 class Floor(OpRun):
-    """Round down; an average times its count may be an integer but for the last bit of a double.
+    """Round down; an average times its count may be an integer except for the last bit of a double.
 
     Quotients that are no integers are 2^-31 or more below the next one.
     """

@@ -126,7 +126,7 @@ class IntegerOnnxBuilder(OnnxBuilder):
 
         Args:
             swapped: The operands stand the other way round at the Add node.
-            activation: A second requantisation with a Clip to [lo, hi] behind the sum.
+            activation: A second requantisation with a Clip to [lo, hi] after the sum.
         """
         current = self.value
         scaled = [

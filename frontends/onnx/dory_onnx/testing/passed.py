@@ -14,12 +14,12 @@ from dory_onnx.testing.integer import IntegerOnnxBuilder
 def assert_passed_input_is_a_copy(
     builder: IntegerOnnxBuilder, frontend: str, alone: bool, folder: Path
 ) -> None:
-    """Add an Identity of the input as an output, and compare what the graph computes for it.
+    """Add an Identity of the input as an output, and compare it with the input.
 
     Args:
-        builder: With an input and nothing else.
-        alone: It is the only output; else a convolution is another one.
-        folder: Where the file is written.
+        builder: A builder with only an input.
+        alone: True when it is the only output, False to add a convolution as another output.
+        folder: Folder of the file.
     """
     passed = builder.node("Identity", builder.input)
     if not alone:

@@ -186,7 +186,7 @@ def pad(call: Call, source: Real) -> Place:
 
 
 def _stored(call: Call, source: Real, value: npt.NDArray[Any]) -> int:
-    """Return what a real number is quantised to, as the elements of a tensor are."""
+    """Return the integer to which a real number is quantised, with the type of a tensor."""
     lo, hi = source.x.bounds
     zero = source.x.zero_point
     with np.errstate(over="ignore"):

@@ -27,7 +27,7 @@ from dory_qdq.values import Constant, Place, QuantisedConstant, Real, Shape, Sum
 _MOST_RATIO = 1 << 12
 #: Steps of 2^-23 by which a factor is moved.
 _NEAR_SCALES = (0, 1, -1, 2, -2)
-#: Bits behind the point of tables that are added, and rounds of the search for them.
+#: Bits after the point of tables that are added, and rounds of the search for them.
 _FRACTIONS = (7, 14, 21)
 _ROUNDS = 60
 #: Bits of 32-bit operands of a sum, and of their products with a factor.

@@ -30,7 +30,7 @@ def lower_average(call: Call) -> Place:
     place = real.place
     name = call.image(place)
     window = window_of(call.node, call.attribute("kernel_shape", ()), place.shape[2:])
-    # What ceil_mode adds behind the image counts as little as pads that are left out.
+    # What ceil_mode adds after the image counts as little as pads that are left out.
     inside = any(window.pads) and not call.attribute("count_include_pad", 0)
     if window.taps > _MOST_TAPS:
         raise call.error(f"a window of {window.taps} elements; {_MOST_TAPS} are possible")
@@ -53,7 +53,7 @@ def lower_average(call: Call) -> Place:
 
 
 def _is_certain(x: Quantisation, y: Quantisation, taps: int, clip: tuple[int, int]) -> bool:
-    """Return whether every sum of ``taps`` values is rounded alike, however reals are added.
+    """Return True when every sum of ``taps`` values is rounded the same in any order of additions.
 
     No sum is nearer to a tie than what binary32 can be wrong by.
     """

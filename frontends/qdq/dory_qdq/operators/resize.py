@@ -83,7 +83,7 @@ def _sizes(call: Call, place: Place) -> tuple[list[int], list[float]]:
 
 
 def _is_old(call: Call) -> bool:
-    """Return whether the operator is of before opset 11, which has no attributes for places."""
+    """Return True when the operator is of before opset 11, which has no attributes for places."""
     return call.node.op == "Upsample" or call.network.opset < _OPSET_OF_PLACES
 
 

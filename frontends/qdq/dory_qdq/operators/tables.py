@@ -16,7 +16,7 @@ from dory_qdq.values import Place
 
 # What onnxruntime keeps free of the exponents of binary32, as a logarithm.
 _RESERVE = 5
-# Before, a Softmax takes all dimensions behind its axis together.
+# Before, a Softmax takes all dimensions after its axis together.
 _OPSET_OF_ONE_DIMENSION = 13
 
 Function = Callable[[Call, Floats], Floats]
@@ -52,7 +52,7 @@ def lower_function(call: Call) -> Place:
 
 
 def lower_softmax(call: Call) -> Place:
-    """Append QLinearSoftmax over one dimension, or over all behind ``axis`` before opset 13."""
+    """Append QLinearSoftmax over one dimension, or over all after ``axis`` before opset 13."""
     source = call.real()
     place, axis = _over_one_dimension(call, source.place)
     x, y, rank = source.x, call.output, len(place.shape)

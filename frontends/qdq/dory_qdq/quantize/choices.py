@@ -26,7 +26,7 @@ class Choices:
 
 _FACTORS = "one scale for each tensor (--per-tensor) is up to a tenth faster and less accurate"
 
-#: By target; another target has those of "". Symmetric activations would have zero point 128 behind
+#: By target; another target has those of "". Symmetric activations would have zero point 128 after
 #: a ReLU: no fast kernel of these targets pads with that.
 _BY_TARGET = {
     "": Choices(),
@@ -37,7 +37,7 @@ _BY_TARGET = {
 
 
 def choices_for(target: str | None) -> Choices:
-    """Return what suits a target; None: any."""
+    """Return the choices for a target; None for any target."""
     return _BY_TARGET.get(target or "", _BY_TARGET[""])
 
 

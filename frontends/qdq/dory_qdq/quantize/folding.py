@@ -1,6 +1,6 @@
-"""Batch normalisations behind a Gemm, which exporters write as Mul and Add, folded into it.
+"""Batch normalisations after a Gemm, which exporters write as Mul and Add, folded into it.
 
-onnxruntime folds those behind a Conv itself. Unfolded, each is a layer with a rounding of its own.
+onnxruntime folds those after a Conv itself. Unfolded, each is a layer with a rounding of its own.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def fold_into_gemm(proto: Any) -> None:
 
 
 def _is_plain(graph: Any, node: Any, constants: dict[str, Any]) -> bool:
-    """Return whether a node is x * weights + bias of constants, with one reader of its result."""
+    """Return True when a node is x * weights + bias of constants, with one reader of its result."""
     if node.op_type != "Gemm" or any(name not in constants for name in node.input[1:]):
         return False
     attributes = {a.name: a.f if a.name in ("alpha", "beta") else a.i for a in node.attribute}

@@ -35,7 +35,7 @@ class FloatModel:
 def prepare(path: Path) -> FloatModel:
     """Read a float model and make it ready.
 
-    Batch normalisations behind a Conv or Gemm are folded into it. Raises: UsageError for a missing
+    Batch normalisations after a Conv or Gemm are folded into it. Raises: UsageError for a missing
     file, NotSupported for a model that is damaged, quantised already, of dynamic shapes, or
     that onnxruntime does not run.
     """
@@ -118,7 +118,7 @@ def _fix_batch(path: Path, proto: Any) -> None:
 
 
 def _remove_constant_inputs(proto: Any) -> None:
-    """Make constants of what older exporters list as inputs, too: only constants are folded."""
+    """Remove constants from the inputs, where older exporters list them: only constants fold."""
     stored = {tensor.name for tensor in proto.graph.initializer}
     kept = [value for value in proto.graph.input if value.name not in stored]
     del proto.graph.input[:]

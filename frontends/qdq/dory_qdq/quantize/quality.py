@@ -137,7 +137,7 @@ def _reason(
 
 
 def _dequantised(quantised: Any) -> dict[str, str]:
-    """Return the tensor of reals behind each quantised one, by its name in the float model."""
+    """Return the tensor of reals after each quantised one, by its name in the float model."""
     behind = {
         node.input[0]: node.output[0]
         for node in quantised.graph.node

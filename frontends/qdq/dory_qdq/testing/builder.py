@@ -17,8 +17,8 @@ class Tensor:
     """A value with its quantisation.
 
     Attributes:
-        name: Of the reals.
-        stored: Of the integers.
+        name: Name of the reals.
+        stored: Name of the integers.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Builder:
     def quantised(
         self, name: str, shape: tuple[int, ...], scale: float, zero: int | None = None
     ) -> Tensor:
-        """Add QuantizeLinear and DequantizeLinear behind reals."""
+        """Add QuantizeLinear and DequantizeLinear after reals."""
         zero = self.zero() if zero is None else zero
         parameters = self.parameters(scale, zero, self.signed)
         stored = self.node("QuantizeLinear", [name, *parameters])

@@ -10,16 +10,16 @@ import numpy as np
 
 from dory_qdq.testing.builder import Builder, Tensor
 
-# One network of so many has its input among its outputs.
+# One of this number of networks has its input among its outputs.
 _PASSED = 7
 
 Layer = Callable[[Builder, Tensor], Tensor]
 
 
 def random_network(seed: int, operators: int = 1, operator: str = "") -> bytes:
-    """Return a QDQ file; the input of every seventh one is an output, too.
+    """Return a QDQ file; the input of every seventh file is also an output.
 
-    operator: its name in :data:`OPERATORS`, random where it is empty.
+    operator: name of the operator in :data:`OPERATORS`, empty for a random one.
     """
     rng = np.random.default_rng(seed)
     b = Builder(rng, signed=bool(rng.random() < 0.4))
@@ -48,7 +48,7 @@ def random_network(seed: int, operators: int = 1, operator: str = "") -> bytes:
 
 
 def _activation(b: Builder, name: str) -> str:
-    """Put a Relu or a Clip behind reals, or nothing."""
+    """Put a Relu or a Clip after reals, or nothing."""
     choice = b.rng.random()
     if choice < 0.3:
         return b.node("Relu", [name])

@@ -45,7 +45,7 @@ class Inference:
 
 
 def _is_no_answer(name: str, graph: Graph) -> bool:
-    """Return whether the names of fused operators do not tell who computed a layer in reals.
+    """Return True when the names of fused operators do not tell who computed a layer in reals.
 
     HardSwish is split into others there, a Clip may be one of stored integers, the maximum of an
     image is the same in reals, and layers that no integers reproduce have a note.

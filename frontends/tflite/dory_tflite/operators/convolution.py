@@ -61,7 +61,7 @@ _SOURCE = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 0, "FULLY_CONNECTED": 0, "TRANSPOS
 def _requants(
     node: Node, rows: Integers, bias: Integers, lo: int, hi: int, factors: list[float]
 ) -> tuple[Requant, ...]:
-    """Return the step behind sums of ``rows`` (C, taps) with inputs of lo .. hi, and ``bias``."""
+    """Return the step after sums of ``rows`` (C, taps) with inputs of lo .. hi, and ``bias``."""
     positive, negative = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
     lows = positive * lo + negative * hi + bias
     highs = positive * hi + negative * lo + bias

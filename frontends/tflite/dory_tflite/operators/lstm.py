@@ -30,7 +30,7 @@ _HIDDEN, _CELL = 18, 19
 _INPUTS = 24
 
 _WORD, _BYTE = (-(1 << 15), (1 << 15) - 1), (-128, 127)
-_GATE_SCALE, _UNIT = 2.0**-12, 2.0**-15  # of gates before and behind their functions
+_GATE_SCALE, _UNIT = 2.0**-12, 2.0**-15  # of gates before and after their functions
 _PRODUCT = 1 << 30
 _WAY_OUT = "build the layer as keras.layers.LSTM does, or export it unrolled (unroll=True)"
 # With cells of 2^2 the argument of the hyperbolic tangent still fits 32 bits.
@@ -97,7 +97,7 @@ def _sums(
     bias: Integers,
     values: tuple[int, int],
 ) -> tuple[Requant, ...]:
-    """Return the steps behind the sums of an operand for each gate."""
+    """Return the steps after the sums of an operand for each gate."""
     lo, hi = values
     positive, negative = np.maximum(weights, 0).sum(axis=2), np.minimum(weights, 0).sum(axis=2)
     lows, highs = positive * lo + negative * hi + bias, positive * hi + negative * lo + bias

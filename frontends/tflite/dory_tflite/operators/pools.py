@@ -122,7 +122,7 @@ def _summed(node: Node, name: str, window: ops.Window, channels: bool) -> str:
 def _largest(node: Node, name: str, window: ops.Window, channels: bool) -> str:
     """Append the layers of a REDUCE_MAX over windows, and over all channels; return the output.
 
-    Channels become rows for that: a pool looks along rows and columns alone.
+    Channels become rows for that: a pool works only along rows and columns.
     """
     if not channels:
         return _emit(node, ops.MaxPool, name, window=window)

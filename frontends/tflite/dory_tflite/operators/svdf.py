@@ -93,7 +93,7 @@ def _step(
     zero_point: int,
     bounds: tuple[int, int],
 ) -> Requant:
-    """Return the step behind sums of ``rows``; scales: of both factors and of the result."""
+    """Return the step after sums of ``rows``; scales: of both factors and of the result."""
     first, second, result = (np.float32(scale) for scale in scales)
     lows, highs = _reach(rows, bias, values)
     return rescaling(

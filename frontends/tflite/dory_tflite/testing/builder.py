@@ -15,7 +15,7 @@ from dory_tflite.options import ENUMERATIONS, OPTION_TABLES, VECTORS
 
 _SCHEMA_VERSION = 3
 _ALIGNMENT = 16
-_LAST_OLD_CODE = 127  # codes above it are in a second field alone
+_LAST_OLD_CODE = 127  # larger codes are only in a second field
 
 
 @dataclass(frozen=True, slots=True)

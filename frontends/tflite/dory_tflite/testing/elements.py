@@ -25,7 +25,7 @@ def _second(draft: Draft, x: int, same: bool) -> int:
 
 
 def pair(code: str) -> Callable[[Draft, int], int]:
-    """Return what adds an operator with two operands."""
+    """Return the function that adds an operator with two operands."""
 
     def build(draft: Draft, x: int) -> int:
         same = code in ("MAXIMUM", "MINIMUM")
@@ -43,7 +43,7 @@ def pair(code: str) -> Callable[[Draft, int], int]:
 
 
 def reduction(code: str, axes: Sequence[tuple[int, ...]]) -> Callable[[Draft, int], int]:
-    """Return what adds a reduction over one of these sets of axes."""
+    """Return the function that adds a reduction over one of these sets of axes."""
 
     def build(draft: Draft, x: int) -> int:
         chosen = axes[draft.number(0, len(axes) - 1)]
@@ -59,7 +59,7 @@ def reduction(code: str, axes: Sequence[tuple[int, ...]]) -> Callable[[Draft, in
 
 
 def unary(code: str, fixed: tuple[float, int] | None = None) -> Callable[[Draft, int], int]:
-    """Return what adds a function of one value. fixed: scale and zero point of its output."""
+    """Return the function that adds a unary operator; ``fixed`` is its output's quantisation."""
 
     def build(draft: Draft, x: int) -> int:
         shape = draft.shape(x)

@@ -97,7 +97,7 @@ def transpose(draft: Draft, x: int) -> int:
 
 
 def resize(code: str) -> Callable[[Draft, int], int]:
-    """Return what adds a change of size."""
+    """Return the function that adds a change of size."""
 
     def build(draft: Draft, x: int) -> int:
         size = (draft.number(1, 12), draft.number(1, 12))

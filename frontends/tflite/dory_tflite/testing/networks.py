@@ -62,15 +62,15 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
 }
 
 
-# One network of so many has its input among its outputs.
+# One of this number of networks has its input among its outputs.
 _PASSED = 7
 
 
 def random_network(seed: int, operations: int = 1, only: str | None = None) -> bytes:
-    """Return a file with so many random operations one after another.
+    """Return a file with a number of consecutive random operations.
 
-    The input of every seventh one is an output, too.
-    only: name of the one operation that is used; others are drawn from all.
+    The input of every seventh file is also an output.
+    only: name of the only operation to use; by default all are used.
     """
     draft = Draft(TfliteBuilder(), np.random.default_rng(seed))
     image = x = draft.image()

@@ -28,14 +28,14 @@ def lstm_network(
     changes: Mapping[int, Change] | None = None,
     seed: int = 0,
 ) -> bytes:
-    """Return a file with UNIDIRECTIONAL_SEQUENCE_LSTM, several one behind the other.
+    """Return a file with UNIDIRECTIONAL_SEQUENCE_LSTM, several in sequence.
 
     Args:
-        features: Of the network's input, which has ``rows`` of them.
+        features: Features of each of the ``rows`` of the network's input.
         gain: Spread of the gates.
         power: The cell's scale is 2^power.
         hidden, zero: Scale and zero point of the hidden state.
-        clip: Of the cell, 0 for none.
+        clip: Clip of the cell, 0 for none.
         changes: Other inputs of the first operator, by their number.
     """
     random, b = np.random.default_rng(seed), TfliteBuilder()

@@ -122,7 +122,7 @@ def linear(draft: Draft, x: int) -> int:
 
 
 def pool(code: str) -> Callable[[Draft, int], int]:
-    """Return what adds a pool of this kind."""
+    """Return the function that adds a pool of this kind."""
 
     def build(draft: Draft, x: int) -> int:
         kh, kw, options = draft.window(x)

@@ -40,7 +40,7 @@ def full_label(layer: Mapping[str, Any]) -> str:
 
 
 def indices(layers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what names layers below a chart: their indices."""
+    """Return the labels of layers below a chart: their indices."""
     return [f"{layer['index']:02d}" for layer in layers]
 
 
@@ -92,7 +92,7 @@ def cycles_chart(
 def _area(
     layer: Mapping[str, Any], place: int, count: int, legend: Sequence[tuple[str, str]]
 ) -> str:
-    """Return what points at the bar of a layer: all of its column."""
+    """Return the area of the mouse for the bar of a layer: its whole column."""
     spent = layer_cycles(layer)
     lines = (f"{text}: {spent[name]:,}" for name, text in legend if spent[name])
     text = tip(f"{sum(spent.values()):,} cycles", *lines)
@@ -125,7 +125,7 @@ def cycles(plan: Mapping[str, Any]) -> Figure:
 
 
 def timeline(document: Mapping[str, Any], plan: Mapping[str, Any]) -> Figure:
-    """Return what cores and links do over time. document: of ``timeline.json``.
+    """Return a chart of cores and links over time from the document of ``timeline.json``.
 
     A lane for each, above them a strip with the layers: a layer's border is where it first
     computes.
@@ -179,7 +179,7 @@ def _strip(
 
 
 def _over(content: str, end: float, y: int, height: int) -> str:
-    """Return what has cycles as places along it and a height of 1."""
+    """Return an SVG element with cycles as horizontal coordinates and a height of 1."""
     box = f"0 0 {end:.0f} 1"
     return tag("svg", content, y=y, width="100%", height=height, viewBox=box,
                preserveAspectRatio="none")  # fmt: skip
@@ -188,7 +188,7 @@ def _over(content: str, end: float, y: int, height: int) -> str:
 def _spans(document: Mapping[str, Any], layers: Sequence[Mapping[str, Any]], end: float) -> str:
     """Return a path for each lane, activity and layer, a box in it for each tile.
 
-    Places are cycles; the outline of a box, which does not scale, shows the shortest one, too.
+    Coordinates are cycles. Outlines of boxes do not scale, so that the shortest box is also visible.
     """
     paths: dict[tuple[int, int], dict[int, list[tuple[float, float]]]] = {}
     for lane, name, layer, _, start, duration in document["events"]:

@@ -37,7 +37,7 @@ _BUFFERS = {"w": "weights", "y": "outputs", "scratch": "scratch"}
 
 
 def memory_map(plan: Mapping[str, Any], level: str, memory: int = 0) -> Figure:
-    """Return what lies where in a memory of a level, at each position of the execution.
+    """Return a map of the blocks in a memory of a level, at each position of the execution.
 
     memory: its number in the level.
     """
@@ -85,7 +85,7 @@ def _positions(layers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def local_memory(plan: Mapping[str, Any]) -> Figure:
-    """Return what lies in L1 during each layer: its buffers with their copies, and other tensors
+    """Return a map of L1 during each layer: its buffers with their copies, and other tensors
     that stay there."""
     layers, use = plan["layers"], plan["memory"]["L1"]
     found = [
@@ -111,7 +111,7 @@ def local_memory(plan: Mapping[str, Any]) -> Figure:
 
 
 def beside(layer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the tensors in L1 that a layer leaves alone, as buffers."""
+    """Return the tensors in L1 that a layer does not use, as buffers."""
     moved = {t["name"] for t in layer["inputs"] if t["transfer"] == "resident"}
     moved.add(layer["output"]["name"])
     others = [t for t in layer["kept"] if t["name"] not in moved]
@@ -132,7 +132,7 @@ def _figure(
     meanings: Sequence[str],
     names: Sequence[str],
 ) -> Figure:
-    """Return a map. boxes: by first column, the one behind the last, and their layers."""
+    """Return a map. boxes: by first column, the one after the last, and their layers."""
     values = ticks(scale.high)
     budget = ""
     if scale.high >= use["budget"] > 0:

@@ -34,7 +34,7 @@ def report_page(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> str:
     """Return the page of an application.
 
     Args:
-        plan, timeline: Its plan.json and timeline.json.
+        plan, timeline: Documents plan.json and timeline.json of the application.
     """
     network = plan["network"]
     first, *others = figures(plan, timeline)

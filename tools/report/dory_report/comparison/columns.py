@@ -30,12 +30,12 @@ def budget_text(name: str, value: str) -> str:
 
 
 def variation_texts(column: Mapping[str, Any], varied: Sequence[str]) -> list[str]:
-    """Return what varies in a column, budgets as they are given: ``36k``."""
+    """Return the varied values of a column, budgets as the user gave them: ``36k``."""
     return [budget_text(name, column["variation"][name]) for name in varied]
 
 
 def verdict(column: Mapping[str, Any]) -> str:
-    """Return whether a column can run, in a word or two."""
+    """Return a text on whether a column can run."""
     if not column["supported"]:
         return "not supported"
     if not column["fits"]:
@@ -44,7 +44,7 @@ def verdict(column: Mapping[str, Any]) -> str:
 
 
 def engine_lines(columns: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what the engines of each column compute, where any has more than one."""
+    """Return the share of each engine in each column, if any column has several engines."""
     shown = [c for c in columns if c["totals"] is not None and len(c["totals"]["engines"]) > 1]
     return [
         f"{column_label(column)}: "

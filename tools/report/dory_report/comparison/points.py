@@ -28,7 +28,7 @@ class Study:
 
     Attributes:
         content: The bytes of the file, for workers that do not see it under ``network``.
-        settings: Target options as text; ``TARGET.NAME`` is for one target alone.
+        settings: Target options as text; ``TARGET.NAME`` is for one target only.
         budgets: Bytes per level number.
     """
 
@@ -65,9 +65,9 @@ class Outcome:
 
     Attributes:
         supported, fits: As for ``dory check``; fits is None when a layer is not supported.
-        reason, hint: Why not.
+        reason, hint: First problem and hint, empty without one.
         deployable_reason: Why a plan that fits its budgets cannot be deployed.
-        totals, operating_point, memory, layers: Of plan.json, None and empty without a plan; layers
+        totals, operating_point, memory, layers: Parts of plan.json, empty without a plan; layers
             by index.
         traffic: Tiles, parts of layers, and what moves between the levels.
     """
@@ -199,7 +199,7 @@ _LAYER_KEYS = (
 
 
 def outcome_of(point: Point, plan: cli.Plan) -> Outcome:
-    """Return what a plan says about its point."""
+    """Return the results of a point from its plan."""
     document = plan.to_json()
     layers = sorted(document["layers"], key=lambda layer: layer["index"])
     memory = {

@@ -63,12 +63,12 @@ def _least_important_first(table: Table) -> list[str]:
 
 
 def notes(columns: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return what stands below the tables."""
+    """Return the notes below the tables."""
     return (*engine_lines(columns), *reasons(columns), *estimated_at(columns))
 
 
 def side_by_side(document: Mapping[str, Any]) -> bool:
-    """Return whether the layers of all columns are shown."""
+    """Return True when the layers of all columns are shown."""
     columns = document["columns"]
     return len(columns) <= MOST_SIDE_BY_SIDE and any(column["layers"] for column in columns)
 
