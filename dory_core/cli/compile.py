@@ -112,7 +112,7 @@ L2Reserve = Annotated[
         "--l2-reserve",
         parser=byte_size,
         metavar="BYTES",
-        help="Bytes of L2 that your program needs beside the network.",
+        help="Bytes of L2 that your program needs in addition to the network.",
     ),
 ]
 
@@ -141,7 +141,7 @@ _Output = Annotated[
 _Layer = Annotated[
     int | None,
     typer.Option(
-        "--layer", metavar="N", min=0, help="Emit this layer alone, as a callable function."
+        "--layer", metavar="N", min=0, help="Emit only this layer, as a callable function."
     ),
 ]
 _FloatIo = Annotated[

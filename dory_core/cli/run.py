@@ -64,7 +64,7 @@ _Seed = Annotated[
     typer.Option("--seed", metavar="N", min=0, max=_MOST_SEED, help="Seed of --dma random."),
 ]
 _Repeat = Annotated[
-    int, typer.Option("--repeat", metavar="N", min=1, help="Run each input so many times.")
+    int, typer.Option("--repeat", metavar="N", min=1, help="Executions of each input.")
 ]
 _Sanitize = Annotated[
     str | None,

@@ -181,7 +181,7 @@ def compile_network(
     if options.deployable_only and not options.plan_only and plan.reason:
         raise DoesNotFit(
             f"the application could not run on the chip: {plan.reason}",
-            "lower the budget, or give --not-deployable-ok for one that runs in simulation alone",
+            "lower the budget, or give --not-deployable-ok for one that runs only in simulation",
         )
     if options.float_io:
         frontend = plugins.frontend(options.frontend)

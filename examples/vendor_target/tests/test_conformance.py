@@ -12,6 +12,6 @@ class TestKite(TargetConformance):
 
 
 class TestKiteKernels(KernelConformance):
-    """The 3x3 convolution alone, on layers that it accepts, in random tiles."""
+    """The 3x3 convolution, on layers that it accepts, in random tiles."""
 
     target = "kite"

@@ -15,7 +15,7 @@ RESHAPES = frozenset(["Identity", "Dropout", "Flatten", "Reshape", "Squeeze", "U
 
 
 def keeps_order(node: Node, shapes: Mapping[str, Shape], chw: tuple[int, int, int]) -> bool:
-    """Return True when a node only reshapes a (C, H, W) tensor to its own or the flattened shape."""
+    """Return True when a node only reshapes a (C, H, W) tensor to the same or a flat shape."""
     if node.op not in RESHAPES:
         return False
     before, after = shapes.get(node.input(0)), shapes.get(node.outputs[0])

@@ -35,8 +35,8 @@ class Dialect:
         extra_attributes: Attribute names that the exporter adds to layer nodes.
         reference: Whose arithmetic the Graph has, for ``Graph.reference``.
         arithmetic: Operators that belong to the layer before them.
-        rounding_operands: Operators of these that may also stand between a tensor with several readers
-            and a residual Add.
+        rounding_operands: Operators of these that are also allowed between a tensor with
+            several readers and a residual Add.
         byte_weights: Weights of type uint8 are the bytes of signed weights.
     """
 
@@ -47,7 +47,7 @@ class Dialect:
     byte_weights: bool = False
 
     def steps_of(self, model: OnnxModel, node: Node, shape: tuple[int, ...]) -> tuple[Step, ...]:
-        """Return the steps of a node of ``arithmetic`` on a value of ``shape`` (batch, channels, ...).
+        """Return the steps of a node of ``arithmetic`` for a ``shape`` (batch, channels, ...).
 
         Raises: NotSupported for constants and bounds that have no exact meaning.
         """

@@ -1,7 +1,7 @@
 """Why an interpreter of LiteRT computes another value than TensorFlow Lite Micro.
 
 For sums of products the interpreter's formula is computed here and compared with its result, which
-proves the sentence for these elements. For other operators the sentence says how the kernel differs.
+proves the sentence for these elements. For other operators it says how the kernel differs.
 """
 
 from __future__ import annotations

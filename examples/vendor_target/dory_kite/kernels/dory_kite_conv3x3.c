@@ -19,7 +19,7 @@ static uint8_t requantised(const dory_kite_conv3x3_t *tile, int32_t sum, uint32_
   int64_t add;
   memcpy(&add, tile->add + 8 * channel, sizeof add);
   const int64_t value = (int64_t)tile->mul[channel] * sum + add;
-  /* Shifts of negative values round down, too. */
+  /* Shifts of negative values also round down. */
   const int64_t y = value < 0 ? ~(~value >> tile->shift) : value >> tile->shift;
   if (y < tile->lo) {
     return (uint8_t)tile->lo;

@@ -188,7 +188,7 @@ def _over(content: str, end: float, y: int, height: int) -> str:
 def _spans(document: Mapping[str, Any], layers: Sequence[Mapping[str, Any]], end: float) -> str:
     """Return a path for each lane, activity and layer, a box in it for each tile.
 
-    Coordinates are cycles. Outlines of boxes do not scale, so that the shortest box is also visible.
+    Coordinates are cycles. Outlines of boxes do not scale, so that all boxes are visible.
     """
     paths: dict[tuple[int, int], dict[int, list[tuple[float, float]]]] = {}
     for lane, name, layer, _, start, duration in document["events"]:
