@@ -6,11 +6,12 @@ A dialect plugin subclasses :class:`Dialect` for what is its own and reads files
 
 from dory_onnx.arithmetic import Step, integers, requants_of
 from dory_onnx.dialect import AddMeaning, Dialect, Operand, normal_add
+from dory_onnx.folding import clipped
 from dory_onnx.importer import import_onnx
 from dory_onnx.marks import OTHER_FORMS, holds
 from dory_onnx.model import Node, OnnxModel, load
 from dory_onnx.quantised import is_float
-from dory_onnx.shapes import clipped, window_of
+from dory_onnx.shapes import window_of
 
 __all__ = [
     "AddMeaning",

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import NotSupported, ops
+from dory_onnx.folding import FOLDS, Fold
 from dory_onnx.model import Node, OnnxModel, whole_numbers
 from dory_onnx.movers import factors_of, parts_of, permutation_of, ranges_of
 
@@ -23,7 +24,6 @@ _ACTIVATIONS = frozenset(["Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSw
 _SAME_SHAPE = _ROUNDINGS | _ACTIVATIONS | frozenset(["Softmax", "LogSoftmax", "BatchNormalization"])
 _BROADCAST = frozenset(["Add", "Mul", "Div", "Sub", "Pow", "Max", "Min"])
 _POOLS = ("MaxPool", "AveragePool")
-_FOLDABLE_ELEMENTS = 4096  # shape arithmetic is tiny; weights are folded by few operators only
 
 
 def infer_shapes(model: OnnxModel, keeping: Collection[str] = ()) -> dict[str, Shape]:
@@ -361,50 +361,9 @@ def _fold(model: OnnxModel, node: Node, shapes: Mapping[str, Shape]) -> npt.NDAr
         return None
 
 
-def _fold_slice(model: OnnxModel, node: Node, inputs: list[Any]) -> npt.NDArray[Any]:
-    data, *bounds = inputs
-    if "starts" in node.attributes:
-        bounds = [node.attributes.get(name) for name in ("starts", "ends", "axes")]
-    starts, ends, axes, steps = [*bounds, None, None, None, None][:4]
-    axes = range(len(starts)) if axes is None else axes
-    steps = [1] * len(starts) if steps is None else steps
-    index = [slice(None)] * data.ndim
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        index[int(axis)] = slice(int(start), int(end) if end > -(2**31) else None, int(step))
-    return np.asarray(data[tuple(index)])
-
-
-def clipped(node: Node, inputs: Sequence[Any]) -> npt.NDArray[Any]:
-    """Return a Clip of constants, in their type; inputs: data and bounds, None for one left out."""
-    data, *given = inputs
-    bounds = [*given, None, None][:2]
-    lo, hi = (
-        node.attributes.get(name) if bound is None else bound
-        for name, bound in zip(("min", "max"), bounds, strict=True)
-    )
-    raised = data if lo is None else np.maximum(data, lo)
-    return np.asarray(raised if hi is None else np.minimum(raised, hi), dtype=data.dtype)
-
-
-def _fold_cast(model: OnnxModel, node: Node, inputs: list[Any]) -> npt.NDArray[Any] | None:
-    dtype = {1: np.float32, 6: np.int32, 7: np.int64, 11: np.float64}.get(node.attributes["to"])
-    return None if dtype is None else np.asarray(inputs[0]).astype(dtype)
-
-
-def _fold_filled(model: OnnxModel, node: Node, inputs: list[Any]) -> npt.NDArray[Any] | None:
-    from onnx import numpy_helper
-
-    value = node.attributes.get("value")
-    fill = np.zeros(1, np.float32) if value is None else numpy_helper.to_array(value)
-    shape = tuple(int(d) for d in inputs[0])
-    if int(np.prod(shape, dtype=np.int64)) > _FOLDABLE_ELEMENTS:
-        return None
-    return np.full(shape, fill.reshape(-1)[0], dtype=fill.dtype)
-
-
 def _fold_reshaped(
     rule: Callable[[OnnxModel, Node, Shape], Shape | None],
-) -> Callable[[OnnxModel, Node, list[Any]], npt.NDArray[Any] | None]:
+) -> Fold:
     def fold(model: OnnxModel, node: Node, inputs: list[Any]) -> npt.NDArray[Any] | None:
         shape = rule(model, node, tuple(inputs[0].shape))
         return None if shape is None else np.asarray(inputs[0]).reshape(shape)
@@ -412,17 +371,8 @@ def _fold_reshaped(
     return fold
 
 
-_FOLDS: Mapping[str, Callable[[OnnxModel, Node, list[Any]], npt.NDArray[Any] | None]] = {
-    "Identity": lambda model, node, inputs: inputs[0],
-    "Clip": lambda model, node, inputs: clipped(node, inputs),
-    "Gather": lambda model, node, inputs: np.take(
-        inputs[0], inputs[1], axis=node.attributes.get("axis", 0)
-    ),
-    "Concat": lambda model, node, inputs: np.concatenate(inputs, axis=node.attributes["axis"]),
-    "Transpose": lambda model, node, inputs: np.transpose(inputs[0], node.attributes.get("perm")),
-    "Slice": _fold_slice,
-    "Cast": _fold_cast,
-    "ConstantOfShape": _fold_filled,
+_FOLDS: Mapping[str, Fold] = {
+    **FOLDS,
     "Reshape": _fold_reshaped(_reshape),
     "Squeeze": _fold_reshaped(_squeeze),
     "Unsqueeze": _fold_reshaped(_unsqueeze),

@@ -19,11 +19,11 @@ from dory_qdq.call import QUANTISE_HINT, Call
 from dory_qdq.forms import OPSETS, check_form, opset_of
 from dory_qdq.fusion import Fusion
 from dory_qdq.known import HEADS, check_operators, check_stored, is_lowered, lower, move, moves
-from dory_qdq.network import Network, standard_axes
+from dory_qdq.network import Network, input_axes
 from dory_qdq.numerics import Quantisation, quantise
 from dory_qdq.operators import movers
 from dory_qdq.operators.tables import by_byte, clip_bounds, requantised
-from dory_qdq.parameters import constant_of, quantisation_of
+from dory_qdq.parameters import constant_of, fold_clips, quantisation_of
 from dory_qdq.qlinear import FORMS, quantised_form
 from dory_qdq.values import (
     Constant,
@@ -71,7 +71,7 @@ class _Import:
     def __init__(self, model: OnnxModel) -> None:
         self.model = model
         self.network = Network(opset_of(model) or OPSETS[-1])
-        _fold_clips(model)
+        fold_clips(model)
         self.fusion = Fusion(model)
         self.values: dict[str, Value] = {}
         self.places: dict[str, Place] = {}
@@ -179,7 +179,7 @@ class _Import:
         raise NotSupported(f"{node.label}: its input '{node.input(0)}' holds integers already")
 
     def _input(self, name: str, value: FloatInput, x: Quantisation) -> Place:
-        axes = _input_axes(value)
+        axes = input_axes(value)
         # In the order of the reals, which is not that of integers after a Transpose.
         turned = any(node.op == "Transpose" for node, _ in value.moves)
         if turned and value.name not in self.network.tensors:
@@ -398,33 +398,6 @@ class _Import:
             self.network.scales.setdefault(place.tensor, found)
 
 
-def _fold_clips(model: OnnxModel) -> None:
-    """Compute clips of constants, as Brevitas writes weights (QCDQ)."""
-    for node in model.nodes:
-        if node.op == "Clip" and all(model.is_constant(name) for name in node.inputs if name):
-            contents = [model.constant(name) if name else None for name in node.inputs]
-            model.define_constant(node.outputs[0], clipped(node, contents))
-
-
 def _unscaled(value: Stored) -> Quantisation:
     """Return a quantisation for moved integers whose scale is not known yet."""
     return Quantisation(1.0, 0, value.signed)
-
-
-def _input_axes(value: FloatInput) -> tuple[int | None, ...]:
-    """Return how a network input lies in memory: (1, H, W, C) where a Transpose says so."""
-    perms = [tuple(n.attributes.get("perm", ())) for n, _ in value.moves if n.op == "Transpose"]
-    shape = value.shape
-    if len(shape) == 4 and perms[:1] == [(0, 3, 1, 2)] and shape[0] == 1:
-        return (None, 1, 2, 0)
-    axes = standard_axes(shape)
-    if axes is None:
-        wide = [n for n, size in enumerate(shape) if size > 1]
-        if len(wide) > 3:
-            raise NotSupported(
-                f"network input '{value.name}' has the shape {list(shape)}",
-                "export the network with a fixed batch of 1",
-            )
-        found = dict(zip(wide, (1, 2, 0)[3 - len(wide) :], strict=True))
-        axes = tuple(found.get(n) for n in range(len(shape)))
-    return axes

@@ -12,7 +12,7 @@ import numpy as np
 
 from dory_core.api import NotSupported, Tensor, ops, ranges
 from dory_qdq.numerics import Floats, Integers, Quantisation
-from dory_qdq.values import Place, Shape
+from dory_qdq.values import FloatInput, Place, Shape
 
 Triple = tuple[int, int, int]
 #: Axis of (C, H, W) of every dimension; None for dimensions of size 1.
@@ -226,3 +226,22 @@ class Network:
         if name in self.forms:
             self.forms[name] = replace(self.forms[name], order=MEMORY_ORDER)
         return True
+
+
+def input_axes(value: FloatInput) -> tuple[int | None, ...]:
+    """Return the axes of a network input in memory: (1, H, W, C) with a Transpose for it."""
+    perms = [tuple(n.attributes.get("perm", ())) for n, _ in value.moves if n.op == "Transpose"]
+    shape = value.shape
+    if len(shape) == 4 and perms[:1] == [(0, 3, 1, 2)] and shape[0] == 1:
+        return (None, 1, 2, 0)
+    axes = standard_axes(shape)
+    if axes is None:
+        wide = [n for n, size in enumerate(shape) if size > 1]
+        if len(wide) > 3:
+            raise NotSupported(
+                f"network input '{value.name}' has the shape {list(shape)}",
+                "export the network with a fixed batch of 1",
+            )
+        found = dict(zip(wide, (1, 2, 0)[3 - len(wide) :], strict=True))
+        axes = tuple(found.get(n) for n in range(len(shape)))
+    return axes

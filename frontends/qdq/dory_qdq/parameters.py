@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from dory_onnx import Node, OnnxModel
+from dory_onnx import Node, OnnxModel, clipped
 
 from dory_core.api import NotSupported
 from dory_qdq.call import QUANTISE_HINT
@@ -109,3 +109,11 @@ def _zeros(model: OnnxModel, node: Node, position: int, kind: npt.DTypeLike = np
     if content is None or not content.size:
         raise NotSupported(f"{node.label}: its zero point '{name}' is no constant", QUANTISE_HINT)
     return content
+
+
+def fold_clips(model: OnnxModel) -> None:
+    """Compute clips of constants, as Brevitas writes weights (QCDQ)."""
+    for node in model.nodes:
+        if node.op == "Clip" and all(model.is_constant(name) for name in node.inputs if name):
+            contents = [model.constant(name) if name else None for name in node.inputs]
+            model.define_constant(node.outputs[0], clipped(node, contents))
