@@ -276,7 +276,7 @@ class _Import:
         elif isinstance(value, Pending):
             self.values[name] = replace(value, moves=(*value.moves, (node, others)))
         elif isinstance(value, Real | Stored):
-            x = value.x if isinstance(value, Real) else _unscaled(value)
+            x = value.x if isinstance(value, Real) else value.unscaled
             result = name if isinstance(value, Stored) else ""
             call = Call(node, self.network, (value, *others[1:]), None, result)
             place = move(call, Real(value.place, x))
@@ -294,7 +294,7 @@ class _Import:
         call = Call(node, self.network, (value, *others), None, "")
         if not isinstance(value, Real | Stored):
             raise call.unquantised(0)
-        x = value.x if isinstance(value, Real) else _unscaled(value)
+        x = value.x if isinstance(value, Real) else value.unscaled
         for name, place in zip(node.outputs, movers.split(call, Real(value.place, x)), strict=True):
             self._scaled_as(place, value.place)
             self.values[name] = replace(value, place=place)
@@ -324,7 +324,7 @@ class _Import:
 
     def _clip_stored(self, node: Node, inputs: tuple[Value | None, ...], value: Stored) -> None:
         """Clip stored integers, as Brevitas writes types of fewer than 8 bits (QCDQ)."""
-        name, x = node.outputs[0], _unscaled(value)
+        name, x = node.outputs[0], value.unscaled
         call = Call(node, self.network, inputs, None, name)
         bounds = [call.constant(n).reshape(-1) if call.has(n) else None for n in (1, 2)]
         if any(b is not None and (b.size != 1 or b.dtype.kind not in "iu") for b in bounds):
@@ -396,8 +396,3 @@ class _Import:
             found = tensor.scale, tensor.zero_point
         if found is not None and place.tensor != source.tensor:
             self.network.scales.setdefault(place.tensor, found)
-
-
-def _unscaled(value: Stored) -> Quantisation:
-    """Return a quantisation for moved integers whose scale is not known yet."""
-    return Quantisation(1.0, 0, value.signed)

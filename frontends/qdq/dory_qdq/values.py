@@ -32,10 +32,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Stored integers of 8 bits. signed: int8 or uint8."""
+    """Stored integers of 8 bits; ``signed`` is True for int8, False for uint8."""
 
     place: Place
     signed: bool
+
+    @property
+    def unscaled(self) -> Quantisation:
+        """A quantisation for moved integers whose scale is not known yet."""
+        return Quantisation(1.0, 0, self.signed)
 
 
 @dataclass(frozen=True, slots=True)
