@@ -90,6 +90,11 @@ class Choice:
     runner: Runner
     reason: str = ""
 
+    @property
+    def note(self) -> str:
+        """The choice and its reason, empty without a reason."""
+        return f"runner {self.runner.name}: {self.reason}" if self.reason else ""
+
 
 def find_runner(
     name: str | None, plan: dict[str, Any], plugins: Plugins, host: bool = False
@@ -179,19 +184,15 @@ def run_application(
 
     State passes from one input to the next, and from one inference of a golden to the next.
 
+    Arguments that are not listed are options of ``dory run``.
+
     Args:
         directory: Directory of the application.
         plugins: Plugins that provide the target's runners.
-        inputs: Files with test inputs, in place of the embedded ones.
-        input_layout: Layout of the inputs, ``hwc`` or ``chw``.
         golden: Files or folders of test vectors, in place of the embedded ones. A golden must agree
             with the reference executor on the embedded network.
-        dump: Directory for ``layer_NN.npy``.
         dma: When transfers move their bytes; None for every mode if the host simulation needs
             little time for all of them.
-        seed: Seed of the DMA mode ``random``.
-        repeat: Number of executions of each input.
-        sanitize: Sanitizers of the C compiler.
         runner: Name of the runner; None for the one that the target prefers, or for the host
             simulation when only that has the given dma or sanitize.
 
@@ -221,16 +222,11 @@ def run_application(
     result = _in_modes(directory, chosen.runner, plan, request, modes[1:])
     searched = ""
     if len(modes) > 1 and not given.names and result.exact:
-        result, searched = _run_extremes(
-            directory, chosen.runner, graph, request, given.vectors, result
-        )
-    notes = (
-        f"runner {chosen.runner.name}: {chosen.reason}" if chosen.reason else "",
-        *given.notes,
-        *_float_notes(graph, given.floats, result.runner),
-        searched,
-    )
-    return replace(result, reference=graph.reference, notes=tuple(filter(None, notes)))
+        vectors = given.vectors
+        result, searched = _run_extremes(directory, chosen.runner, graph, request, vectors, result)
+    floats = _float_notes(graph, given.floats, result.runner)
+    notes = filter(None, (chosen.note, *given.notes, *floats, searched))
+    return replace(result, reference=graph.reference, notes=tuple(notes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from dory_tflite.fixed_point import (
 
 @dataclass(frozen=True, slots=True)
 class Quantisation:
-    """Real value = scale * (stored - zero_point) of an integer of so many bits."""
+    """Real value = scale * (stored - zero_point) of an integer of ``bits`` bits."""
 
     scale: float
     zero_point: int

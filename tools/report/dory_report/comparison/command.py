@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -111,6 +111,24 @@ def compare(
 
         outcomes = _run(study, points, advance, processes, dask)
     document = Comparison(cli.network_name(network), frontend, outcomes).to_json()
+    _write_files(document, html, markdown, images, image_format)
+    if json:
+        cli.print_json(document)
+    elif cli.settings.verbosity >= 0:
+        from dory_report.comparison.tables import print_comparison
+
+        print_comparison(document, cli.console())
+    raise typer.Exit(_status(outcomes))
+
+
+def _write_files(
+    document: dict[str, Any],
+    html: Path | None,
+    markdown: Path | None,
+    images: Path | None,
+    image_format: str,
+) -> None:
+    """Write the forms of a comparison that the user asked for."""
     if html is not None:
         from dory_report.comparison.page import compare_page
 
@@ -124,13 +142,6 @@ def compare(
         from dory_report.drawing import write_images
 
         write_images(images, image_format, compare_figures(document))
-    if json:
-        cli.print_json(document)
-    elif cli.settings.verbosity >= 0:
-        from dory_report.comparison.tables import print_comparison
-
-        print_comparison(document, cli.console())
-    raise typer.Exit(_status(outcomes))
 
 
 def _command() -> str:
@@ -210,7 +221,7 @@ def _run(
 
 
 def _status(outcomes: tuple[Outcome, ...]) -> int:
-    """0 when the network fits somewhere, else the status of what is nearest to it."""
+    """Return 0 when the network fits at any point, else the status of the nearest result."""
     if any(outcome.fits for outcome in outcomes):
         return 0
     if any(outcome.supported for outcome in outcomes):
