@@ -183,7 +183,6 @@ def run_application(
     """Build and run an application and compare every layer, element by element.
 
     State passes from one input to the next, and from one inference of a golden to the next.
-
     Arguments that are not listed are options of ``dory run``.
 
     Args:
