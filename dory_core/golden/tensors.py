@@ -2,12 +2,12 @@
 
 ``golden.npz`` of formats whose tensors have names: arrays ``in0__NAME`` and ``run0__NAME`` hold the
 network inputs and every other tensor of the first inference, ``in1__``, ``run1__`` those of the
-second. State goes from one to the next, unless the tensors that an inference read of it are here
-and have their initial values; where they are not here, an inference may also begin anew. NAME is
-that of ``Operator.tensor``, or of a network input. Values are those of the file in its order,
-which is HWC unless a :class:`dory_core.ir.FileForm` says another one; tensors may be left out. In
-place of a layer's integers the real numbers may be here that they stand for, under the name that
-the file has for those.
+second. State passes from one inference to the next, unless the golden holds the state that an
+inference read and it has its initial values. A golden without this state may also start an
+inference from the initial state. NAME is ``Operator.tensor``, or the name of a network input.
+Values are those of the file in its order, which is HWC unless a :class:`dory_core.ir.FileForm`
+states another order. Tensors may be omitted. The golden may hold the real numbers of a layer
+instead of its integers, under their name in the file.
 
 Some references compute some layers in real numbers. Such a layer may differ from the golden by
 ``FileForm.apart`` steps; the layers after it are compared on the golden's values.

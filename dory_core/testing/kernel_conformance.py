@@ -50,12 +50,14 @@ class KernelConformance:
     """Random tests of kernels: subclass it and set ``target`` or ``cases``.
 
     Attributes:
-        target: Whose kernels to test, those of all installed plugins but the portable ones.
-        settings: Its options.
-        candidates: Returns the kernels of a layer, in place of those of an installed target.
-        operators: Kinds of layers that plugins add; of a target, those of all installed plugins.
-        cases: Returns so many cases for a kind of layers and a seed.
-        kinds: Those of ``random_layers.ALL_KINDS`` that ``cases`` draws; without ``cases`` the
+        target: Target whose kernels are tested: those of all installed plugins, without the
+            portable ones.
+        settings: Options of the target.
+        candidates: Function that returns the kernels of a layer, in place of those of an installed
+            target.
+        operators: Kinds of layers that plugins add; with a target, those of all installed plugins.
+        cases: Function that returns the given number of cases for a kind of layers and a seed.
+        kinds: Kinds of ``random_layers.ALL_KINDS`` that ``cases`` supports; without ``cases`` the
             names of kernels.
     """
 
