@@ -89,7 +89,7 @@ class Draws:
     """Layers that a kernel accepts.
 
     Attributes:
-        name: Of the kernel among the candidates.
+        name: Name of the kernel among the candidates.
         operators: Kinds of layers that plugins add.
         recipes: The first of each kind that it accepts.
         fixed: Layers of the conformance matrix, of kinds without recipes, or where it accepts none
