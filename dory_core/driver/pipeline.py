@@ -14,7 +14,7 @@ from typing import Any
 
 from dory_core.documents import json_text
 from dory_core.errors import DoryError, NotSupported, UsageError
-from dory_core.hardware.options import KEEP_CONSTANT_CHANNELS
+from dory_core.hardware.options import KEEP_CONSTANT_CHANNELS, MOVES
 from dory_core.hardware.target import DmaHal, TargetContext
 from dory_core.ir import Graph, Layer
 from dory_core.ir.geometry import Tile
@@ -31,7 +31,9 @@ from dory_core.passes.storage import choose_storage
 from dory_core.passes.sums import simplify_sums
 from dory_core.plan import DEFAULT_PREFIX, Plan
 from dory_core.plan.budgets import Budgets, check_tensors, resolve_budgets
+from dory_core.planning.moves import check_moves
 from dory_core.planning.planner import make_plan
+from dory_core.planning.search import trials_text
 from dory_core.plugins.frontend import Frontend, FrontendOptions
 from dory_core.plugins.manager import Plugins
 from dory_core.tiling.network import Progress, TiledGraph, tile_graph, tiled_text
@@ -208,8 +210,16 @@ def _tile(bound: BoundGraph, setup: Setup) -> TiledGraph:
 def _plan(tiled: TiledGraph, setup: Setup) -> Plan:
     hal = setup.plugins.dma_hal(setup.ctx)
     missing = _missing(setup, hal)
-    tilings = setup.tilings(tiled)
-    return make_plan(tilings, setup.ctx, setup.budgets, setup.frontend, hal, setup.prefix, missing)
+    return make_plan(
+        setup.tilings(tiled),
+        setup.ctx,
+        setup.budgets,
+        setup.frontend,
+        hal,
+        setup.prefix,
+        missing,
+        lambda trials: setup.show(MOVED, trials),
+    )
 
 
 def _missing(setup: Setup, hal: DmaHal | None) -> str:
@@ -224,6 +234,9 @@ def _missing(setup: Setup, hal: DmaHal | None) -> str:
 
 
 IMPORTED, PASSES, BOUND, TILED, PLAN = "imported", "passes", "bound", "tiled", "plan"
+
+#: Name under which ``watch`` gets what the moves of the planner proposed, before the plan.
+MOVED = "moves"
 
 STAGES = (
     Stage(IMPORTED, "Graph", "the frontend reads the file", _import),
@@ -282,6 +295,7 @@ def setup_for(
             "take a small letter, then at most 30 small letters, digits and underscores",
         )
     ctx = plugins.context(target, settings or {})
+    check_moves(str(ctx.options.get(MOVES.name, "")))
     resolved = resolve_budgets(ctx.memory, budgets or {}, l2_reserve)
     return Setup(ctx, resolved, plugins, frontend, objective, progress, watch, prefix)
 
@@ -297,6 +311,8 @@ def text_of(value: object) -> tuple[str, str]:
         return "txt", bound_text(value)
     if isinstance(value, TiledGraph):
         return "txt", tiled_text(value)
+    if isinstance(value, tuple):
+        return "txt", trials_text(value)
     assert isinstance(value, Graph)
     return "txt", graph_text(value)
 

@@ -16,6 +16,8 @@ OPERATING_POINT = "operating_point"
 KEEP_CONSTANT_CHANNELS = Option(
     "keep_constant_channels", bool, False, "compute channels that have one value for every input"
 )
+#: Every target has it: ``-NAME`` switches off a move of the planner.
+MOVES = Option("moves", str, "", "moves of the planner that are switched off: -NAME,-NAME")
 _YES = dict.fromkeys(("on", "true", "yes", "1"), True)
 _TRUTH = _YES | dict.fromkeys(("off", "false", "no", "0"), False)
 
@@ -25,7 +27,7 @@ def all_options(target: Target) -> tuple[Option, ...]:
 
     When the target declares operating points, one of the options chooses the point.
     """
-    options = (*target.options, KEEP_CONSTANT_CHANNELS)
+    options = (*target.options, KEEP_CONSTANT_CHANNELS, MOVES)
     if target.operating_points and all(option.name != OPERATING_POINT for option in options):
         names = tuple(dict.fromkeys(point.name for point in target.operating_points))
         options += (Option(OPERATING_POINT, str, names[0], "clock and energy", names),)

@@ -20,17 +20,17 @@ def network_timeline(
     """Return the timeline of one inference, changes of layout and waiting for L3 included.
 
     link: between L3 and L2. One engine serves its transfers in the order of their start; the
-    issuing core spends the link's issue cycles on each. waited: receives for how many cycles the
-    cores wait for each transfer.
+    issuing core spends the link's issue cycles on each. waited: receives for how many cycles each
+    transfer is done when it is waited for, below zero where the cores wait.
     """
     clock = _Clock(steps, link)
     for operation in operations:
         if isinstance(operation, ExtStart):
             clock.start(operation.transfer)
         elif isinstance(operation, ExtWait):
-            waiting = clock.wait(operation.transfer)
+            slack = clock.wait(operation.transfer)
             if waited is not None:
-                waited(operation.transfer, waiting)
+                waited(operation.transfer, slack)
         elif isinstance(operation, Inputs):
             clock.account(len(steps))
         elif isinstance(operation, Convert):
@@ -70,11 +70,12 @@ class _Clock:
         self.events.append(ProgramEvent(link_name(self.link), name, user, 0, begin, self.free))
 
     def wait(self, transfer: ExtTransfer) -> float:
-        """Let the cores wait for a transfer; return for how many cycles they do."""
-        waiting = max(0.0, self._done[id(transfer)] - self.now)
+        """Let the cores wait for a transfer; return for how many cycles it is done already."""
+        slack = self.now - self._done[id(transfer)]
+        waiting = max(0.0, -slack)
         self.now += waiting
         self.spent += waiting
-        return waiting
+        return slack
 
     def account(self, step: int) -> None:
         """Count what was spent on transfers for a step."""

@@ -14,44 +14,15 @@ Fetches are started one position ahead of their use here; ``prefetch`` moves the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from itertools import groupby
 from typing import NamedTuple
 
-from dory_core.ir import Graph
 from dory_core.ir.geometry import Span
-from dory_core.plan.blocks import WEIGHTS, Request, align_up
-from dory_core.planning.layouts import LayoutPlan
-from dory_core.planning.splits import Counter, Positions, Splits
-from dory_core.planning.views import Views
-from dory_core.tiling.outer import (
-    Cuts,
-    Part,
-    Split,
-    input_range,
-    output_range,
-    parts,
-    stripes_for,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What of a network is streamed or lies in L3.
-
-    splits: of each layer. in_l3: tensors that live in L3 and pass through L2 in stripes.
-    spilled: tensors that leave L2 between their early and their late readers. nearer: tensors that
-    stay in L1 and need no block of L2. passing: tensors of which L2 holds one stripe at a time,
-    which the next layer reads before there is another one; see ``chains``.
-    """
-
-    splits: Splits
-    in_l3: frozenset[str] = frozenset()
-    spilled: frozenset[str] = frozenset()
-    nearer: frozenset[str] = frozenset()
-    passing: frozenset[str] = frozenset()
+from dory_core.plan.blocks import WEIGHTS, Request
+from dory_core.planning.decision import Decision
+from dory_core.planning.network_parts import NetworkParts
+from dory_core.tiling.outer import Part
 
 
 class Fetch(NamedTuple):
@@ -95,24 +66,6 @@ class Run(NamedTuple):
     report: tuple[str, int, int] | None
 
 
-class Visit(NamedTuple):
-    """Parts in a row that use the same thing: number of the first in their layer, and how many."""
-
-    first: int
-    parts: int
-
-
-class Piece(NamedTuple):
-    """What a visit uses: its block, and which bytes of the tensor, or which group of constants."""
-
-    block: str
-    first: int
-    parts: int
-    offset: int = 0
-    size: int = 0
-    group: int = 0
-
-
 @dataclass(slots=True)
 class PartSequence:
     """Runs by position, requests for L2 by name, transfers, and the lifetimes of tensors in L3.
@@ -130,8 +83,8 @@ class PartSequence:
     l3_requests: list[Request] = field(default_factory=list)
     stripes: dict[str, int] = field(default_factory=dict)
     chunks: dict[str, int] = field(default_factory=dict)
-    first: Sequence[int] | Positions = ()
-    last: Sequence[int] | Positions = ()
+    first: Sequence[int] = ()
+    last: Sequence[int] = ()
     end: int = 0
     strides: dict[int, int] = field(default_factory=dict)
 
@@ -148,161 +101,22 @@ class PartSequence:
 ChunkFunction = Callable[[int], Sequence[int]]
 
 
-def _no_chunks(n: int) -> Sequence[int]:
-    """Fetch nothing: all constants are linked."""
-    return ()
+def build_sequence(
+    network: NetworkParts,
+    decision: Decision,
+    chunks: ChunkFunction,
+    layers: range | None = None,
+) -> PartSequence:
+    """Return the sequence of a decision.
 
-
-class Sequencer:
-    """Makes the sequences of one network, of all layers or of some of them.
-
-    flow: the forms in which tensors lie in memory; each is a block. cuts: how each layer may be
-    cut. views: what lies in a block of other tensors. unit: the link between L3 and L2 moves
-    multiples of so many bytes, from and to multiples of it.
+    Args:
+        network: The layers and how they may be cut.
+        decision: Splits, and which tensors live in L3 or in L1.
+        chunks: Bytes of the groups of constants of a layer that are fetched.
+        layers: The layers whose needs are wanted; None for all. A sequence of some layers is
+            true in them, except two positions at their ends, and has no runs and no fetches.
     """
-
-    def __init__(
-        self, graph: Graph, flow: LayoutPlan, cuts: Sequence[Cuts], views: Views, unit: int = 1
-    ) -> None:
-        self.unit = unit
-        self.views = views
-        self.cuts = cuts
-        self.name = graph.name
-        self.layers = graph.layers
-        self.flow = flow
-        self.sizes = {name: form.size_bytes for name, form in flow.forms.items()}
-        self.states = frozenset(read for read, _ in flow.states)
-        self.outlive = frozenset(flow.sinks) | self.states  # the last layer
-        self.makers = dict.fromkeys(flow.sources, -1)  # -1: there from the start
-        self.converted: set[str] = set()
-        self.readers: dict[str, list[int]] = {name: [] for name in flow.forms}
-        end = len(self.layers) - 1
-        for n in range(end + 2):
-            at = min(n, end)
-            for source, target in flow.before[n]:
-                self.readers[source].append(at)
-                self.makers[target] = at
-                self.converted.add(target)
-            if n <= end:
-                for name in dict.fromkeys(flow.reads[n]):
-                    self.readers[name].append(n)
-                self.makers[flow.writes[n]] = n
-        # Names of the tensors that some part of each layer finds in memory.
-        self.alive: list[list[str]] = [[] for _ in self.layers]
-        for name in flow.forms:
-            for n in self.layers_of(name):
-                self.alive[n].append(name)
-        self.parts_of = cache(self._find_parts)
-        self._counter = Counter(lambda n, split: len(self.parts_of(n, split)))
-        self.ranges_of = cache(self._find_ranges)
-        self.visits_of = cache(self._find_visits)
-        self.chunks_of = cache(self._find_chunks)
-        self.stripes_of = cache(self._find_stripes)
-
-    def layers_of(self, name: str) -> range:
-        """Return the layers from the one that makes a tensor to the last one that needs it, or what
-        lies in the same block."""
-        spans = [self._layers_of(one) for one in self.views.groups.get(name, (name,))]
-        return range(min(span.start for span in spans), max(span.stop for span in spans))
-
-    def _layers_of(self, name: str) -> range:
-        last = len(self.layers) - 1 if name in self.outlive else max(self.readers[name], default=-1)
-        return range(max(self.makers[name], 0), max(self.makers[name], last, 0) + 1)
-
-    def _find_parts(self, n: int, split: Split) -> tuple[Part, ...]:
-        return tuple(parts(self.layers[n], split, self.stripes_in_chain(n, split)))
-
-    def stripes_in_chain(self, n: int, split: Split) -> tuple[Span, ...] | None:
-        """Return the stripes of a layer that the next one reads at once; None for all others."""
-        if not split.passes_on:
-            return None
-        following = split._replace(
-            place=split.place + 1, step=self.cuts[n + 1].whole.step, groups=1
-        )
-        wanted = (part.stripe_span for part in self.parts_of(n + 1, following))
-        return stripes_for(self.layers[n], [(one.x_start, one.x_size) for one in wanted])
-
-    def _find_ranges(
-        self, n: int, operand: int | None, split: Split
-    ) -> tuple[tuple[int, int], ...]:
-        """Return (first byte, bytes) of what each part reads of an operand; None: writes."""
-        layer, todo, flow = self.layers[n], self.parts_of(n, split), self.flow
-        if operand is None:
-            layout = flow.forms[flow.writes[n]].layout
-            return tuple(output_range(layer, part.stripe_span, layout) for part in todo)
-        layout = flow.forms[flow.reads[n][operand]].layout
-        return tuple(input_range(layer, operand, part.stripe_span, layout) for part in todo)
-
-    def _find_visits(self, n: int, operand: int | str | None, split: Split) -> tuple[Visit, ...]:
-        """Return the visits of what :meth:`ranges_of` tells apart; ``w``: of groups of channels."""
-        used: Iterable[object]
-        if operand == "w":
-            used = (part.group for part in self.parts_of(n, split))
-        else:
-            assert not isinstance(operand, str)
-            used = self.ranges_of(n, operand, split)
-        visits, first = [], 0
-        for _, same in groupby(used):
-            visits.append(Visit(first, sum(1 for _ in same)))
-            first += visits[-1].parts
-        return tuple(visits)
-
-    def _find_chunks(self, n: int, split: Split) -> tuple[Piece, ...]:
-        """Return what the visits of groups of constants use."""
-        todo, pieces, known = self.parts_of(n, split), list[Piece](), set[str]()
-        for first, count in self.visits_of(n, "w", split):
-            group = todo[first].group
-            name = f"weights_{self.layers[n].op.index:02d}.{group}"
-            if name in known:
-                name = f"{name}.{first}"
-            known.add(name)
-            pieces.append(Piece(name, first, count, group=group))
-        return tuple(pieces)
-
-    def _find_stripes(self, n: int, operand: int | None, split: Split) -> tuple[Piece, ...]:
-        """Return what the visits of an operand use where it is in L3; None: of the output.
-
-        The link moves whole units to L2, also those in which a stripe starts and ends.
-        """
-        ranges, pieces = self.ranges_of(n, operand, split), list[Piece]()
-        title = self.flow.writes[n]
-        if operand is not None:
-            title = f"{self.flow.reads[n][operand]}>{self.layers[n].op.index:02d}.{operand}"
-        for k, (first, count) in enumerate(self.visits_of(n, operand, split)):
-            offset, size = ranges[first]
-            if operand is not None:
-                lead = offset % self.unit
-                offset, size = offset - lead, align_up(size + lead, self.unit)
-            pieces.append(Piece(f"{title}.{k}", first, count, offset, size))
-        return tuple(pieces)
-
-    def positions(self, decision: Decision) -> tuple[Positions, Positions]:
-        """Return the first and the last position of each layer."""
-        return self._counter.positions(decision.splits)
-
-    def build(
-        self, decision: Decision, chunks: ChunkFunction = _no_chunks, layers: range | None = None
-    ) -> PartSequence:
-        """Return the sequence of ``decision``.
-
-        layers: where what is needed at once is wanted of these alone; the sequence is true in them
-        but for two positions at their ends, and has no ``runs`` and no ``fetches``.
-        """
-        return _Builder(self, decision, chunks).build(layers)
-
-    def gap(self, decision: Decision, name: str) -> tuple[int, int] | None:
-        """Return the widest gap between the readers of a tensor; see :func:`widest_gap`."""
-        first, last = self.positions(decision)
-        readers = [(r, first[r], last[r]) for r in self.readers[name]]
-        return widest_gap(self.made(decision, name), readers)
-
-    def made(self, decision: Decision, name: str) -> int:
-        """Return the position behind which a tensor is complete."""
-        n = self.makers[name]
-        if n < 0:
-            return -1
-        first, last = self.positions(decision)
-        return first[n] if name in self.converted else last[n]
+    return _Builder(network, decision, chunks).build(layers)
 
 
 #: Stands for the part at a position that is not there yet.
@@ -315,7 +129,7 @@ def _passed(name: str, number: int) -> str:
 
 
 class _Builder:
-    def __init__(self, network: Sequencer, decision: Decision, chunks: ChunkFunction) -> None:
+    def __init__(self, network: NetworkParts, decision: Decision, chunks: ChunkFunction) -> None:
         self.network = network
         self.decision = decision
         self.chunks = chunks
@@ -331,7 +145,6 @@ class _Builder:
         self.program = PartSequence(first=first, last=last, end=self.end)
         self.runs = layers is None
         if layers is None:
-            self.program.first, self.program.last = tuple(first), tuple(last)
             layers, names = range(len(self.layers)), list(network.flow.forms)
         else:
             names = list(dict.fromkeys(name for n in layers for name in network.alive[n]))
@@ -346,7 +159,7 @@ class _Builder:
     def _place_tensor(self, name: str) -> None:
         """Give a whole tensor its block, or its two blocks when it is spilled between."""
         decision, program, network = self.decision, self.program, self.network
-        if name in decision.nearer or name in decision.passing:
+        if name in decision.resident or name in decision.fused:
             return
         size = network.sizes[name]
         start, last = self._life(name)
@@ -414,7 +227,7 @@ class _Builder:
         writes = None
         if flow.writes[n] in self.decision.in_l3:
             writes = self._store_stripes(n, base, chain)
-        elif flow.writes[n] in self.decision.passing:
+        elif flow.writes[n] in self.decision.fused:
             writes = self._pass_stripes(n, base, chain)
         chunks = self._fetch_chunks(n, base, chain)
         if self.runs:
@@ -462,7 +275,7 @@ class _Builder:
         """Return per part (block, byte offset) of what it reads of an operand."""
         split, name = self.decision.splits[n], self.network.flow.reads[n][operand]
         ranges = self.network.ranges_of(n, operand, split)
-        if name in self.decision.passing:
+        if name in self.decision.fused:
             maker = split._replace(place=split.place - 1, step=self.network.cuts[n - 1].whole.step)
             made = self.network.ranges_of(n - 1, None, maker)
             pairs = zip(ranges, made, strict=True)
@@ -543,18 +356,3 @@ class _Builder:
                     self.program.requests[block] = Request(block, kept.size_bytes, kept.first, last)
                 ready = max(ready, wait)
         return ready
-
-
-def widest_gap(made: int, readers: Sequence[tuple[int, int, int]]) -> tuple[int, int] | None:
-    """Return (last position before, first layer after) the longest time in which nobody reads.
-
-    readers: (layer, first, last position). None when no gap is long enough to leave L2 and return.
-    """
-    best: tuple[int, int, int] | None = None
-    before = made
-    for layer, first, last in readers:
-        gap = first - before
-        if gap > 3 and (best is None or gap > best[0]):
-            best = (gap, before, layer)
-        before = max(before, last)
-    return (best[1], best[2]) if best is not None else None

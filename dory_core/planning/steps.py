@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from dory_core.errors import NotSupported
 from dory_core.hardware.copies import IMPOSSIBLE, Carriage
@@ -25,10 +24,11 @@ from dory_core.plan import (
     PartPlan,
     Place,
 )
-from dory_core.planning.joined import Joined, joined_parts, joined_timelines, same_inputs
+from dory_core.planning.decision import Decision, L1Residence, Residency
+from dory_core.planning.joined_parts import joined_parts, joined_timelines, same_inputs
 from dory_core.planning.layouts import LayoutPlan, StoredTensor
-from dory_core.planning.residence import L1Residence, Residency
-from dory_core.planning.sequence import PartSequence, Run, Sequencer
+from dory_core.planning.network_parts import NetworkParts
+from dory_core.planning.sequence import PartSequence, Run
 from dory_core.schedule.costs import link_name
 from dory_core.schedule.loops import PlacedBuffer, Schedule, l1_buffers, place_l1
 from dory_core.schedule.moves import LayerMoves, weight_unit
@@ -53,13 +53,13 @@ def schedules_of(layer: Layer, tiled: TiledLayer, todo: Sequence[Part]) -> tuple
 
 
 def make_steps(
-    network: Sequencer,
+    network: NetworkParts,
     program: PartSequence,
     residency: Residency,
     blocks: Mapping[str, Place],
     in_stripes: Mapping[str, Place],
     hierarchy: MemoryHierarchy,
-    loads: Mapping[int, tuple[int, AheadLoad]] = MappingProxyType({}),
+    decision: Decision,
 ) -> tuple[LayerStep, ...]:
     """Return the steps of a network without the constants of its layers.
 
@@ -72,7 +72,7 @@ def make_steps(
     flow = network.flow
     steps: list[LayerStep] = []
     arrivals: dict[int, float] = {}
-    for n, (tiled, stay) in enumerate(zip(residency.tiled, residency.stays, strict=True)):
+    for n, (tiled, stay) in enumerate(zip(residency.tiled, residency.layers, strict=True)):
         runs = program.runs_of(n)
         operands = tuple(
             _in_l1(flow.forms[name], stay.offsets[buffer])
@@ -87,42 +87,17 @@ def make_steps(
         output = in_stripes.get(made.name) or blocks[made.name] if stay.stored else kept[-1]
         maker = _StepMaker(network.layers[n], tiled, operands, output, blocks, hierarchy)
         changes = conversions_before(flow, n, blocks, hierarchy)
-        user, load = loads.get(n, (0, None))
+        user, load = decision.prefetches.get(n, (0, None))
         arrives = arrivals.get(n)
-        step = maker.step(runs, program.positions_of(n), stay, tuple(kept), changes, arrives, load)
+        joined = decision.joined.get(n, frozenset())
+        step = maker.step(
+            runs, program.positions_of(n), stay, tuple(kept), changes, arrives, load, joined
+        )
         if load is not None:
             arrivals[user] = step.timelines[-1].left
             step = replace(step, ahead=Ahead(user, load.tile))
         steps.append(step)
     return tuple(steps)
-
-
-#: A step with joined parts, and their numbers.
-JoinedStep = tuple[frozenset[int], LayerStep]
-
-
-def join_steps(
-    steps: Sequence[LayerStep],
-    residency: Residency,
-    joined: Joined,
-    hierarchy: MemoryHierarchy,
-    known: dict[int, JoinedStep],
-) -> tuple[LayerStep, ...]:
-    """Return the steps of a network with joined parts.
-
-    residency: with the copies of buffers. known: steps that were joined before, and are then.
-    """
-    found = list(steps)
-    for n, numbers in joined.items():
-        if n in known and known[n][0] == numbers:
-            found[n] = known[n][1]
-            continue
-        step, tiled, stay = steps[n], residency.tiled[n], residency.stays[n]
-        places = [plan.place for plan in step.inputs]
-        maker = _StepMaker(step.layer, tiled, tuple(places), step.output.place, {}, hierarchy)
-        found[n] = maker.joined(step, stay, numbers)
-        known[n] = numbers, found[n]
-    return tuple(found)
 
 
 def _in_l1(form: StoredTensor, offset: int) -> Place:
@@ -166,6 +141,7 @@ class _StepMaker:
         conversions: tuple[Conversion, ...],
         arrives: float | None,
         load: AheadLoad | None,
+        joined: Collection[int],
     ) -> LayerStep:
         """Return the step. positions: of the runs. kept: lies in L1 behind the layer.
 
@@ -177,7 +153,7 @@ class _StepMaker:
         parts = tuple(map(self._part, runs, positions, schedules))
         if positions.step == 1 and not whole and not tiled.in_place:
             same = same_inputs([part.schedule for part in parts], runs)
-            parts = joined_parts(parts, same, ())
+            parts = joined_parts(parts, same, joined)
         carriages = {} if tiled.in_place else self._carriages(parts, stay.unmoved)
         timelines = self._timelines(parts, stay.unmoved, carriages, arrives, load)
         *forms, made = self._forms(parts, stay)
@@ -201,18 +177,6 @@ class _StepMaker:
             is_view=tiled.view,
             loaded_ahead=arrives is not None,
         )
-
-    def joined(self, step: LayerStep, stay: L1Residence, joined: Collection[int]) -> LayerStep:
-        """Return a step with joined parts: those whose first constants the part before loads."""
-        copies = self.tiled.schedule.buffering
-        parts = joined_parts(
-            [replace(p, schedule=replace(p.schedule, buffering=copies)) for p in step.parts],
-            [part.finds_inputs for part in step.parts],
-            joined,
-        )
-        timelines = self._timelines(parts, stay.unmoved, step.carriages, None, None)
-        buffers, estimate = self._buffers(stay), self._estimate(timelines)
-        return replace(step, parts=parts, l1=buffers, timelines=timelines, estimate=estimate)
 
     def _part(self, run: Run, position: int, schedule: Schedule) -> PartPlan:
         layer, output, blocks = self.layer, self.output, self.blocks

@@ -298,7 +298,8 @@ def test_verbose_names_the_passes_and_dump_stages_writes_a_file_for_each(
         "06_order.txt",
         "07_bound.txt",
         "08_tiled.txt",
-        "09_plan.json",
+        "09_moves.txt",
+        "10_plan.json",
     ]
     (tmp_path / "file").write_text("in the way")
     outcome = dory(*pipeline, net, "--plan-only", "--dump-stages", tmp_path / "file")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,11 +27,15 @@ from dory_core.driver.pipeline import (
 from dory_core.errors import DoryError, NotSupported
 from dory_core.ir import Graph, Window
 from dory_core.passes import Pass
+from dory_core.planning.moves import MOVES
 from dory_core.plugins.manager import Plugins
 from dory_core.testing.graphs import GraphBuilder
 from tests.toy.array import array_chip
 from tests.toy.chip import NAME, ToyChip, three_levels
 from tests.toy.network import write_network
+
+#: A line about what a move proposed.
+PROPOSED = r"[a-z0-9-]+: \d+ cycles, \d+ B of L2 -> (does not fit|\d+ cycles, \d+ B; (not )?kept)"
 
 CHIPS = {"two levels": ToyChip(), "three levels": three_levels(), "engines": array_chip()}
 
@@ -108,18 +113,21 @@ def test_every_stage_and_every_pass_is_dumped_in_order(
 ) -> None:
     result = compile_network(replace(options, dump_stages=tmp_path / "new" / "dump"), plugins)
     names = sorted(path.name for path in (tmp_path / "new" / "dump").iterdir())
-    stems = ["imported", *result.passes, "bound", "tiled"]
+    stems = ["imported", *result.passes, "bound", "tiled", "moves"]
     assert names == [
         *(f"{n:02d}_{stem}.txt" for n, stem in enumerate(stems)),
         f"{len(stems):02d}_plan.json",
     ]
     files = {name: (tmp_path / "new" / "dump" / name).read_text() for name in names}
     assert json.loads(files[names[-1]]) == json.loads(json.dumps(result.plan.to_json()))
-    bound, tiled = files[names[-3]], files[names[-2]]
+    bound, tiled, moves = (files[name] for name in names[-4:-1])
     for step in result.plan.steps:
         assert f"{step.layer.output.name} = {step.layer.op.kind}" in bound
         assert f"{step.kernel.name}: " in tiled
     assert "input as HWC" in bound
+    for line in moves.splitlines():
+        assert re.fullmatch(PROPOSED, line), line
+        assert line.split(":")[0] in {move.name for move in MOVES}
 
 
 def test_one_layer_alone_is_dumped(

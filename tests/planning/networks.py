@@ -32,10 +32,13 @@ def win(
     return Window(kernel=pair(kernel), strides=pair(stride), pads=four, dilations=pair(dilation))
 
 
-def plan_graph(graph: Graph, plugins: Plugins, l2: int, l1: int | None = None) -> Plan:
-    """Plan a network for the chip with so many bytes of L2."""
+def plan_graph(
+    graph: Graph, plugins: Plugins, l2: int, l1: int | None = None, moves: str = ""
+) -> Plan:
+    """Plan a network for the chip within bytes of L2. moves: those that are switched off."""
     budgets = {2: l2, **({} if l1 is None else {1: l1})}
-    return run(graph, setup_for(plugins, NAME, budgets=budgets), after=IMPORTED)
+    setup = setup_for(plugins, NAME, {"moves": moves}, budgets=budgets)
+    return run(graph, setup, after=IMPORTED)
 
 
 def changed_plan(plan: Plan, **changes: Any) -> Plan:

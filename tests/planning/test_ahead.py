@@ -17,11 +17,9 @@ from dory_core.ir.geometry import Tile
 from dory_core.kernels.kernel import Kernel, Term
 from dory_core.plan import RESIDENT, Ahead, LayerStep, Plan
 from dory_core.plan.network import lower, lower_network
-from dory_core.planning import ways
-from dory_core.planning.ways import Problem
+from dory_core.planning.moves.l1_residency import _Planner
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
-from dory_core.tiling.parts import Tilings
 from dory_core.tiling.tiler import SMALLER
 from tests.planning.networks import win
 from tests.planning.symbolic import check_plan
@@ -42,9 +40,22 @@ def chain() -> Graph:
     return b.graph()
 
 
-def built(directory: Path, chip: ToyChip = CHIP, graph: Graph | None = None, l1: int = 0) -> Plan:
+def built(
+    directory: Path,
+    chip: ToyChip = CHIP,
+    graph: Graph | None = None,
+    l1: int = 0,
+    moves: str = "",
+) -> Plan:
     budgets = {1: l1} if l1 else {}
-    return build_app(graph or chain(), NAME, directory, plugins=chip.plugins(), budgets=budgets)
+    return build_app(
+        graph or chain(),
+        NAME,
+        directory,
+        plugins=chip.plugins(),
+        budgets=budgets,
+        settings={"moves": moves},
+    )
 
 
 def taken(plan: Plan, step: LayerStep) -> tuple[int, int]:
@@ -89,18 +100,16 @@ def test_the_link_is_busy_for_as_long_as_the_load_takes(tmp_path: Path) -> None:
     assert all(a.end <= b.start for a, b in pairwise(sorted(events, key=lambda e: e.start)))
 
 
-def cut(directory: Path) -> Plan:
+def cut(directory: Path, moves: str = "") -> Plan:
     """Return the plan of layers whose best tiles leave no room for each other's constants."""
     b = GraphBuilder((64, 2, 2), seed=7)
     for channels in (64, 48, 64, 24):
         b.conv(channels, win(1))
     slow = replace(CHIP, links=(replace(DMA, bytes_per_cycle=0.1),))
-    return built(directory, slow, b.graph(), l1=7000)
+    return built(directory, slow, b.graph(), l1=7000, moves=moves)
 
 
-def test_smaller_tiles_make_room_for_loads_ahead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_smaller_tiles_make_room_for_weight_prefetch(tmp_path: Path) -> None:
     plan = cut(tmp_path / "app")
     smaller = [n for n, step in enumerate(plan.steps) if step.tiling.proof == SMALLER]
     assert smaller == [0, 1, 2]
@@ -108,8 +117,7 @@ def test_smaller_tiles_make_room_for_loads_ahead(
     assert max(step.l1_bytes for step in plan.steps) <= plan.levels[0].budget
     check_plan(plan)
     assert_exact(tmp_path / "app", plugins=CHIP.plugins())
-    monkeypatch.setattr(Tilings, "smaller", lambda *_: None)
-    best_alone = cut(tmp_path / "alone")
+    best_alone = cut(tmp_path / "alone", moves="-smaller-tiles")
     assert best_alone.cycles > plan.cycles
     tables = [[s.weights.size for s in p.steps if s.weights] for p in (plan, best_alone)]
     assert all(one <= other for one, other in zip(*tables, strict=True))
@@ -248,9 +256,7 @@ def whole_inputs(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[T
     return [Term("WHOLE_INPUTS", 1e6, tile.c_in), Term("OUTPUTS", 1, tile.c_out * tile.h * tile.w)]
 
 
-def test_a_layer_that_waits_long_gets_tiles_and_stores_its_output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_layer_that_waits_long_gets_tiles_and_stores_its_output(tmp_path: Path) -> None:
     """Its output would stay in L1 if it ran in one tile, which leaves no room for its load."""
     chip, graph = small_tail(bytes_per_cycle=1, step_cycles=3000)
     plan = built(tmp_path / "app", chip, graph, l1=7500)
@@ -260,8 +266,7 @@ def test_a_layer_that_waits_long_gets_tiles_and_stores_its_output(
     assert waited.output.form != RESIDENT and waited.inputs[0].form == RESIDENT
     check_plan(plan)
     assert_exact(tmp_path / "app", plugins=chip.plugins())
-    monkeypatch.setattr(Problem, "_outputs_of_waiting", lambda *_: [])
-    whole = built(tmp_path / "whole", chip, graph, l1=7500)
+    whole = built(tmp_path / "whole", chip, graph, l1=7500, moves="-waiting-outputs")
     assert whole.steps[3].output.form == RESIDENT and whole.steps[3].schedule.count == 1
     assert plan.cycles < whole.cycles
     assert plan.levels[1].used <= whole.levels[1].used
@@ -275,9 +280,6 @@ def test_tensors_that_stay_lie_at_the_end_of_l1_where_that_makes_room_for_loads(
     assert all(step.loaded_ahead for step in plan.steps[2:])
     check_plan(plan)
     assert_exact(tmp_path / "app", plugins=chip.plugins())
-    plan_residency = ways.plan_residency
-    monkeypatch.setattr(
-        ways, "plan_residency", lambda *args: replace(plan_residency(*args), on_top=())
-    )
+    monkeypatch.setattr(_Planner, "_on_top", lambda planner: planner.offsets)
     low = built(tmp_path / "low", chip, graph, l1=7500)
     assert plan.cycles < low.cycles

@@ -15,7 +15,6 @@ from dory_core.hardware.memories import Link
 from dory_core.ir import Graph, requant
 from dory_core.plan import LayerStep, Plan
 from dory_core.plan.network import lower, lower_network
-from dory_core.planning import ways
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import plan_graph, win
@@ -113,18 +112,21 @@ def test_chains_are_exact(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_chains_are_faster(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chains_are_faster(name: str) -> None:
     build, l2 = CASES[name]
     with_chains = plan_graph(build(), CHIP.plugins(), l2)
-    monkeypatch.setattr(ways, "chained", lambda problem, decision, alone: None)
-    without = plan_graph(build(), CHIP.plugins(), l2)
+    without = plan_graph(build(), CHIP.plugins(), l2, moves="-fused-chains")
     assert not chains(without)
     assert with_chains.cycles < without.cycles
 
 
-def test_a_link_that_is_as_fast_as_the_cores_needs_no_chains() -> None:
+def test_chains_gain_nothing_where_the_link_is_as_fast_as_the_cores() -> None:
     quick = replace(CHIP, links=(CHIP.links[0], replace(CHIP.links[1], bytes_per_cycle=8.0)))
-    assert not chains(plan_graph(bottlenecks(), quick.plugins(), CASES["bottlenecks"][1]))
+    plans = [
+        plan_graph(bottlenecks(), quick.plugins(), CASES["bottlenecks"][1], moves=moves)
+        for moves in ("", "-fused-chains")
+    ]
+    assert 0.999 < plans[0].cycles / plans[1].cycles < 1.001
 
 
 # -- wrong plans are found ---------------------------------------------------------------------

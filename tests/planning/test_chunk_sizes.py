@@ -8,15 +8,14 @@ import pytest
 
 from dory_core.hardware.memories import Link
 from dory_core.plan import Plan
-from dory_core.planning import ways
-from dory_core.planning.fit import ChunkBytes
+from dory_core.planning.cutting import ChunkBytes
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import plan_graph, win
 from tests.planning.symbolic import check_plan
 from tests.toy.chip import three_levels
 
 
-def planned(bytes_per_cycle: float) -> Plan:
+def planned(bytes_per_cycle: float, moves: str = "") -> Plan:
     """Return the plan of a chip whose transfers from below take as long to set up as 64 bytes."""
     chip, setup = three_levels(), int(64 / bytes_per_cycle)
     below = Link(2, 3, setup_cycles=setup, bytes_per_cycle=bytes_per_cycle, issue_cycles=40)
@@ -24,7 +23,7 @@ def planned(bytes_per_cycle: float) -> Plan:
     for channels in (128, 112, 160, 96):
         b.conv(channels, win(1))
     plugins = replace(chip, links=(chip.links[0], below)).plugins()
-    return plan_graph(b.graph(), plugins, 30_000, 24_000)
+    return plan_graph(b.graph(), plugins, 30_000, 24_000, moves)
 
 
 def largest(plan: Plan) -> int:
@@ -39,13 +38,10 @@ def test_half_the_size_is_never_less_than_what_is_dear_to_set_up() -> None:
 
 # In the first case the link is what takes the time, whatever the chunks.
 @pytest.mark.parametrize(("rate", "smaller"), [(0.003, False), (0.01, True), (0.03, True)])
-def test_smaller_chunks_are_taken_where_they_are_faster(
-    rate: float, smaller: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_smaller_chunks_are_taken_where_they_are_faster(rate: float, smaller: bool) -> None:
     plan = planned(rate)
     check_plan(plan)
-    monkeypatch.setattr(ways, "_MUCH", 0)  # they are never tried
-    large = planned(rate)
+    large = planned(rate, moves="-finer-chunks")
     assert largest(large) > 4096
     assert (largest(plan) <= 4096) == smaller
     assert (plan.cycles < large.cycles) == smaller

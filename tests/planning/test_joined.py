@@ -44,13 +44,18 @@ def chain() -> Graph:
 def built(directory: Path) -> Plan:
     """Return the plan of layers in parts of one tile; the second one has four."""
     return build_app(
-        chain(), NAME, directory, plugins=CHIP.plugins(), budgets={1: 24_000, 2: 40_000}
+        chain(),
+        NAME,
+        directory,
+        plugins=CHIP.plugins(),
+        budgets={1: 24_000, 2: 40_000},
+        settings={"moves": "-finer-chunks"},
     )
 
 
 def looped() -> Plan:
     """Return the plan of layers in parts of several tiles, with an odd number of blocks each."""
-    return plan_graph(chain(), SLOW.plugins(), 60_000, 5_000)
+    return plan_graph(chain(), SLOW.plugins(), 60_000, 5_000, "-finer-chunks")
 
 
 def test_parts_find_inputs_and_constants(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from dory_core.kernels.kernel import Traits
 from dory_core.plan import Plan
 from dory_core.plan.blocks import Bin, Packing, Request
 from dory_core.plan.budgets import memory_budgets
-from dory_core.planning import ways
+from dory_core.planning import evaluate
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiling.tiler import Tiler
@@ -183,7 +183,7 @@ def test_writing_behind_the_second_memory_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_a_packing_that_overlaps_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = ways.pack_bins
+    right = evaluate.pack_bins
 
     def wrong(requests: Sequence[Request], bins: Sequence[Bin]) -> dict[str, Packing]:
         return {
@@ -191,7 +191,7 @@ def test_a_packing_that_overlaps_is_found(tmp_path: Path, monkeypatch: pytest.Mo
             for name, packed in right(requests, bins).items()
         }
 
-    monkeypatch.setattr(ways, "pack_bins", wrong)
+    monkeypatch.setattr(evaluate, "pack_bins", wrong)
     with pytest.raises(DoryError, match=r"memory plan is wrong: .* are both live"):
         application(forked(10 * 1024, 8 * 1024), tmp_path / "app")
 

@@ -100,6 +100,7 @@ def test_defaults_of_options_and_operating_point(plugins: Plugins) -> None:
         "fast": False,
         "kernels": "own",
         "keep_constant_channels": False,
+        "moves": "",
         "operating_point": "low",
     }
     assert ctx.operating_point == POINTS[0]
@@ -151,7 +152,7 @@ def test_operating_points_may_depend_on_an_option() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"colour": "red"}, ["'colour'", "cores, fast, kernels, keep_constant_channels"]),
+        ({"colour": "red"}, ["'colour'", "cores, fast, kernels, keep_constant_channels, moves"]),
         ({"core": "8"}, ["no option 'core'; did you mean 'cores'?"]),
         ({"cores": "many"}, ["cores", "an integer", "'many'"]),
         ({"fast": "maybe"}, ["fast", "on or off", "'maybe'"]),

@@ -12,18 +12,23 @@ timeline of the whole network decides whether the chains are used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from dory_core.errors import DoesNotFit
 from dory_core.hardware.memories import Link
 from dory_core.ir.places import whole_axes
 from dory_core.plan.blocks import align_up, fullest_step, owners
-from dory_core.planning.coarsen import moved_groups, with_in_l2
+from dory_core.planning.cutting import fixed_tensors, moved_groups, with_in_l2
+from dory_core.planning.decision import Decision
+from dory_core.planning.evaluate import Candidate, early_arena
 from dory_core.planning.heuristics import best_fit, peak_of
+from dory_core.planning.moves.l1_residency import in_other_parts
+from dory_core.planning.network_parts import NetworkParts
 from dory_core.planning.packing import plan_memory
-from dory_core.planning.sequence import Decision, PartSequence, Sequencer
-from dory_core.planning.splits import Splits
+from dory_core.planning.problem import Problem
+from dory_core.planning.sequence import PartSequence, build_sequence
 from dory_core.tiling.outer import Split, stripe_axis
 from dory_core.tiling.tiled import TiledLayer
 
@@ -36,21 +41,46 @@ _SETUPS_PER_PART = 2
 
 
 @dataclass(frozen=True, slots=True)
-class ChainProblem:
+class _Streamed:
     """A network that is streamed in parts, one layer after the other.
 
-    tiled: the layers as a whole. constants: bytes of each that are fetched. build: the sequence of
-    a decision. room: bytes of L2. fixed: tensors that lie in L2 as a whole.
+    Attributes:
+        problem: The network.
+        candidate: How it is streamed so far.
+        room: Bytes of L2.
+        fixed: Tensors that lie in L2 as a whole.
+        link: The link between L3 and L2.
     """
 
-    network: Sequencer
-    tiled: Sequence[TiledLayer]
-    constants: Sequence[int]
-    build: Callable[[Decision], PartSequence]
+    problem: Problem
+    candidate: Candidate
     room: int
-    alignment: int
-    link: Link
     fixed: frozenset[str]
+    link: Link
+
+    @property
+    def network(self) -> NetworkParts:
+        """The layers and how they may be cut."""
+        return self.problem.network
+
+    @property
+    def tiled(self) -> Sequence[TiledLayer]:
+        """The layers as a whole."""
+        return self.problem.tiled
+
+    @property
+    def alignment(self) -> int:
+        """Blocks of home start on multiples of it."""
+        return self.problem.alignment
+
+    def build(self, decision: Decision) -> PartSequence:
+        """Return the sequence of a decision in the tiles of the candidate."""
+        tiled = self.candidate.residency.tiled
+
+        def chunks(n: int) -> tuple[int, ...]:
+            return self.problem.fetched(n, tiled[n], decision.splits[n])
+
+        return build_sequence(self.network, decision, chunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,32 +93,40 @@ class _Chain:
     cost: float
 
 
-def chained(problem: ChainProblem, decision: Decision, alone: Sequence[float]) -> Decision | None:
-    """Return a decision in which layers take turns and all fits; None where that gains nothing.
-
-    alone: cycles of each layer, and of waiting for the level below, when none take turns.
-    """
+def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
+    """Yield the decision with fused chains where tensors between layers are in L3, and all fits."""
+    decision, link = candidate.decision, problem.link
+    if not decision.in_l3 or link is None:
+        return
+    room = problem.room
+    fixed = frozenset(fixed_tensors(problem.network) | set(problem.network.flow.sinks))
+    streamed = _Streamed(problem, candidate, room, fixed, link)
+    pairs = zip(candidate.steps, candidate.timeline.stalls, strict=False)
+    alone = [step.estimate.cycles + waits for step, waits in pairs]
     chains = [
         chain
-        for row in _rows(problem, decision)
-        for chain in _cheapest(problem, decision, row, alone)
+        for row in _rows(streamed, decision)
+        for chain in _cheapest(streamed, decision, row, alone)
         if chain.stripes
     ]
-    return _that_fits(problem, decision, chains)
+    found = _that_fits(streamed, decision, chains)
+    if found is None:
+        return
+    chunks = problem.chunks()
+    try:
+        program = build_sequence(
+            problem.network, found, lambda n: chunks(n, found.splits[n], found.splits[n])
+        )
+    except DoesNotFit:
+        return  # a part with the rows that it has in common with another one
+    memory = plan_memory(tuple(program.requests.values()), problem.alignment)
+    if memory.chosen.peak_bytes > room:
+        return
+    for arena in dict.fromkeys((early_arena(problem, memory, room), 0)):
+        yield in_other_parts(problem, candidate, replace(found, arena_bytes=arena))
 
 
-def chained_alike(problem: ChainProblem, decision: Decision, other: Decision) -> Decision | None:
-    """Return a decision in which the layers take turns that do so in another one, and all fits;
-    None where it does not."""
-    chains = [
-        _Chain(n, n + split.chain - 1, split.stripes, 0.0)
-        for n, split in enumerate(other.splits)
-        if split.chain > 1 and split.place == 0
-    ]
-    return _that_fits(problem, decision, chains)
-
-
-def _that_fits(problem: ChainProblem, decision: Decision, chains: list[_Chain]) -> Decision | None:
+def _that_fits(problem: _Streamed, decision: Decision, chains: list[_Chain]) -> Decision | None:
     """Return the decision with chains, in as small stripes as they need; None where all is in
     vain."""
     for _ in range(_ATTEMPTS):
@@ -105,7 +143,7 @@ def _that_fits(problem: ChainProblem, decision: Decision, chains: list[_Chain]) 
     return None
 
 
-def _rows(problem: ChainProblem, decision: Decision) -> Iterator[range]:
+def _rows(problem: _Streamed, decision: Decision) -> Iterator[range]:
     """Yield the longest rows of layers that may pass their outputs on, if some are in L3."""
     first, end = 0, len(problem.tiled)
     while first < end:
@@ -118,7 +156,7 @@ def _rows(problem: ChainProblem, decision: Decision) -> Iterator[range]:
         first = last + 1
 
 
-def _may_pass(problem: ChainProblem, n: int) -> bool:
+def _may_pass(problem: _Streamed, n: int) -> bool:
     """Return whether the output of a layer may pass to the next one in stripes."""
     network, layers, flow = problem.network, problem.network.layers, problem.network.flow
     name, following = flow.writes[n], n + 1
@@ -140,7 +178,7 @@ def _may_pass(problem: ChainProblem, n: int) -> bool:
 
 
 def _cheapest(
-    problem: ChainProblem, decision: Decision, row: range, alone: Sequence[float]
+    problem: _Streamed, decision: Decision, row: range, alone: Sequence[float]
 ) -> list[_Chain]:
     """Return the cheapest way to cut a row of layers into chains and single layers. alone: see
     :func:`chained`."""
@@ -161,7 +199,7 @@ def _cheapest(
     return ways[-1][1]
 
 
-def _chain(problem: ChainProblem, decision: Decision, first: int, last: int) -> _Chain | None:
+def _chain(problem: _Streamed, decision: Decision, first: int, last: int) -> _Chain | None:
     """Return a chain of layers with the fewest stripes that fit; None where none do."""
     flow, below = problem.network.flow, decision.in_l3
     brought = _cycles_below(problem, below.intersection(flow.reads[first]))
@@ -186,7 +224,7 @@ def _chain(problem: ChainProblem, decision: Decision, first: int, last: int) -> 
     return _Chain(first, last, low, max(computed + parts + waits, moved))
 
 
-def _fewest_stripes(problem: ChainProblem, decision: Decision, first: int, last: int) -> int | None:
+def _fewest_stripes(problem: _Streamed, decision: Decision, first: int, last: int) -> int | None:
     """Return the fewest stripes with which a chain of layers about fits; None where none do."""
 
     def fits(stripes: int) -> bool:
@@ -206,24 +244,24 @@ def _fewest_stripes(problem: ChainProblem, decision: Decision, first: int, last:
     return low
 
 
-def _cycles_below(problem: ChainProblem, names: Iterable[str]) -> float:
+def _cycles_below(problem: _Streamed, names: Iterable[str]) -> float:
     """Return the cycles of the link for some tensors."""
     sizes = (problem.network.flow.forms[name].size_bytes for name in names)
     return sum(sizes) / problem.link.bytes_per_cycle
 
 
-def _repeated(problem: ChainProblem, n: int, split: Split) -> float:
+def _repeated(problem: _Streamed, n: int, split: Split) -> float:
     """Return how often a layer that is cut so computes each row on average."""
     spans = [part.stripe_span for part in problem.network.parts_of(n, split)]
     return sum(span.size for span in spans) / max(span.start + span.size for span in spans)
 
 
-def _split(problem: ChainProblem, n: int, first: int, last: int, stripes: int) -> Split:
+def _split(problem: _Streamed, n: int, first: int, last: int, stripes: int) -> Split:
     whole = problem.network.cuts[n].whole
     return whole._replace(stripes=stripes, place=n - first, chain=last - first + 1)
 
 
-def _needed(problem: ChainProblem, decision: Decision, first: int, last: int, stripes: int) -> int:
+def _needed(problem: _Streamed, decision: Decision, first: int, last: int, stripes: int) -> int:
     """Return about the bytes of L2 that a chain of layers needs."""
     network, flow, unit = problem.network, problem.network.flow, problem.alignment
     layers = range(first, last + 1)
@@ -235,7 +273,7 @@ def _needed(problem: ChainProblem, decision: Decision, first: int, last: int, st
         return align_up(max(sizes) + network.unit, unit)
 
     alive = {name for n in layers for name in network.alive[n]}
-    total = sum(align_up(problem.constants[n], unit) for n in layers)
+    total = sum(align_up(problem.problem.constants[n], unit) for n in layers)
     for name in alive - inside - decision.in_l3 - network.views.places.keys():
         total += align_up(flow.forms[name].size_bytes, unit)
     made = [0]
@@ -253,7 +291,7 @@ def _needed(problem: ChainProblem, decision: Decision, first: int, last: int, st
 # -- decisions ------------------------------------------------------------------------------------
 
 
-def _with_chains(problem: ChainProblem, decision: Decision, chains: Sequence[_Chain]) -> Decision:
+def _with_chains(problem: _Streamed, decision: Decision, chains: Sequence[_Chain]) -> Decision:
     """Return the decision with chains."""
     splits = list(decision.splits)
     passing = set[str]()
@@ -263,14 +301,14 @@ def _with_chains(problem: ChainProblem, decision: Decision, chains: Sequence[_Ch
         passing.update(problem.network.flow.writes[chain.first : chain.last])
     return replace(
         decision,
-        splits=Splits.of(splits),
+        splits=tuple(splits),
         in_l3=decision.in_l3 - passing,
         spilled=decision.spilled - passing,
-        passing=frozenset(passing),
+        fused=frozenset(passing),
     )
 
 
-def _overfull(problem: ChainProblem, decision: Decision, exactly: bool = True) -> int | None:
+def _overfull(problem: _Streamed, decision: Decision, exactly: bool = True) -> int | None:
     """Return a layer where the blocks of a decision have no place; None where they have one.
 
     exactly: search the best packing where others do not fit.
@@ -288,7 +326,7 @@ def _overfull(problem: ChainProblem, decision: Decision, exactly: bool = True) -
     return program.runs[max(step, 0)].layer if step < program.end else len(problem.tiled) - 1
 
 
-def _finer(problem: ChainProblem, chain: _Chain, layer: int) -> _Chain | None:
+def _finer(problem: _Streamed, chain: _Chain, layer: int) -> _Chain | None:
     """Return a chain with smaller stripes where it has a layer, or is next to it; None where there
     are none."""
     if not chain.first - 1 <= layer <= chain.last + 1:
@@ -299,15 +337,10 @@ def _finer(problem: ChainProblem, chain: _Chain, layer: int) -> _Chain | None:
     return replace(chain, stripes=min(most, chain.stripes + max(1, chain.stripes // 4)))
 
 
-def _back_in_l2(problem: ChainProblem, decision: Decision) -> Decision:
+def _back_in_l2(problem: _Streamed, decision: Decision) -> Decision:
     """Return the decision with what L2 has room for again, the largest tensors first."""
-    network = problem.network
-
-    def with_split(one: Decision, n: int, split: Split) -> Decision:
-        return replace(one, splits=one.splits.having(n, split))
-
-    for names in moved_groups(network, decision):
-        trial = with_in_l2(network, decision, names, with_split)
+    for names in moved_groups(problem.network, decision):
+        trial = with_in_l2(problem.problem, decision, names)
         if _overfull(problem, trial, exactly=False) is None:
             decision = trial
     return decision

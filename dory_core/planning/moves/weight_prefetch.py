@@ -17,12 +17,17 @@ from itertools import pairwise
 from dory_core.hardware.copies import CORES
 from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.plan.blocks import align_up, level_alignment
+from dory_core.planning.decision import Decision, L1Residence, Residency
+from dory_core.planning.evaluate import Candidate
 from dory_core.planning.heuristics import gap
-from dory_core.planning.residence import L1Residence, Residency
+from dory_core.planning.problem import Problem
 from dory_core.schedule.costs import first_weights
 from dory_core.schedule.loops import L1_ALIGNMENT, l1_buffers
 from dory_core.schedule.timeline import AheadLoad, loaded_estimate
+from dory_core.tiling.parts import split_is_whole
 from dory_core.tiling.tiled import TiledLayer
+
+NAME = "weight-prefetch"
 
 #: Ways through the layers so far that are looked at further, the cheapest ones.
 _WAYS = 8
@@ -49,28 +54,33 @@ class LoadsAhead:
     loads: Mapping[int, tuple[int, AheadLoad]]
 
 
-def plan_ahead(
-    residency: Residency,
-    writes: Sequence[str],
-    linked: Collection[int],
-    hierarchy: MemoryHierarchy,
-    budget_bytes: int,
-    smaller: Smaller | None = None,
-) -> LoadsAhead:
-    """Return which layers load the first constants of the next one.
+def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
+    """Yield the decision with weight prefetch where that saves estimated cycles."""
+    decision = with_prefetches(problem, candidate.decision, None)
+    if decision.prefetches:
+        yield decision
 
-    residency: the layers in the order of execution, with what stays in L1. writes: the tensor that
-    each of them makes. linked: layers in one part whose constants can be loaded at any time.
-    budget_bytes: of L1. smaller: makes smaller tiles, which leave more room for such loads.
-    """
+
+def with_prefetches(problem: Problem, decision: Decision, smaller: Smaller | None) -> Decision:
+    """Return the decision with weight prefetch. smaller: makes smaller tiles, which leave more
+    room for it."""
+    hierarchy, network = problem.ctx.memory, problem.network
+    residency = decision.unplaced or problem.residency(decision)
     alone = replace(residency, on_top=())
     if hierarchy.link(1).blocking or hierarchy.constants_link.blocking:
-        return LoadsAhead(alone, {})  # nothing overlaps
+        return decision  # nothing overlaps
+    linked = [
+        n
+        for n, (split, one) in enumerate(zip(decision.splits, residency.tiled, strict=True))
+        if split_is_whole(split) and not (decision.streamed and problem.fetched(n, one, split))
+    ]
     ways = [alone]
     if residency.on_top:
-        ways.append(replace(alone, stays=residency.on_top))
-    found = [_plan(way, writes, linked, hierarchy, budget_bytes, smaller) for way in ways]
-    return min(found, key=lambda way: way[0])[1]
+        ways.append(replace(alone, layers=residency.on_top))
+    writes, budget = network.flow.writes, problem.budgets.bytes[1]
+    found = [_plan(way, writes, linked, hierarchy, budget, smaller) for way in ways]
+    best = min(found, key=lambda way: way[0])[1]
+    return replace(decision, residency=best.residency, unplaced=residency, prefetches=best.loads)
 
 
 def _plan(
@@ -84,7 +94,7 @@ def _plan(
     """Return the cycles of all runs of layers, and what they load ahead; see ``plan_ahead``."""
     total = 0
     loads: dict[int, tuple[int, AheadLoad]] = {}
-    stays, tiled = list(residency.stays), list(residency.tiled)
+    stays, tiled = list(residency.layers), list(residency.tiled)
     unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
     kept = {
         name: _sizes(one, unit)["y"]
@@ -103,7 +113,7 @@ def _plan(
                 stays[layer.n] = replace(layer.stay, offsets=one.offsets)
             if one.load is not None and behind is not None:
                 loads[layer.n] = (behind.n, one.load)
-    found = replace(residency, tiled=tuple(tiled), stays=tuple(stays))
+    found = replace(residency, tiled=tuple(tiled), layers=tuple(stays))
     return total, LoadsAhead(found, loads)
 
 

@@ -8,21 +8,17 @@ the level below, those alone are loaded so for which the cores would not wait.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.kernels.kernel import OPERANDS
-from dory_core.plan import LayerStep, PartPlan
-from dory_core.planning.residence import Residency
+from dory_core.plan import PartPlan
+from dory_core.planning.decision import Joined
 from dory_core.planning.sequence import PartSequence, Run
 from dory_core.schedule.costs import LayerCosts, first_weights
-from dory_core.schedule.loops import Schedule, l1_buffers
+from dory_core.schedule.loops import Schedule
 from dory_core.schedule.timeline import AheadLoad, PartTimeline, part_timeline
-
-#: By layer, the numbers of the parts whose first constants the part before can load.
-Joined = Mapping[int, frozenset[int]]
 
 
 def same_inputs(schedules: Sequence[Schedule], runs: Sequence[Run]) -> list[bool]:
@@ -86,56 +82,6 @@ def joined_timelines(
         found.append(known[key])
         arrives = found[-1].left if part.ahead is not None else None
     return tuple(found)
-
-
-def can_be_joined(
-    steps: Sequence[LayerStep], residency: Residency, hierarchy: MemoryHierarchy
-) -> Joined:
-    """Return the parts whose first constants the part before could load."""
-    if hierarchy.link(1).blocking or hierarchy.constants_link.blocking:
-        return {}  # nothing overlaps
-    found = {}
-    for n, (step, one) in enumerate(zip(steps, residency.tiled, strict=True)):
-        carriage = step.carriages.get("w")
-        by_dma = carriage is not None and not carriage.by_cores and step.block("w") is not None
-        if step.has_parts_in_a_row and by_dma and one.schedule.buffering.w > 1:
-            found[n] = frozenset(range(1, len(step.parts)))
-    return found
-
-
-def with_two_copies(residency: Residency, parts: Sequence[int], budget_bytes: int) -> Residency:
-    """Return the layers with two copies of the buffer of constants where L1 has room for them.
-
-    parts: how many each layer has; only those of several parts change. budget_bytes: of L1.
-    """
-    tiled = list(residency.tiled)
-    for n, (one, stay) in enumerate(zip(tiled, residency.stays, strict=True)):
-        copies = one.schedule.buffering
-        if parts[n] == 1 or stay.offsets or one.in_place or one.view or copies.w > 1:
-            continue
-        more = replace(copies, w=2)
-        buffers = l1_buffers(one.layer, one.bound, one.tiling.tile, more)
-        if sum(int(buffer.total) for buffer in buffers) <= budget_bytes:
-            tiled[n] = replace(one, schedule=replace(one.schedule, buffering=more))
-    return replace(residency, tiled=tuple(tiled))
-
-
-def only_of(joined: Joined, changed: Residency, residency: Residency) -> Residency:
-    """Return the layers, changed where parts are joined."""
-    pairs = zip(residency.tiled, changed.tiled, strict=True)
-    tiled = tuple(new if n in joined else old for n, (old, new) in enumerate(pairs))
-    return replace(residency, tiled=tiled)
-
-
-def unless_waiting(joined: Joined, program: PartSequence, waits: Mapping[str, float]) -> Joined:
-    """Return the joined parts for whose constants nobody waits. waits: cycles by block."""
-    found = {}
-    for n, parts in joined.items():
-        runs = program.runs_of(n)
-        left = frozenset(k for k in parts if not waits.get(runs[k].weights or ""))
-        if left:
-            found[n] = left
-    return found
 
 
 def fetched_earlier(program: PartSequence, joined: Joined) -> PartSequence:

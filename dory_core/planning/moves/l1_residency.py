@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
-from types import MappingProxyType
 
 from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Layer, Linear, Tensor
@@ -21,8 +20,12 @@ from dory_core.ir.geometry import Tile
 from dory_core.ir.places import whole_axes
 from dory_core.kernels.kernel import OPERANDS
 from dory_core.plan.blocks import Request, align_up, fullest_step, level_alignment
+from dory_core.planning.decision import MOVED, Decision, L1Residence, Residency
+from dory_core.planning.evaluate import Candidate
 from dory_core.planning.heuristics import best_fit, fit_into, lowest_place, peak_of
 from dory_core.planning.layouts import LayoutPlan
+from dory_core.planning.problem import Problem
+from dory_core.planning.steps import schedules_of
 from dory_core.schedule.loops import (
     L1_ALIGNMENT,
     Buffering,
@@ -31,7 +34,10 @@ from dory_core.schedule.loops import (
     l1_buffers,
 )
 from dory_core.schedule.timeline import estimate
+from dory_core.tiling.parts import split_is_whole
 from dory_core.tiling.tiled import TiledLayer
+
+NAME = "l1-residency"
 
 # So many layers that share L1 are packed as a whole; of more, those that lie so many layers about a
 # new stay, while what reaches farther stays where it is.
@@ -44,76 +50,64 @@ InOneTile = Callable[[int], TiledLayer | None]
 Parts = Callable[[int, TiledLayer], tuple[Schedule, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class L1Residence:
-    """What a layer has to do with tensors that stay in L1.
+def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
+    """Yield the decision with resident tensors that save estimated cycles."""
+    if problem.ctx.memory.resident_l1:
+        yield with_residents(problem, candidate.decision, candidate.peak)
 
-    offsets: of its buffers in L1; empty when they follow one another from its start. found: its
-    operands (x, x2) that lie there when it begins. leaves: its output stays there; stored: and is
-    stored all the same. beside: tensors that lie there for later layers and are not its output,
-    with their offsets.
+
+def with_residents(
+    problem: Problem, decision: Decision, peak: int, moved: Collection[str] = ()
+) -> Decision:
+    """Return the decision with resident tensors.
+
+    Args:
+        problem: The network.
+        decision: The decision, whose tiles and residents are chosen again.
+        peak: Bytes of L2 within which constants are fetched early.
+        moved: Tensors that may not be resident.
     """
-
-    offsets: Mapping[str, int] = field(default_factory=dict)
-    found: frozenset[str] = frozenset()
-    leaves: bool = False
-    stored: bool = True
-    beside: Mapping[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "offsets", MappingProxyType(dict(self.offsets)))
-        object.__setattr__(self, "beside", MappingProxyType(dict(self.beside)))
-
-    @property
-    def unmoved(self) -> frozenset[str]:
-        """Buffers (x, x2, y) whose tensor the layer does not move."""
-        return self.found if self.stored else self.found | {"y"}
+    plain = decision.in_parts()
+    arena = peak if decision.arena_bytes else 0
+    return replace(plain, residency=_planned(problem, plain, moved), arena_bytes=arena)
 
 
-#: Everything of a layer is moved.
-MOVED = L1Residence()
+def in_other_parts(problem: Problem, candidate: Candidate, decision: Decision) -> Decision:
+    """Return a decision that cuts layers in other parts than a candidate.
 
-
-@dataclass(frozen=True, slots=True)
-class Residency:
-    """tiled: the layers, with one copy of buffers that need no second one. stays: per layer.
-    tensors: names of those that take no room of L2. on_top: the same stays with all tensors at the
-    end of L1, so that what is free lies together; empty when nothing stays."""
-
-    tiled: tuple[TiledLayer, ...]
-    stays: tuple[L1Residence, ...]
-    tensors: frozenset[str]
-    on_top: tuple[L1Residence, ...] = ()
-
-
-def plan_residency(
-    layers: Sequence[Layer],
-    tiled: Sequence[TiledLayer],
-    flow: LayoutPlan,
-    hierarchy: MemoryHierarchy,
-    budget_bytes: int,
-    in_one_tile: InOneTile,
-    parts: Parts | None = None,
-    elsewhere: Collection[str] = (),
-) -> Residency:
-    """Return what stays in L1 of layers in the order of execution; budget_bytes: of L1.
-
-    tiled: of layers that run in several parts the largest one. parts: tile loops of all parts of a
-    layer, when there are several. elsewhere: tensors that cannot stay.
+    It has resident tensors where the candidate has some.
     """
+    if candidate.decision.residency is None:
+        return decision.in_parts()
+    return with_residents(problem, decision, decision.arena_bytes)
+
+
+def _planned(problem: Problem, decision: Decision, moved: Collection[str]) -> Residency:
+    network, flow = problem.network, problem.network.flow
+    fused = [n for n, split in enumerate(decision.splits) if split.chain > 1]
+    in_chains = {name for n in fused for name in (*flow.reads[n], flow.writes[n])}
+    elsewhere = decision.in_l3 | decision.spilled | network.views.groups.keys() | in_chains
+    tiled = problem.residency(decision).tiled
+
+    def in_one_tile(n: int) -> TiledLayer | None:
+        return problem.tiling.in_one_tile(n) if split_is_whole(decision.splits[n]) else None
+
+    def parts(n: int, one: TiledLayer) -> tuple[Schedule, ...]:
+        return schedules_of(network.layers[n], one, network.parts_of(n, decision.splits[n]))
+
     planner = _Planner(
-        layers, tiled, flow, hierarchy, budget_bytes, in_one_tile, parts or _one_part
+        network.layers,
+        tiled,
+        flow,
+        problem.ctx.memory,
+        problem.budgets.bytes[1],
+        in_one_tile,
+        parts,
     )
-    if hierarchy.resident_l1:
-        for kept in _candidates(tiled, flow):
-            if kept.name not in elsewhere:
-                planner.try_to_keep(kept)
+    for kept in _candidates(tiled, flow):
+        if kept.name not in elsewhere and kept.name not in moved:
+            planner.try_to_keep(kept)
     return planner.result()
-
-
-def _one_part(n: int, tiled: TiledLayer) -> tuple[Schedule, ...]:
-    """Return the tile loop of a layer in one part."""
-    return (tiled.schedule,)
 
 
 @dataclass(frozen=True, slots=True)

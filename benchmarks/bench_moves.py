@@ -1,0 +1,303 @@
+"""What each move and each threshold of the planner is worth: writes docs/planner_moves.md.
+
+python benchmarks/bench_moves.py [--only TEXT] [--targets gap8,stm32h7] [--output FILE]
+
+Every network of the collection is planned with all moves, within its default budgets and within
+tight ones. Then it is planned once more without each move that was kept, and with other values of
+the thresholds of those moves. A move that was not kept changes no plan.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from collection import folder_of
+
+from dory_core.driver.pipeline import PASSES, TILED, Setup, Source, run, setup_for
+from dory_core.errors import DoryError
+from dory_core.planning.moves import MOVES
+from dory_core.planning.search import Trial
+from dory_core.plugins.manager import Plugins, load_plugins
+from dory_core.tiling.network import TiledGraph
+
+OUTPUT = Path(__file__).resolve().parents[1] / "docs" / "planner_moves.md"
+#: A move pays where a plan without it takes this fraction more cycles.
+PAYS = 0.005
+
+#: Budgets: percent of the bytes of L2 that the default plan uses; part of the bytes of L1.
+BUDGETS = {"default": (0, 1), "L2 75 %": (75, 1), "L2 50 %": (50, 1), "L1 / 3": (0, 3)}
+#: Budgets within which thresholds are varied.
+VARIED = ("default", "L2 75 %")
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A number in the planner. move: by which it acts. values: others to be tried."""
+
+    move: str
+    module: str
+    name: str
+    values: tuple[Any, ...]
+
+
+MOVE_ROOM = "dory_core.planning.moves"
+THRESHOLDS = (
+    Threshold("fused-chains", f"{MOVE_ROOM}.fused_chains", "_LONGEST", (4, 16)),
+    Threshold("fused-chains", f"{MOVE_ROOM}.fused_chains", "_ATTEMPTS", (6, 24)),
+    Threshold("fused-chains", f"{MOVE_ROOM}.fused_chains", "_SETUPS_PER_PART", (0, 8)),
+    Threshold("coarsen", f"{MOVE_ROOM}.coarsen", "_MARGINS", ((0.0,), (0.0, 1 / 32, 1 / 8))),
+    Threshold("weight-prefetch", f"{MOVE_ROOM}.weight_prefetch", "_WAYS", (2, 32)),
+    Threshold("weight-prefetch", f"{MOVE_ROOM}.weight_prefetch", "_MANY_TILES", (16, 256)),
+)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A plan in figures. kept: the moves that made it. seconds: of CPU, for the plan."""
+
+    cycles: int
+    l2: int
+    seconds: float
+    kept: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Job:
+    """A network, for a target, within budgets."""
+
+    network: str
+    target: str
+    budget: str
+    tiled: TiledGraph
+    setup: Setup
+
+    @property
+    def name(self) -> str:
+        """Name of the row."""
+        return f"{self.network} {self.target} {self.budget}"
+
+    def planned(self, off: str = "") -> Figures | None:
+        """Return the figures of the plan without a move; None where there is no plan."""
+        shown: list[Trial] = []
+
+        def watch(name: str, value: Any) -> None:
+            if name == "moves":
+                shown.extend(value)
+
+        ctx = replace(
+            self.setup.ctx, options={**self.setup.ctx.options, "moves": f"-{off}" if off else ""}
+        )
+        start = time.process_time()
+        try:
+            plan = run(self.tiled, replace(self.setup, ctx=ctx, watch=watch), after=TILED)
+        except DoryError:
+            return None
+        seconds = time.process_time() - start
+        kept = frozenset(trial.move for trial in shown if trial.kept)
+        l2 = next(level.used for level in plan.levels if level.name == "L2")
+        return Figures(plan.cycles, l2, seconds, kept)
+
+
+def sources() -> Iterator[tuple[str, Source]]:
+    """Yield the networks of the collection, and how each is read."""
+    nets = folder_of("")
+    for folder in sorted(path.parent for path in nets.glob("*/meta.json")):
+        meta = json.loads((folder / "meta.json").read_text())
+        how = (meta["frontend"], meta["input_bits"], meta["input_signed"])
+        yield folder.name, Source(folder / "net.onnx", *how)
+    for path in sorted(nets.parent.glob("nets_onnx/*/net.onnx")):
+        name = path.parent.name
+        yield name, Source(path, "deeploy" if name.startswith("deeploy") else "qdq")
+    for path in sorted(nets.parent.glob("nets_tflite/*/net.tflite")):
+        yield path.parent.name, Source(path, "tflite")
+
+
+def jobs(plugins: Plugins, targets: Sequence[str], only: str) -> Iterator[Job]:
+    """Yield every network for every target within all budgets that can be tiled."""
+    for network, source in sources():
+        for target in targets:
+            if only in f"{network} {target}":
+                yield from _jobs_of(plugins, network, source, target)
+
+
+def _jobs_of(plugins: Plugins, network: str, source: Source, target: str) -> Iterator[Job]:
+    used = 0
+    graph: Any = None
+    tiled: dict[int, TiledGraph] = {}
+    l1 = 0
+    for budget, (percent, part) in BUDGETS.items():
+        budgets = {2: used * percent // 100} if percent else {}
+        if part > 1:
+            budgets[1] = l1 // part
+        try:
+            setup = setup_for(plugins, target, {}, budgets, frontend=source.frontend)
+            l1 = l1 or setup.budgets.bytes[1]
+            graph = graph or run(source, setup, until=PASSES)
+            tiled[part] = tiled.get(part) or run(graph, setup, after=PASSES, until=TILED)
+        except DoryError:
+            continue
+        job = Job(network, target, budget, tiled[part], setup)
+        if not used:
+            base = job.planned()
+            if base is None:
+                return
+            used = base.l2
+        yield job
+
+
+@dataclass
+class Found:
+    """What was measured: with all moves, without each one, and with other thresholds."""
+
+    base: dict[str, Figures]
+    without: dict[str, dict[str, Figures | None]]
+    thresholds: dict[tuple[str, Any], dict[str, Figures | None]]
+
+
+def measure(work: Iterator[Job], output: Path) -> None:
+    """Plan every job in all ways; write the page of what was measured after each one."""
+    found = Found({}, {move.name: {} for move in MOVES}, {})
+    for job in work:
+        base = job.planned()
+        if base is None:
+            continue
+        found.base[job.name] = base
+        for move in sorted(base.kept):
+            found.without[move][job.name] = job.planned(move)
+        for one in THRESHOLDS if job.budget in VARIED else ():
+            if one.move in base.kept:
+                _vary(job, one, found)
+        print(job.name, base.cycles, base.l2, f"{base.seconds:.2f}", *sorted(base.kept), flush=True)
+        output.write_text(document(found))
+
+
+def _vary(job: Job, one: Threshold, found: Found) -> None:
+    module = importlib.import_module(one.module)
+    before = getattr(module, one.name)
+    for value in one.values:
+        setattr(module, one.name, value)
+        rows = found.thresholds.setdefault((f"{one.move}: {one.name} = {before}", value), {})
+        rows[job.name] = job.planned()
+        setattr(module, one.name, before)
+
+
+# -- the document -----------------------------------------------------------------------------
+
+
+def change(base: Figures, other: Figures | None) -> float | None:
+    """Return by which fraction a plan has more cycles; None where there is no plan."""
+    return None if other is None else other.cycles / base.cycles - 1
+
+
+def percent(value: float | None) -> str:
+    """Return a fraction as text."""
+    return "no plan" if value is None else f"{100 * value:+.2f} %"
+
+
+def _worst(rows: Mapping[str, Figures | None], base: Mapping[str, Figures]) -> list[str]:
+    def key(name: str) -> float:
+        found = change(base[name], rows[name])
+        return 1e9 if found is None else found
+
+    return sorted(rows, key=lambda name: (-key(name), name))
+
+
+def move_row(name: str, found: Found) -> str:
+    """Return the row of a move."""
+    rows, base = found.without[name], found.base
+    worst = _worst(rows, base)
+    changes = [change(base[one], rows[one]) for one in rows]
+    pays = sum(one is None or one >= PAYS for one in changes)
+    best = min((one for one in changes if one is not None), default=0.0)
+    smaller = max((f.l2 / base[n].l2 - 1 for n, f in rows.items() if f is not None), default=0.0)
+    ratio = sum(base[n].seconds for n, f in rows.items() if f is not None) / max(
+        sum(f.seconds for f in rows.values() if f is not None), 1e-9
+    )
+    top = f"{percent(change(base[worst[0]], rows[worst[0]]))} ({worst[0]})" if worst else "-"
+    cells = (name, len(rows), pays, top, percent(best), percent(smaller), f"{ratio:.2f}")
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def document(found: Found) -> str:
+    """Return the page."""
+    base = found.base
+    lines = [
+        "# What the moves of the planner are worth",
+        "",
+        "Made by `python benchmarks/bench_moves.py`. The planner tries its moves in the order of"
+        " one table and keeps what the timeline of the network shows to be faster"
+        " ([architecture](architecture.md#planning)). Here each move is switched off with"
+        " `--set moves=-NAME`, for every network of the collection on GAP8 and STM32H7, within the"
+        " default budgets, within 75 % and 50 % of the L2 that the default plan uses, and within a"
+        f" third of L1: {len(base)} plans.",
+        "",
+        f"Kept: plans in which the move is kept. Pays: of these, plans that take at least"
+        f" {100 * PAYS:.1f} % more cycles without it, or do not exist. Most: the most cycles that"
+        " it saves. Least: the fewest; below zero, a later move gains more without it. L2: the most"
+        " bytes that a plan needs more without it. Time: CPU time of planning with the move by that"
+        " without it, where it is kept.",
+        "",
+        "| move | kept | pays | most | least | L2 | time |",
+        "| --- | ---: | ---: | --- | ---: | ---: | ---: |",
+        *(move_row(move.name, found) for move in MOVES),
+        "",
+        "## Moves",
+        "",
+        *(f"- `{move.name}`: {move.summary}" for move in MOVES),
+        "",
+        "## Thresholds",
+        "",
+        "Cycles with other values, over the plans within the default budgets and within 75 % of L2"
+        " in which the move is kept: the sum, the worst plan and the best one.",
+        "",
+        "| threshold | value | plans | sum | worst | best |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+    ]
+    for (title, value), rows in found.thresholds.items():
+        changes = [change(base[n], f) or 0.0 for n, f in rows.items()]
+        total = sum(f.cycles for f in rows.values() if f is not None)
+        before = sum(base[n].cycles for n, f in rows.items() if f is not None)
+        ends = percent(max(changes)), percent(min(changes))
+        row = (title, value, len(rows), percent(total / before - 1), *ends)
+        lines.append("| " + " | ".join(map(str, row)) + " |")
+    names = [move.name for move in MOVES]
+    lines += [
+        "",
+        "## Plans",
+        "",
+        "Cycles without each move that is kept.",
+        "",
+        "| network | cycles | L2 | s | " + " | ".join(names) + " |",
+        "| --- | ---: | ---: | ---: | " + " | ".join("---:" for _ in names) + " |",
+    ]
+    for name, figures in base.items():
+        cells = [name, str(figures.cycles), str(figures.l2), f"{figures.seconds:.2f}"]
+        for move in names:
+            rows = found.without[move]
+            cells.append(percent(change(figures, rows[name])) if name in rows else "")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Measure everything and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="part of the names of the rows to measure")
+    parser.add_argument("--targets", default="gap8,stm32h7", help="names of targets")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="the page to write")
+    arguments = parser.parse_args()
+    gc.set_threshold(400_000, 50, 50)  # as the command line has it
+    work = jobs(load_plugins(), arguments.targets.split(","), arguments.only)
+    measure(work, arguments.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Cutting layers into parts, and bringing tensors back into L2: steps that several moves take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import log2
+
+from dory_core.hardware.memories import Link
+from dory_core.planning.decision import Decision
+from dory_core.planning.network_parts import NetworkParts
+from dory_core.planning.problem import Problem
+from dory_core.tiling.outer import Split
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkBytes:
+    """Bounds of the bytes of constants that are fetched at once.
+
+    Attributes:
+        small: Constants are not cut into smaller chunks while anything else helps: setting up a
+            transfer of this size costs about an eighth of it.
+        large: A larger chunk gains nothing: setting it up costs less than a hundredth of it, and
+            half of it finds a place in L2 earlier.
+    """
+
+    small: int
+    large: int
+
+    @classmethod
+    def of(cls, link: Link) -> ChunkBytes:
+        """Return the bounds for a link, powers of two."""
+        setup_bytes = max(1, int(link.setup_cycles * link.bytes_per_cycle))
+        return cls(_power_of_two(8 * setup_bytes), _power_of_two(128 * setup_bytes))
+
+    @property
+    def finer(self) -> ChunkBytes:
+        """Bounds of half the size: free memory that is in pieces takes more of such chunks."""
+        return replace(self, large=max(self.small, self.large // 2))
+
+
+def _power_of_two(number: int) -> int:
+    """Return the power of two that is nearest to ``number`` by ratio."""
+    return 1 << round(log2(number))
+
+
+def least_groups(problem: Problem, large: int) -> tuple[int, ...]:
+    """Return the fewest groups of each layer with which no chunk has more than ``large`` bytes."""
+    pairs = zip(problem.constants, problem.network.cuts, strict=True)
+    return tuple(max(1, min(cuts.groups, -(-size // large))) for size, cuts in pairs)
+
+
+def fixed_tensors(network: NetworkParts) -> set[str]:
+    """Return the tensors that lie in L2 as a whole."""
+    # Forms that are converted and what is made of them, and views.
+    fixed = {name for pairs in network.flow.before for pair in pairs for name in pair}
+    fixed |= network.views.groups.keys()
+    # State is read and left in one place.
+    return fixed | {name for pair in network.flow.states for name in pair}
+
+
+def with_split(problem: Problem, decision: Decision, n: int, split: Split) -> Decision:
+    """Return the decision with another split of a layer, and the better outer loop for it."""
+    split = split._replace(stripes_outer=_stripes_outer(problem, decision, n, split))
+    return decision.with_split(n, split)
+
+
+def _stripes_outer(problem: Problem, decision: Decision, n: int, split: Split) -> bool:
+    flow = problem.network.flow
+    if flow.writes[n] in decision.in_l3 or split.stripes == 1 or split.groups == 1:
+        return True  # a stripe of the output in L3 is completed before the next one
+    # The output stays in L2, so either loop may be the outer one: fetch fewer bytes twice.
+    reads = flow.reads[n]
+    inputs = sum(flow.forms[name].size_bytes for name in reads if name in decision.in_l3)
+    return problem.constants[n] * (split.stripes - 1) <= inputs * (split.groups - 1)
+
+
+def moved_groups(network: NetworkParts, decision: Decision) -> Iterator[tuple[str, ...]]:
+    """Yield what may come back to L2, the largest first; network inputs (outputs) together."""
+    flow = network.flow
+    names = decision.in_l3 | decision.spilled
+    groups = [
+        tuple(name for name in group if name in names) for group in (flow.inputs, flow.outputs)
+    ]
+    together = {name for group in groups for name in group}
+    groups += [(name,) for name in sorted(names - together)]
+    sizes = {group: sum(flow.forms[name].size_bytes for name in group) for group in groups}
+    yield from sorted((g for g in groups if g), key=lambda g: (-sizes[g], g))
+
+
+def with_in_l2(problem: Problem, decision: Decision, names: tuple[str, ...]) -> Decision:
+    """Return the decision with tensors in L2 as a whole."""
+    network = problem.network
+    back = replace(
+        decision, in_l3=decision.in_l3 - set(names), spilled=decision.spilled - set(names)
+    )
+    makers = {network.makers[name] for name in names} - {-1}
+    for n in sorted(makers | {n for name in names for n in network.readers[name]}):
+        split = back.splits[n]
+        if split.chain > 1:
+            continue  # in stripes for the other layers of the chain
+        if not touches_l3(network, back, n):
+            split = split._replace(stripes=1)
+        back = with_split(problem, back, n, split)
+    return back
+
+
+def touches_l3(network: NetworkParts, decision: Decision, n: int) -> bool:
+    """Return whether a layer reads or writes a tensor in L3."""
+    flow = network.flow
+    return not decision.in_l3.isdisjoint({*flow.reads[n], flow.writes[n]})

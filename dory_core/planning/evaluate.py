@@ -1,0 +1,205 @@
+"""What a decision costs: where its blocks lie, the steps of its layers, and its timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dory_core.errors import DoesNotFit
+from dory_core.ir.layout import HWC
+from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place
+from dory_core.plan.blocks import Block, Packing, packing
+from dory_core.plan.network import lower_network
+from dory_core.plan.network_timeline import network_timeline
+from dory_core.plan.timeline import NetworkTimeline
+from dory_core.planning.bins import pack_bins
+from dory_core.planning.decision import Decision, Residency
+from dory_core.planning.joined_parts import fetched_earlier
+from dory_core.planning.packing import MemoryPlan, plan_memory
+from dory_core.planning.prefetch import prefetch
+from dory_core.planning.problem import BELOW, HOME, Problem
+from dory_core.planning.sequence import PartSequence, build_sequence
+from dory_core.planning.steps import conversions_before, make_steps
+from dory_core.planning.transfers import transfers
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A network as it runs by a decision, before constants and L3 have their places.
+
+    Attributes:
+        decision: The decision.
+        residency: The tiles and resident tensors of the layers.
+        program: The sequence of parts, with early fetches.
+        chunks: Bytes of each layer's groups of constants that are fetched.
+        memory: The packing of home as one memory, and what others would have cost.
+        packings: The packing of each memory of home.
+        places: The places of the blocks of home.
+        below: Tensors in the level below, which have no offset yet.
+        steps: The layers without their constants.
+        final: Conversions of network outputs.
+        timeline: The timeline of one inference.
+        slack: Cycles for which a block from L3 is there before its first use, by block; below
+            zero where the cores wait for it.
+        static_bytes: Bytes of constants that are linked into home.
+        straddles: As in the memory map.
+    """
+
+    decision: Decision
+    residency: Residency
+    program: PartSequence
+    chunks: tuple[tuple[int, ...], ...]
+    memory: MemoryPlan
+    packings: tuple[Packing, ...]
+    places: Mapping[str, Place]
+    below: Mapping[str, Place]
+    steps: tuple[LayerStep, ...]
+    final: tuple[Conversion, ...]
+    timeline: NetworkTimeline
+    slack: Mapping[str, float]
+    static_bytes: int
+    straddles: str = ""
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of one inference."""
+        return self.timeline.cycles
+
+    @property
+    def peak(self) -> int:
+        """Bytes of the first memory of home for blocks."""
+        return self.packings[0].peak_bytes
+
+    @property
+    def home_bytes(self) -> int:
+        """Bytes of home for blocks and linked constants."""
+        return self.static_bytes + sum(packed.peak_bytes for packed in self.packings)
+
+
+def evaluate(problem: Problem, decision: Decision) -> Candidate:
+    """Return what a decision costs.
+
+    Whether everything fits is for the caller to see: where the blocks of a resident network do
+    not, the candidate tells how much they need.
+
+    Raises:
+        DoesNotFit: A part of a layer, or the blocks of a streamed network.
+        NotSupported: Neither the DMA nor the cores can make a copy.
+    """
+    network = problem.network
+    residency = problem.residency(decision)
+    chunks = _chunks(problem, decision, residency)
+    program = build_sequence(network, decision, chunks.__getitem__)
+    memory = plan_memory(tuple(program.requests.values()), problem.alignment)
+    if decision.streamed and memory.chosen.peak_bytes > problem.room:
+        peak = memory.chosen.peak_bytes
+        raise DoesNotFit(f"blocks take {peak} B of L2, {problem.room} B are available", "", peak)
+    static = problem.static_bytes(decision, residency)
+    packings, straddles = _pack(problem, program, memory, static)
+    if len(packings) == 1 and decision.arena_bytes:
+        arena = max(memory.chosen.peak_bytes, decision.arena_bytes)
+        program, offsets = prefetch(program, packings[0].blocks, arena, problem.alignment)
+        wanted = program.requests.values()
+        packings = (packing(wanted, offsets, problem.alignment, packings[0].method),)
+    program = fetched_earlier(program, decision.joined)
+    places = {
+        block.name: _place(problem, block, number)
+        for number, packed in enumerate(packings)
+        for block in packed.blocks
+    }
+    forms = network.flow.forms
+    below = {n: Place(forms[n].tensor, BELOW, 0, 0, forms[n].layout) for n in decision.in_l3}
+    in_stripes = below | {n: _fused(problem, n, places[f"{n}.0"]) for n in decision.fused}
+    steps = make_steps(
+        network, program, residency, places, in_stripes, problem.ctx.memory, decision
+    )
+    final = conversions_before(network.flow, len(steps), places, problem.ctx.memory)
+    timeline, slack = _timeline(problem, program, places, steps, final)
+    return Candidate(
+        decision=decision,
+        residency=residency,
+        program=program,
+        chunks=chunks,
+        memory=memory,
+        packings=packings,
+        places=places,
+        below=below,
+        steps=steps,
+        final=final,
+        timeline=timeline,
+        slack=slack,
+        static_bytes=static,
+        straddles=straddles,
+    )
+
+
+def early_arena(problem: Problem, memory: MemoryPlan, room: int) -> int:
+    """Return the bytes of L2 within which constants are fetched early.
+
+    What the bidirectional stack would have needed is free for them.
+    """
+    arena = max(memory.chosen.peak_bytes, min(memory.stack_bytes, room))
+    return arena - arena % problem.alignment
+
+
+def _chunks(
+    problem: Problem, decision: Decision, residency: Residency
+) -> tuple[tuple[int, ...], ...]:
+    """Return the bytes of each layer's groups of constants that are fetched."""
+    numbers = range(len(residency.tiled))
+    if not decision.streamed:
+        return ((),) * len(numbers)
+    return tuple(map(problem.fetched, numbers, residency.tiled, decision.splits))
+
+
+def _pack(
+    problem: Problem, program: PartSequence, memory: MemoryPlan, static: int
+) -> tuple[tuple[Packing, ...], str]:
+    """Return the packing of each memory of home, and why there is none that keeps to them.
+
+    Several memories are used only when the first is too small.
+    """
+    bins = problem.bins(static)
+    if len(bins) > 1 and static > problem.first_memory:
+        why = f"constants of {static} B lie in {bins[0].name}, which has {problem.first_memory}"
+        return (memory.chosen,), why
+    if len(bins) == 1 or memory.chosen.peak_bytes <= bins[0].usable_bytes:
+        return (memory.chosen,), ""
+    try:
+        packings = pack_bins(tuple(program.requests.values()), bins)
+    except DoesNotFit as error:
+        return (memory.chosen,), error.message
+    return tuple(packings[b.name] for b in bins), ""
+
+
+def _place(problem: Problem, block: Block, memory: int) -> Place:
+    """Return the place of a block of home; of constants that of any tensor."""
+    form = problem.network.flow.forms.get(block.name.removesuffix(".back"))
+    if form is None:
+        return Place(problem.network.layers[0].output, HOME, block.offset, memory, HWC)
+    return Place(form.tensor, HOME, block.offset, memory, form.layout)
+
+
+def _fused(problem: Problem, name: str, first: Place) -> Place:
+    """Return the place of a tensor between layers of a fused chain; first: of its first stripe."""
+    form = problem.network.flow.forms[name]
+    return replace(first, tensor=form.tensor, layout=form.layout, passing=True)
+
+
+def _timeline(
+    problem: Problem,
+    program: PartSequence,
+    places: Mapping[str, Place],
+    steps: Sequence[LayerStep],
+    final: tuple[Conversion, ...],
+) -> tuple[NetworkTimeline, dict[str, float]]:
+    """Return the timeline of a network, and the slack of its blocks from L3."""
+    slack: dict[str, float] = {}
+
+    def arrived(transfer: ExtTransfer, cycles: float) -> None:
+        slack[transfer.name] = min(cycles, slack.get(transfer.name, cycles))
+
+    found = transfers(problem.link, program, places, lambda _: 0)
+    operations = lower_network(steps, found, final=final)
+    link = problem.link if found else None
+    return network_timeline(operations, steps, link, arrived), slack

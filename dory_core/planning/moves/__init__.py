@@ -1,0 +1,107 @@
+"""The moves of the planner, in the order in which they are tried.
+
+A move proposes decisions; the driver (``dory_core.planning.search``) evaluates them and keeps what
+is better. ``--set moves=-NAME`` switches one off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from dory_core.errors import UsageError
+from dory_core.planning.decision import Decision
+from dory_core.planning.evaluate import Candidate
+from dory_core.planning.moves import (
+    coarsen,
+    early_fetch,
+    finer_chunks,
+    fused_chains,
+    joined_constants,
+    l1_residency,
+    smaller_tiles,
+    waiting_outputs,
+    weight_prefetch,
+)
+from dory_core.planning.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One kind of change of a decision.
+
+    Attributes:
+        name: In kebab-case.
+        summary: What the move does, in one sentence.
+        propose: Yields the decisions to be tried.
+        grows: Whether the network may need more L2 by the move, within the budget.
+    """
+
+    name: str
+    summary: str
+    propose: Callable[[Problem, Candidate], Iterator[Decision]]
+    grows: bool = False
+
+
+#: All moves in order.
+MOVES = (
+    Move(
+        "coarsen",
+        "Undo splits and spills that the network does not need.",
+        coarsen.propose,
+        grows=True,
+    ),
+    Move(
+        "early-fetch",
+        "Fetch constants from L3 as early as free L2 allows.",
+        early_fetch.propose,
+        grows=True,
+    ),
+    Move(
+        l1_residency.NAME,
+        "Keep tensors in L1 between layers.",
+        l1_residency.propose,
+    ),
+    Move(
+        "fused-chains",
+        "Compute layers in turns, stripe by stripe, so that tensors between them stay in L2.",
+        fused_chains.propose,
+        grows=True,
+    ),
+    Move(
+        "finer-chunks",
+        "Fetch constants in chunks of half the size.",
+        finer_chunks.propose,
+    ),
+    Move(
+        weight_prefetch.NAME,
+        "Load the first constants of a layer while the previous layer computes.",
+        weight_prefetch.propose,
+    ),
+    Move(
+        "smaller-tiles",
+        "Take smaller tiles where they leave room in L1 for weight prefetch.",
+        smaller_tiles.propose,
+    ),
+    Move(
+        "waiting-outputs",
+        "Store outputs of layers that wait long for their constants.",
+        waiting_outputs.propose,
+    ),
+    Move(
+        "joined-constants",
+        "Let parts of a layer load the first constants of the next part.",
+        joined_constants.propose,
+    ),
+)
+
+
+def check_moves(setting: str) -> None:
+    """Raise UsageError unless ``--set moves=`` names moves: ``-NAME``, with commas between them."""
+    names = [f"-{move.name}" for move in MOVES]
+    for text in setting.split(",") if setting.strip() else ():
+        if text.strip() not in names:
+            raise UsageError(
+                f"moves={setting} names no move to be switched off: {text.strip()!r}",
+                f"take one or more of these, with commas between them: {', '.join(names)}",
+            )

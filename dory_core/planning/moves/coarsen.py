@@ -1,0 +1,88 @@
+"""Undo splits and spills of the cascade that the network does not need.
+
+The cascade relieves one position at a time and never looks back: a step may cut a layer into
+stripes of one row where a later step makes room for larger ones. Here every tensor that left L2 is
+tried in L2 again, the largest first, then every layer with fewer stripes and groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from dory_core.plan.blocks import fullest_step, owners
+from dory_core.planning.cutting import (
+    ChunkBytes,
+    least_groups,
+    moved_groups,
+    touches_l3,
+    with_in_l2,
+    with_split,
+)
+from dory_core.planning.decision import Decision
+from dory_core.planning.evaluate import Candidate
+from dory_core.planning.packing import plan_memory
+from dory_core.planning.peaks import LiveBytes
+from dory_core.planning.problem import Problem
+
+#: Shares of L2 that are left free, in turn, until the blocks of the parts can be packed.
+_MARGINS = (0.0, 1 / 16)
+
+
+def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
+    """Yield the decision with as little moved and cut as fits."""
+    fitting = candidate.decision
+    if not fitting.streamed or problem.link is None:
+        return
+    room, alignment, live = problem.room, problem.alignment, LiveBytes(problem)
+    for margin in _MARGINS:
+        # The tiles of similar parts do for a trial; what is proposed is tiled anew.
+        fits = live.trials(fitting, room - int(room * margin))
+        decision = coarsened(problem, fitting, fits)
+        if decision == fitting:
+            return
+        requests = tuple(live.build(decision).requests.values())
+        if fullest_step(owners(requests), alignment)[1] > room:
+            continue
+        if plan_memory(requests, alignment).chosen.peak_bytes <= room:
+            yield decision
+            return
+
+
+def coarsened(problem: Problem, decision: Decision, fits: Callable[[Decision], bool]) -> Decision:
+    """Return a decision that moves no more than ``decision``, which fits."""
+    network = problem.network
+    assert problem.link is not None
+    for names in moved_groups(network, decision):
+        trial = with_in_l2(problem, decision, names)
+        if fits(trial):
+            decision = trial
+    layers = range(len(network.layers))
+    for n in sorted(layers, key=lambda n: (-decision.splits[n].stripes, n)):
+        # From two stripes on, loads and stores of a layer overlap with its work.
+        least = 2 if touches_l3(network, decision, n) else 1
+        decision = _fewest(problem, decision, n, "stripes", least, fits)
+    groups = least_groups(problem, ChunkBytes.of(problem.link).large)
+    for n in sorted(layers, key=lambda n: (-decision.splits[n].groups, n)):
+        decision = _fewest(problem, decision, n, "groups", groups[n], fits)
+    return decision
+
+
+def _fewest(
+    problem: Problem,
+    decision: Decision,
+    n: int,
+    axis: str,
+    least: int,
+    fits: Callable[[Decision], bool],
+) -> Decision:
+    """Return the decision with the fewest stripes (groups) of a layer that fit, by bisection."""
+    split = decision.splits[n]
+    low, high = least, getattr(split, axis)
+    while low < high:
+        middle = (low + high) // 2
+        trial = with_split(problem, decision, n, split._replace(**{axis: middle}))
+        if fits(trial):
+            high, decision = middle, trial
+        else:
+            low = middle + 1
+    return decision

@@ -1,0 +1,33 @@
+"""Constants are fetched in chunks of half the size, for which L2 has a place earlier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dory_core.planning.cutting import ChunkBytes, least_groups, with_split
+from dory_core.planning.decision import Decision
+from dory_core.planning.evaluate import Candidate, early_arena
+from dory_core.planning.moves.l1_residency import in_other_parts
+from dory_core.planning.packing import plan_memory
+from dory_core.planning.problem import Problem
+from dory_core.planning.sequence import build_sequence
+
+
+def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
+    """Yield the decision with smaller chunks."""
+    if not candidate.decision.streamed or problem.link is None:
+        return
+    decision = candidate.decision.in_parts()
+    large = ChunkBytes.of(problem.link).finer.large
+    for n, groups in enumerate(least_groups(problem, large)):
+        split = decision.splits[n]
+        if split.chain == 1 and split.groups < groups:
+            decision = with_split(problem, decision, n, split._replace(groups=groups))
+    if decision.splits == candidate.decision.splits:
+        return
+    chunks, splits = problem.chunks(), decision.splits
+    program = build_sequence(problem.network, decision, lambda n: chunks(n, splits[n], splits[n]))
+    memory = plan_memory(tuple(program.requests.values()), problem.alignment)
+    arena = early_arena(problem, memory, candidate.peak)
+    yield in_other_parts(problem, candidate, replace(decision, arena_bytes=arena))

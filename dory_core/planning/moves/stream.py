@@ -1,0 +1,226 @@
+"""Streaming: what passes through L2 in parts, until the network fits.
+
+The cascade of the TC 2021 paper, section 4.2.1, over the whole network: starting from everything
+in L2 except the constants, the position that needs most is relieved by the cheapest step that
+helps. In the paper's order constants are cut into chunks first; then activations: stripes of what
+is in L3 already get smaller, a residual that waits is spilled, or the output or input of the layer
+moves to L3, whichever moves the fewest bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dory_core.errors import DoesNotFit
+from dory_core.plan.blocks import WEIGHTS, align_up, fullest_step, owners
+from dory_core.plan.budgets import for_simulation
+from dory_core.planning.cutting import ChunkBytes, fixed_tensors, least_groups, with_split
+from dory_core.planning.decision import Decision
+from dory_core.planning.heuristics import best_fit, peak_of
+from dory_core.planning.packing import plan_memory
+from dory_core.planning.peaks import LiveBytes, Peak, Peaks
+from dory_core.planning.problem import Problem
+from dory_core.tiling.outer import group_spans
+
+# Steps of the cascade per layer, far beyond what any network needed.
+_MOST_STEPS = 100
+
+
+def streamed(problem: Problem) -> Decision:
+    """Return the decision with which a network fits, found by the cascade.
+
+    Raises:
+        DoesNotFit: Names the layer, what is live there and its bytes.
+        NotSupported: A part of a layer has no tiles.
+    """
+    return _Cascade(problem).run()
+
+
+class _Cascade:
+    """The search for a decision that fits."""
+
+    def __init__(self, problem: Problem) -> None:
+        assert problem.link is not None
+        self.problem = problem
+        self.network = problem.network
+        self.layers = problem.network.layers
+        self.flow = problem.network.flow
+        self.forms = problem.network.flow.forms
+        self.budget = problem.room
+        self.limit = self.budget  # lowered when blocks fit in sum but not in place
+        self.peak: int | None = None  # least bytes in which blocks that fit in sum fit in place
+        self.alignment = problem.alignment
+        self.chunk_bytes = ChunkBytes.of(problem.link)
+        self.fixed = fixed_tensors(problem.network)
+        self.live = LiveBytes(problem)
+
+    def run(self) -> Decision:
+        groups = least_groups(self.problem, self.chunk_bytes.large)
+        pairs = zip(self.network.cuts, groups, strict=True)
+        decision = Decision(tuple(c.whole._replace(groups=n) for c, n in pairs), streamed=True)
+        peaks = Peaks(len(self.layers))
+        self.live.update(peaks, decision, range(len(self.layers)))
+        for _ in range(_MOST_STEPS * len(self.layers)):
+            needed = max(peaks.bytes)
+            n = peaks.bytes.index(needed)
+            if needed <= self.limit:
+                if self._fits(decision):
+                    return decision
+                lost = 0 if self.peak is None else max(0, self.peak - self.budget) // 2
+                self.limit = min(self.limit, needed) - max(self.alignment, lost)
+            changed = self._relieve(decision, Peak(peaks, n), needed - self.limit)
+            self.live.update(peaks, changed, self.live.changed(decision, changed))
+            decision = changed
+        raise self._too_large(Peak(peaks, n), needed)
+
+    def _fits(self, decision: Decision) -> bool:
+        """Return whether the blocks find places within the budget; else note what they need."""
+        requested = tuple(self.live.build(decision).requests.values())
+        requests = owners(requested)
+        if fullest_step(requests, self.alignment)[1] > self.budget:
+            return False
+        # Any packing that fits will do: the best one is searched when the decision is final.
+        offsets = best_fit(requests, self.alignment, self.budget)
+        if peak_of(requests, offsets, self.alignment) <= self.budget:
+            return True
+        peak = plan_memory(requested, self.alignment).chosen.peak_bytes
+        if peak > self.budget:
+            self.peak = peak if self.peak is None else min(self.peak, peak)
+        return peak <= self.budget
+
+    def _relieve(self, decision: Decision, peak: Peak, excess: int) -> Decision:
+        spare = sum(max(0, r.size_bytes - self.chunk_bytes.small) for r in peak.chunks)
+        if spare >= excess:
+            finer = self._finer_chunks(decision, peak)
+            if finer is not None:
+                return finer
+        steps = list(self._activation_steps(decision, peak, excess))
+        if steps:
+            return min(steps, key=lambda step: step[0])[1]
+        finer = self._finer_chunks(decision, peak)
+        if finer is not None:
+            return finer
+        needed = sum(align_up(r.size_bytes, self.alignment) for r in peak.live)
+        raise self._too_large(peak, needed)
+
+    def _finer_chunks(self, decision: Decision, peak: Peak) -> Decision | None:
+        """Cut the constants of the layer with the largest live chunk that can be cut further."""
+        rest = self.limit - sum(r.size_bytes for r in peak.live if r.role != WEIGHTS)
+        target = max(self.chunk_bytes.small, rest // max(1, len(peak.chunks)))
+        for chunk in sorted(peak.chunks, key=lambda r: (-r.size_bytes, r.name)):
+            n = peak.program.chunks[chunk.name]
+            split = decision.splits[n]
+            most = self.network.cuts[n].groups
+            if split.groups >= most:
+                continue
+            whole = chunk.size_bytes * split.groups
+            groups = min(most, max(split.groups + 1, -(-whole // target)))
+            before = group_spans(self.layers[n], split.groups, split.group_step)
+            while groups < most and group_spans(self.layers[n], groups, split.group_step) == before:
+                groups += 1
+            return with_split(self.problem, decision, n, split._replace(groups=groups))
+        return None
+
+    def _activation_steps(
+        self, decision: Decision, peak: Peak, excess: int
+    ) -> Iterator[tuple[tuple[int, int], Decision]]:
+        """Return ((bytes moved, order), decision) of every step that relieves a peak."""
+        striped: dict[int, int] = {}
+        for request in peak.live:
+            if request.name in peak.program.stripes:
+                n = peak.program.stripes[request.name]
+                striped[n] = striped.get(n, 0) + request.size_bytes
+        if sum(striped.values()) > excess:
+            for n, size in striped.items():
+                split = decision.splits[n]
+                most = self.network.cuts[n].stripes
+                if split.stripes < most:
+                    left = max(size - excess, size // 8, 1)
+                    stripes = min(most, max(split.stripes + 1, -(-split.stripes * size // left)))
+                    yield (
+                        (-size, 0),
+                        with_split(self.problem, decision, n, split._replace(stripes=stripes)),
+                    )
+        here = peak.layer
+        for name in sorted({r.name.removesuffix(".back") for r in peak.live} & self.forms.keys()):
+            if name in decision.in_l3 or name in self.fixed:
+                continue
+            size = self.forms[name].size_bytes
+            maker = self.network.makers[name]
+            touches = here == maker or here in self.network.readers[name]
+            if not touches and name not in decision.spilled and self._waits(decision, peak, name):
+                spilled = replace(decision, spilled=decision.spilled | {name})
+                yield (2 * size, 1), spilled
+            moved = self._all_in_l3(decision, name)
+            if moved is not None:
+                order = 2 if maker == here else 3
+                if not touches:
+                    order = 4  # it waits here; its other layers get stripes for nothing else
+                size = sum(self.forms[t].size_bytes for t in self._together(name))
+                yield (size if name in self.flow.inputs else 2 * size, order), moved
+
+    def _waits(self, decision: Decision, peak: Peak, name: str) -> bool:
+        """Return whether a peak lies where a tensor could have left L2."""
+        gap = self.network.gap(decision, name)
+        if gap is None:
+            return False
+        first, _ = self.network.positions(decision)
+        return gap[0] + 1 < first[peak.layer] + peak.part < first[gap[1]] - 1
+
+    def _in_l3(self, decision: Decision, name: str) -> Decision | None:
+        """Return the decision with the tensor in L3, its producer and consumers in stripes.
+
+        None when one of them cannot work in stripes while it holds the tensor.
+        """
+        maker = self.network.makers[name]
+        layers = [*self.network.readers[name], *([maker] if maker >= 0 else [])]
+        if name in self.fixed or (name in self.flow.outputs and name in self.flow.inputs):
+            return None
+        if maker >= 0 and self.network.cuts[maker].stripes == 1:
+            return None
+        splits = decision.splits
+        for n in layers:
+            most = self.network.cuts[n].stripes
+            stripes = min(most, max(2, splits[n].stripes))
+            splits = (*splits[:n], splits[n]._replace(stripes=stripes), *splits[n + 1 :])
+        moved = replace(
+            decision,
+            splits=splits,
+            in_l3=decision.in_l3 | {name},
+            spilled=decision.spilled - {name},
+        )
+        for n in layers:
+            moved = with_split(self.problem, moved, n, moved.splits[n])
+        return moved
+
+    def _all_in_l3(self, decision: Decision, name: str) -> Decision | None:
+        """Return the decision with the tensor in L3, and all network inputs (outputs) with it.
+
+        The caller hands them over as one block of memory, so they have one level.
+        """
+        moved: Decision | None = decision
+        for other in self._together(name):
+            if moved is not None and other not in moved.in_l3:
+                moved = self._in_l3(moved, other)
+        return moved
+
+    def _together(self, name: str) -> tuple[str, ...]:
+        for group in (self.flow.inputs, self.flow.outputs):
+            if name in group:
+                return tuple(group)
+        return (name,)
+
+    def _too_large(self, peak: Peak, needed: int) -> DoesNotFit:
+        live = sorted(peak.live, key=lambda r: (-r.size_bytes, r.name))
+        needed = max(self.budget + 1, needed) if self.peak is None else self.peak
+        layer = self.layers[peak.layer].op
+        texts = ", ".join(f"{r.name} {r.size_bytes} B" for r in live[:6])
+        return DoesNotFit(
+            f"layer {layer.index} {layer.kind} '{layer.name}' needs {needed} B of L2 in its "
+            f"smallest parts, {self.budget} B are available; {live[0].name} is the largest of what "
+            f"is live there: {texts}",
+            f"raise --l2 to at least {needed} if the chip has it, or make the layer smaller;"
+            f" {for_simulation(2, needed)}",
+            needed,
+        )

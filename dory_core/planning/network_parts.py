@@ -1,0 +1,220 @@
+"""How the layers of a network may be cut into parts, and what each part reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import groupby
+from typing import NamedTuple
+
+from dory_core.ir import Graph
+from dory_core.ir.geometry import Span
+from dory_core.plan.blocks import align_up
+from dory_core.planning.decision import Decision
+from dory_core.planning.layouts import LayoutPlan
+from dory_core.planning.views import Views
+from dory_core.tiling.outer import (
+    Cuts,
+    Part,
+    Split,
+    input_range,
+    output_range,
+    parts,
+    stripes_for,
+)
+
+#: The first and the last position of each layer.
+Positions = tuple[Sequence[int], Sequence[int]]
+
+
+class Visit(NamedTuple):
+    """Parts in a row that use the same thing: number of the first in their layer, and how many."""
+
+    first: int
+    parts: int
+
+
+class Piece(NamedTuple):
+    """What a visit uses: its block, and which bytes of the tensor, or which group of constants."""
+
+    block: str
+    first: int
+    parts: int
+    offset: int = 0
+    size: int = 0
+    group: int = 0
+
+
+class NetworkParts:
+    """Makes the sequences of one network, of all layers or of some of them.
+
+    flow: the forms in which tensors lie in memory; each is a block. cuts: how each layer may be
+    cut. views: what lies in a block of other tensors. unit: the link between L3 and L2 moves
+    multiples of so many bytes, from and to multiples of it.
+    """
+
+    def __init__(
+        self, graph: Graph, flow: LayoutPlan, cuts: Sequence[Cuts], views: Views, unit: int = 1
+    ) -> None:
+        self.unit = unit
+        self.views = views
+        self.cuts = cuts
+        self.name = graph.name
+        self.layers = graph.layers
+        self.flow = flow
+        self.sizes = {name: form.size_bytes for name, form in flow.forms.items()}
+        self.states = frozenset(read for read, _ in flow.states)
+        self.outlive = frozenset(flow.sinks) | self.states  # the last layer
+        self.makers = dict.fromkeys(flow.sources, -1)  # -1: there from the start
+        self.converted: set[str] = set()
+        self.readers: dict[str, list[int]] = {name: [] for name in flow.forms}
+        end = len(self.layers) - 1
+        for n in range(end + 2):
+            at = min(n, end)
+            for source, target in flow.before[n]:
+                self.readers[source].append(at)
+                self.makers[target] = at
+                self.converted.add(target)
+            if n <= end:
+                for name in dict.fromkeys(flow.reads[n]):
+                    self.readers[name].append(n)
+                self.makers[flow.writes[n]] = n
+        # Names of the tensors that some part of each layer finds in memory.
+        self.alive: list[list[str]] = [[] for _ in self.layers]
+        for name in flow.forms:
+            for n in self.layers_of(name):
+                self.alive[n].append(name)
+        self.parts_of = cache(self._find_parts)
+        self._positions: tuple[Sequence[Split], Positions] = ((), ((), ()))
+        self.ranges_of = cache(self._find_ranges)
+        self.visits_of = cache(self._find_visits)
+        self.chunks_of = cache(self._find_chunks)
+        self.stripes_of = cache(self._find_stripes)
+
+    def layers_of(self, name: str) -> range:
+        """Return the layers from the one that makes a tensor to the last one that needs it, or what
+        lies in the same block."""
+        spans = [self._layers_of(one) for one in self.views.groups.get(name, (name,))]
+        return range(min(span.start for span in spans), max(span.stop for span in spans))
+
+    def _layers_of(self, name: str) -> range:
+        last = len(self.layers) - 1 if name in self.outlive else max(self.readers[name], default=-1)
+        return range(max(self.makers[name], 0), max(self.makers[name], last, 0) + 1)
+
+    def _find_parts(self, n: int, split: Split) -> tuple[Part, ...]:
+        return tuple(parts(self.layers[n], split, self.stripes_in_chain(n, split)))
+
+    def stripes_in_chain(self, n: int, split: Split) -> tuple[Span, ...] | None:
+        """Return the stripes of a layer that the next one reads at once; None for all others."""
+        if not split.passes_on:
+            return None
+        following = split._replace(
+            place=split.place + 1, step=self.cuts[n + 1].whole.step, groups=1
+        )
+        wanted = (part.stripe_span for part in self.parts_of(n + 1, following))
+        return stripes_for(self.layers[n], [(one.x_start, one.x_size) for one in wanted])
+
+    def _find_ranges(
+        self, n: int, operand: int | None, split: Split
+    ) -> tuple[tuple[int, int], ...]:
+        """Return (first byte, bytes) of what each part reads of an operand; None: writes."""
+        layer, todo, flow = self.layers[n], self.parts_of(n, split), self.flow
+        if operand is None:
+            layout = flow.forms[flow.writes[n]].layout
+            return tuple(output_range(layer, part.stripe_span, layout) for part in todo)
+        layout = flow.forms[flow.reads[n][operand]].layout
+        return tuple(input_range(layer, operand, part.stripe_span, layout) for part in todo)
+
+    def _find_visits(self, n: int, operand: int | str | None, split: Split) -> tuple[Visit, ...]:
+        """Return the visits of what :meth:`ranges_of` tells apart; ``w``: of groups of channels."""
+        used: Iterable[object]
+        if operand == "w":
+            used = (part.group for part in self.parts_of(n, split))
+        else:
+            assert not isinstance(operand, str)
+            used = self.ranges_of(n, operand, split)
+        visits, first = [], 0
+        for _, same in groupby(used):
+            visits.append(Visit(first, sum(1 for _ in same)))
+            first += visits[-1].parts
+        return tuple(visits)
+
+    def _find_chunks(self, n: int, split: Split) -> tuple[Piece, ...]:
+        """Return what the visits of groups of constants use."""
+        todo, pieces, known = self.parts_of(n, split), list[Piece](), set[str]()
+        for first, count in self.visits_of(n, "w", split):
+            group = todo[first].group
+            name = f"weights_{self.layers[n].op.index:02d}.{group}"
+            if name in known:
+                name = f"{name}.{first}"
+            known.add(name)
+            pieces.append(Piece(name, first, count, group=group))
+        return tuple(pieces)
+
+    def _find_stripes(self, n: int, operand: int | None, split: Split) -> tuple[Piece, ...]:
+        """Return what the visits of an operand use where it is in L3; None: of the output.
+
+        The link moves whole units to L2, also those in which a stripe starts and ends.
+        """
+        ranges, pieces = self.ranges_of(n, operand, split), list[Piece]()
+        title = self.flow.writes[n]
+        if operand is not None:
+            title = f"{self.flow.reads[n][operand]}>{self.layers[n].op.index:02d}.{operand}"
+        for k, (first, count) in enumerate(self.visits_of(n, operand, split)):
+            offset, size = ranges[first]
+            if operand is not None:
+                lead = offset % self.unit
+                offset, size = offset - lead, align_up(size + lead, self.unit)
+            pieces.append(Piece(f"{title}.{k}", first, count, offset, size))
+        return tuple(pieces)
+
+    def positions(self, decision: Decision) -> Positions:
+        """Return the first and the last position of each layer.
+
+        The parts of the layers of a fused chain alternate: the first ones of all, then the second
+        ones.
+        """
+        splits, found = self._positions
+        if splits is not decision.splits:
+            found = self._find_positions(decision.splits)
+            self._positions = (decision.splits, found)
+        return found
+
+    def _find_positions(self, splits: Sequence[Split]) -> Positions:
+        first, last, end = list[int](), list[int](), 0
+        for n, split in enumerate(splits):
+            count = len(self.parts_of(n, split))
+            begin = end - split.place * (count - 1)
+            first.append(begin)
+            last.append(begin + split.chain * (count - 1))
+            end += count
+        return first, last
+
+    def gap(self, decision: Decision, name: str) -> tuple[int, int] | None:
+        """Return the widest gap between the readers of a tensor; see :func:`widest_gap`."""
+        first, last = self.positions(decision)
+        readers = [(r, first[r], last[r]) for r in self.readers[name]]
+        return widest_gap(self.made(decision, name), readers)
+
+    def made(self, decision: Decision, name: str) -> int:
+        """Return the position behind which a tensor is complete."""
+        n = self.makers[name]
+        if n < 0:
+            return -1
+        first, last = self.positions(decision)
+        return first[n] if name in self.converted else last[n]
+
+
+def widest_gap(made: int, readers: Sequence[tuple[int, int, int]]) -> tuple[int, int] | None:
+    """Return (last position before, first layer after) the longest time in which nobody reads.
+
+    readers: (layer, first, last position). None when no gap is long enough to leave L2 and return.
+    """
+    best: tuple[int, int, int] | None = None
+    before = made
+    for layer, first, last in readers:
+        gap = first - before
+        if gap > 3 and (best is None or gap > best[0]):
+            best = (gap, before, layer)
+        before = max(before, last)
+    return (best[1], best[2]) if best is not None else None

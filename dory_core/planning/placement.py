@@ -1,0 +1,248 @@
+"""Places of what a candidate leaves open: constants, and tensors in L3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dory_core.checks.verify import verify_bins, verify_packing
+from dory_core.errors import DoesNotFit, DoryError
+from dory_core.plan import LayerStep, LayerWeights, OperandPlan, Place, StatePlan
+from dory_core.plan.blocks import Block, Request, align_up, level_alignment
+from dory_core.plan.budgets import for_simulation
+from dory_core.planning.constants import encode_chunks, table_bytes, table_size
+from dory_core.planning.evaluate import Candidate
+from dory_core.planning.layouts import LayoutPlan
+from dory_core.planning.memory_map import MemoryMap
+from dory_core.planning.packing import plan_memory
+from dory_core.planning.problem import BELOW, HOME, Problem
+from dory_core.planning.search import Trial
+from dory_core.planning.sequence import Fetch, Store
+from dory_core.planning.transfers import transfers
+from dory_core.schedule.loops import Schedule
+from dory_core.schedule.moves import weight_unit
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """How a network runs, and where everything lies."""
+
+    candidate: Candidate
+    map: MemoryMap
+    trials: tuple[Trial, ...] = ()
+
+
+def placed(problem: Problem, candidate: Candidate) -> Planned:
+    """Return a way with constants and the level below. Raises: DoesNotFit when that is too small.
+
+    Whether the other levels are large enough is for the caller to see.
+    """
+    program, flow = candidate.program, problem.network.flow
+    tables = _constants(problem, candidate)
+    held = [(step, table) for step, table in zip(candidate.steps, tables, strict=True) if table]
+    level = problem.ctx.memory.constants_level
+    image = b"" if not any(candidate.chunks) else _image([table for _, table in held])
+    below = _below(problem, candidate, len(image))
+    places = {name: replace(at, offset=below.starts[name]) for name, at in candidate.below.items()}
+    ends = {name: candidate.places[name] for name in flow.sinks if name in candidate.places}
+    ends |= {
+        n: candidate.places[f"{n}.back"] for n in flow.sinks if f"{n}.back" in candidate.places
+    }
+
+    def source(event: Fetch | Store) -> int:
+        if isinstance(event, Store):
+            return below.starts[event.tensor] + event.offset
+        table = tables[event.layer] if event.layer >= 0 else None
+        if table is None:
+            return below.starts[event.source] + event.offset
+        return table.offset + table.chunks[event.chunk].offset
+
+    blocks = {HOME: tuple(_numbered(candidate)), BELOW: below.blocks}
+    for step, table in held:
+        block = Block(f"weights_{step.index:02d}", table.offset, table.size, -1, program.end - 1)
+        blocks[table.level] = (*blocks.get(table.level, ()), block)
+    states, tables_size = _states(problem, candidate, ends), problem.state_tables
+    if tables_size:
+        start = max((b.offset + b.size for b in blocks.get(level, ())), default=0)
+        if level == HOME:
+            start = max(start, candidate.peak)
+        block = Block("initial state", align_up(start, 4), tables_size, -1, program.end - 1)
+        blocks[level] = (*blocks.get(level, ()), block)
+    return Planned(
+        candidate,
+        MemoryMap(
+            steps=tuple(map(_completed, candidate.steps, tables, [places] * len(tables))),
+            inputs=tuple(places.get(name) or candidate.places[name] for name in flow.inputs),
+            outputs=tuple(places.get(name) or ends[name] for name in flow.outputs),
+            timeline=candidate.timeline,
+            home=HOME,
+            peaks=tuple(packed.peak_bytes for packed in candidate.packings),
+            blocks=blocks,
+            static_level=level,
+            static_bytes=tables_size + (0 if image else sum(table.size for _, table in held)),
+            stack_bytes=candidate.memory.stack_bytes,
+            packed_bytes=candidate.memory.packed_bytes,
+            below_bytes=below.used_bytes,
+            image=image,
+            constants_apart=below.constants_apart,
+            transfers=transfers(problem.link, program, candidate.places, source),
+            straddles=candidate.straddles,
+            final_conversions=candidate.final,
+            states=states,
+        ),
+    )
+
+
+def _states(
+    problem: Problem, candidate: Candidate, ends: Mapping[str, Place]
+) -> tuple[StatePlan, ...]:
+    """Return where state is found and left; first what is copied from elsewhere.
+
+    A copy that moves bytes within its block comes last: others may read what it writes over.
+    """
+    names = (state.name for state in problem.tiling.graph.states)
+    found = [
+        StatePlan(name, candidate.places[read], ends[left], initial)
+        for name, (read, left), initial in zip(
+            names, problem.network.flow.states, problem.initial_state, strict=True
+        )
+    ]
+    for state in found:
+        if state.place.size_bytes != state.left.size_bytes:
+            raise DoryError(
+                f"state '{state.name}' is read as {state.place.size_bytes} B and left as"
+                f" {state.left.size_bytes} B",
+                "a pass gave its tensors different storage: this is a bug in it",
+            )
+    return tuple(sorted(found, key=lambda state: state.overlaps))
+
+
+def _numbered(candidate: Candidate) -> Iterator[Block]:
+    """Yield the blocks of home with the numbers of their memories."""
+    for number, packed in enumerate(candidate.packings):
+        for block in packed.blocks:
+            yield replace(block, memory=number)
+
+
+def _constants(problem: Problem, candidate: Candidate) -> tuple[LayerWeights | None, ...]:
+    """Return the constants of each layer: linked, or in the level below to be fetched."""
+    hierarchy, fetched = problem.ctx.memory, any(candidate.chunks)
+    unit, link = weight_unit(hierarchy), problem.link
+    chunk_unit = link.alignment_bytes if fetched and link is not None else 1
+    level = BELOW if fetched else hierarchy.constants_level
+    end, alignment = (0, level_alignment(hierarchy, BELOW)) if fetched else (0, 1)
+    if level == HOME:
+        end = candidate.peak
+    tables: list[LayerWeights | None] = []
+    for step, tiled, sizes in zip(
+        candidate.steps, candidate.residency.tiled, candidate.chunks, strict=True
+    ):
+        groups: dict[int, tuple[int, Schedule]] = {}
+        for plan in step.parts:
+            part = candidate.program.runs[plan.position].part
+            groups.setdefault(part.group, (part.group_span[0], plan.schedule))
+        loops = [groups[g] for g in sorted(groups)]
+        chunks = encode_chunks(tiled, loops, unit, chunk_unit)
+        assert not fetched or tuple(len(c.data) for c in chunks) == sizes
+        if not chunks:
+            tables.append(None)
+            continue
+        end = align_up(end, alignment)
+        tables.append(LayerWeights(level, end, table_size(chunks), chunks, linked=not fetched))
+        end += table_size(chunks)
+    return tuple(tables)
+
+
+def _image(tables: Sequence[LayerWeights]) -> bytes:
+    """Return what the level below holds before the first inference."""
+    image = bytearray(tables[-1].offset + tables[-1].size)
+    for table in tables:
+        image[table.offset : table.offset + table.size] = table_bytes(table)
+    return bytes(image)
+
+
+@dataclass(frozen=True, slots=True)
+class _Below:
+    """The level below home. starts: offsets of tensors. used_bytes: with constants, of which
+    constants_apart bytes lie in a memory of their own."""
+
+    starts: Mapping[str, int]
+    blocks: tuple[Block, ...] = ()
+    used_bytes: int = 0
+    constants_apart: int = 0
+
+
+def _below(problem: Problem, candidate: Candidate, constants: int) -> _Below:
+    """Place tensors in the level below, behind bytes of constants. Raises: DoesNotFit."""
+    if not candidate.program.l3_requests and not constants:
+        return _Below({})
+    hierarchy, budget = problem.ctx.memory, problem.budgets.bytes[BELOW]
+    alignment = level_alignment(hierarchy, BELOW)
+    assert problem.link is not None
+    wanted = _together(
+        candidate.program.l3_requests, problem.network.flow, problem.link.alignment_bytes
+    )
+    packed = plan_memory(wanted, alignment).chosen
+    base = align_up(constants, alignment)
+    used, apart = base + packed.peak_bytes, 0
+    if used > budget and constants <= hierarchy.level(BELOW).read_only_bytes:
+        apart = base
+    if used - apart > budget:
+        raise DoesNotFit(
+            f"{problem.network.name} needs {used} B of L{BELOW}, {budget} B are available: "
+            f"constants {constants} B, activations {packed.peak_bytes} B",
+            f"raise --l{BELOW} to at least {used} if the chip has it, or make the network smaller;"
+            f" {for_simulation(BELOW, used)}",
+            used,
+        )
+    verify_packing(
+        wanted,
+        packed,
+        alignment=alignment,
+        capacity_bytes=budget - (base - apart),
+        memory=f"L{BELOW}",
+    )
+    tensors = {request.name for request in candidate.program.l3_requests}
+    blocks = tuple(replace(b, offset=base + b.offset) for b in packed.blocks if b.name in tensors)
+    return _Below({b.name: b.offset for b in blocks}, blocks, used, apart)
+
+
+def _together(requests: Sequence[Request], flow: LayoutPlan, unit: int) -> tuple[Request, ...]:
+    """Return the requests for L3 with all network inputs as slices of one block, and all outputs.
+
+    The caller writes and reads them there one after the other, from multiples of ``unit`` bytes.
+    """
+    left = {request.name: request for request in requests}
+    joined = []
+    for title, group in (("network inputs", flow.inputs), ("network outputs", flow.outputs)):
+        mine = [left.pop(name) for name in group if name in left]
+        size = 0
+        for request in mine:
+            joined.append(request._replace(within=title, at_bytes=size))
+            size += align_up(request.size_bytes, unit)
+        if mine:
+            start, end = min(r.first for r in mine), max(r.last for r in mine)
+            joined.append(Request(title, size, start, end))
+    return (*joined, *left.values())
+
+
+def _completed(
+    step: LayerStep, weights: LayerWeights | None, below: Mapping[str, Place]
+) -> LayerStep:
+    """Return a step with its constants and with tensors of the level below in their places."""
+
+    def moved(operand: OperandPlan) -> OperandPlan:
+        if operand.place.level != BELOW:
+            return operand
+        return replace(operand, place=below[operand.place.tensor.name])
+
+    inputs = tuple(moved(operand) for operand in step.inputs)
+    return replace(step, weights=weights, inputs=inputs, output=moved(step.output))
+
+
+def verify_planned(planned: Planned, problem: Problem) -> None:
+    """Raise DoryError (a bug) unless blocks of home lie apart."""
+    bins = problem.bins(planned.map.static_in(HOME))
+    packings = {b.name: packed for b, packed in zip(bins, planned.candidate.packings, strict=False)}
+    wanted = tuple(planned.candidate.program.requests.values())
+    verify_bins(wanted, packings, bins)

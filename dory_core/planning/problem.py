@@ -1,0 +1,201 @@
+"""What all decisions about a network share: its tiles, the target, and the budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from dory_core.hardware.memories import Link
+from dory_core.hardware.options import MOVES
+from dory_core.hardware.target import TargetContext
+from dory_core.ir.packing import pack
+from dory_core.plan import initial_table_bytes
+from dory_core.plan.blocks import Bin, level_alignment
+from dory_core.plan.budgets import Budgets, memory_budgets
+from dory_core.planning.constants import chunk_sizes
+from dory_core.planning.decision import Decision, Residency
+from dory_core.planning.layouts import plan_layouts
+from dory_core.planning.network_parts import NetworkParts
+from dory_core.planning.views import Views, plan_views
+from dory_core.schedule.moves import weight_unit
+from dory_core.tiling.outer import UNCUT, Cuts, Split
+from dory_core.tiling.parts import Tilings, split_is_whole
+from dory_core.tiling.tiled import TiledLayer
+
+#: Level of whole tensors, and the one from which networks are streamed that do not fit there.
+HOME = 2
+BELOW = HOME + 1
+
+#: Bytes of the groups of constants that are fetched, of layer n: tiled as the first split says,
+#: cut as the second one does.
+Chunks = Callable[[int, Split, Split], tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A network to be planned.
+
+    Attributes:
+        tiling: The tilings of its layers.
+        ctx: The target.
+        budgets: Bytes of each memory level.
+        network: The layers and how they may be cut.
+        tiled: The best tiles of each layer as a whole.
+        constants: Bytes of each layer's constants that are fetched when the network is streamed.
+    """
+
+    tiling: Tilings
+    ctx: TargetContext
+    budgets: Budgets
+    network: NetworkParts
+    tiled: tuple[TiledLayer, ...]
+    constants: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, tiling: Tilings, ctx: TargetContext, budgets: Budgets, views: bool = True
+    ) -> Problem:
+        """Return the problem of a network.
+
+        Args:
+            tiling: The tilings of its layers.
+            ctx: The target.
+            budgets: Bytes of each memory level.
+            views: Whether tensors may be slices of others, so that nothing copies them.
+        """
+        outer = [link for link in ctx.memory.links if link.upper == HOME]
+        unit = max((link.alignment_bytes for link in outer), default=1)
+        layouts = plan_layouts(tiling.graph, [(one.layer, one.traits) for one in tiling.best])
+        alignment = level_alignment(ctx.memory, HOME)
+        named = plan_views(tiling.graph.layers, layouts, alignment) if views else Views()
+        tiled = tuple(
+            one.as_view() if n in named.layers else one for n, one in enumerate(tiling.best)
+        )
+        cuts = tuple(
+            UNCUT if one.view else Cuts.of(one.layer, one.traits, one.in_place, unit)
+            for one in tiled
+        )
+        network = NetworkParts(tiling.graph, layouts, cuts, named, unit)
+        linked, moved = ctx.memory.constants_level != HOME, weight_unit(ctx.memory)
+        constants = tuple(
+            0 if linked else sum(chunk_sizes(one.layer, one, cut.whole, moved))
+            for one, cut in zip(tiled, cuts, strict=True)
+        )
+        return cls(tiling, ctx, budgets, network, tiled, constants)
+
+    # -- the target ---------------------------------------------------------------------------
+
+    @property
+    def alignment(self) -> int:
+        """Blocks of home start on multiples of it."""
+        return level_alignment(self.ctx.memory, HOME)
+
+    @property
+    def link(self) -> Link | None:
+        """The link between home and the level below."""
+        return next((link for link in self.ctx.memory.links if link.upper == HOME), None)
+
+    @property
+    def streams(self) -> bool:
+        """Whether data that home has no room for can be streamed from the level below."""
+        hierarchy = self.ctx.memory
+        if self.link is None or hierarchy.constants_level == BELOW:
+            return False
+        return not all(memory.mapped for memory in hierarchy.level(BELOW).memories)
+
+    @property
+    def linked_elsewhere(self) -> bool:
+        """Whether constants lie in a level of their own, from where they are loaded into L1."""
+        return self.ctx.memory.constants_level != HOME
+
+    @property
+    def first_memory(self) -> int:
+        """Bytes of the first memory of home, the one that the DMA of the level below reaches."""
+        return memory_budgets(self.ctx.memory, HOME, self.budgets.bytes[HOME])[0]
+
+    @property
+    def room(self) -> int:
+        """Bytes of the first memory of home for blocks of a streamed network."""
+        return max(0, self.first_memory - self.linked_home)
+
+    def bins(self, static: int) -> tuple[Bin, ...]:
+        """Return the memories of home; static: bytes of constants that are linked into it."""
+        memory = self.ctx.memory
+        sizes = list(memory_budgets(memory, HOME, self.budgets.bytes[HOME]))
+        sizes[0] = max(0, sizes[0] - static)
+        links = max(link.alignment_bytes for link in memory.links if link.upper <= HOME)
+        return tuple(
+            Bin(m.name, size, max(m.alignment_bytes, links), m.holds)
+            for m, size in zip(memory.level(HOME).memories, sizes, strict=True)
+        )
+
+    @property
+    def switched_off(self) -> frozenset[str]:
+        """Names of the moves that are switched off."""
+        texts = str(self.ctx.options.get(MOVES.name, "")).split(",")
+        return frozenset(text.strip().removeprefix("-") for text in texts if text.strip())
+
+    # -- constants ----------------------------------------------------------------------------
+
+    def constants_of(self, n: int, tiled: TiledLayer, split: Split) -> tuple[int, ...]:
+        """Return the bytes of the groups of constants of a layer."""
+        return chunk_sizes(self.network.layers[n], tiled, split, weight_unit(self.ctx.memory))
+
+    def fetched(self, n: int, tiled: TiledLayer, split: Split) -> tuple[int, ...]:
+        """Return those of them that pass through home when the network is streamed."""
+        return () if self.linked_elsewhere else self.constants_of(n, tiled, split)
+
+    def chunks(self) -> Chunks:
+        """Return what tells the bytes of fetched groups of constants, and remembers them."""
+        return cache(lambda n, tiles, split: self.fetched(n, self.part(n, tiles), split))
+
+    @property
+    def initial_state(self) -> tuple[bytes, ...]:
+        """What each state is before the first inference, in storage form."""
+        graph = self.tiling.graph
+        return tuple(
+            pack(state.initial.values.transpose(1, 2, 0), graph.tensors[state.read])
+            for state in graph.states
+        )
+
+    @property
+    def state_tables(self) -> int:
+        """Bytes of the tables of initial values of state."""
+        return sum(map(initial_table_bytes, self.initial_state))
+
+    @property
+    def linked_home(self) -> int:
+        """Bytes of constants in home that are never fetched: the tables of state."""
+        return 0 if self.linked_elsewhere else self.state_tables
+
+    def least_static(self) -> int:
+        """Return the least bytes of constants that are linked into home when all fits."""
+        if self.linked_elsewhere:
+            return 0
+        return self.state_tables + sum(
+            min(sum(self.constants_of(n, tiled, cuts.whole)) for tiled in one.tilings)
+            for n, (one, cuts) in enumerate(zip(self.tiling.layers, self.network.cuts, strict=True))
+        )
+
+    def static_bytes(self, decision: Decision, residency: Residency) -> int:
+        """Return the bytes of constants that a decision links into home."""
+        if self.linked_elsewhere or decision.streamed:
+            return self.linked_home
+        numbers = range(len(residency.tiled))
+        sizes = map(self.constants_of, numbers, residency.tiled, decision.splits)
+        return self.linked_home + sum(map(sum, sizes))
+
+    # -- tiles --------------------------------------------------------------------------------
+
+    def part(self, n: int, split: Split) -> TiledLayer:
+        """Return the tiling of the largest part of a layer. Raises: NotSupported, DoesNotFit."""
+        if split_is_whole(split):
+            return self.tiled[n]
+        return self.tiling.part(n, split, self.network.stripes_in_chain(n, split))
+
+    def residency(self, decision: Decision) -> Residency:
+        """Return the tiles and the resident tensors of a decision. Raises: as :meth:`part`."""
+        if decision.residency is not None:
+            return decision.residency
+        return Residency.none(tuple(map(self.part, range(len(self.tiled)), decision.splits)))
