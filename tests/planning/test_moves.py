@@ -1,0 +1,101 @@
+"""Moves of the planner: one table, one driver, and a switch for each."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dory_core.driver.pipeline import IMPORTED, run, setup_for
+from dory_core.errors import UsageError
+from dory_core.ir import Graph
+from dory_core.plan import Plan
+from dory_core.planning.moves import MOVES, check_moves
+from dory_core.planning.search import Trial
+from dory_core.testing.graphs import GraphBuilder
+from tests.planning.networks import win
+from tests.planning.symbolic import check_plan
+from tests.toy.chip import NAME, three_levels
+
+NAMES = [move.name for move in MOVES]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def chain() -> Graph:
+    """Return layers with more constants and larger tensors than fit beside each other."""
+    b = GraphBuilder((16, 24, 24), seed=5, name="parts")
+    for channels in (32, 32, 64):
+        b.conv(channels, win(3, pads=1))
+    b.conv(128, win(1, 2))
+    b.conv(64, win(1))
+    return b.graph()
+
+
+def planned(l2: int, moves: str = "") -> tuple[Plan, list[Trial]]:
+    """Return a plan, and what the moves proposed."""
+    trials: list[Trial] = []
+
+    def watch(name: str, value: Any) -> None:
+        if name == "moves":
+            trials.extend(value)
+
+    setup = setup_for(
+        three_levels().plugins(), NAME, {"moves": moves}, {1: 12_000, 2: l2}, watch=watch
+    )
+    return run(chain(), setup, after=IMPORTED), trials
+
+
+def test_names_are_in_kebab_case_and_summaries_are_sentences() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+    for move in MOVES:
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", move.name)
+        assert move.summary[0].isupper() and move.summary.endswith(".")
+
+
+def test_each_move_is_a_file_and_a_row_of_the_documentation() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    for move in MOVES:
+        assert move.propose.__module__.rsplit(".", 1)[1] == move.name.replace("-", "_")
+        assert f"| `{move.name}` | {move.summary} |" in page
+
+
+@pytest.mark.parametrize("l2", [20_000, 200_000])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_network_is_planned_without_each_move(name: str, l2: int) -> None:
+    plan, trials = planned(l2, f"-{name}")
+    check_plan(plan)
+    assert name not in {trial.move for trial in trials}
+    assert plan.levels[1].used <= l2
+
+
+def test_all_moves_are_switched_off_at_once() -> None:
+    plan, trials = planned(20_000, ",".join(f"-{name}" for name in NAMES))
+    check_plan(plan)
+    assert trials == []
+
+
+@pytest.mark.parametrize("l2", [20_000, 200_000])
+def test_only_what_is_better_is_kept(l2: int) -> None:
+    plan, trials = planned(l2)
+    kept = [trial for trial in trials if trial.kept]
+    assert kept
+    for trial in kept:
+        assert trial.after is not None and trial.after < trial.before
+    for one, following in zip(kept, kept[1:], strict=False):
+        assert following.before == one.after
+    assert kept[-1].after is not None and kept[-1].after[0] == plan.cycles
+
+
+@pytest.mark.parametrize("setting", ["coarsen", "-coarse", "-coarsen,fused", "+coarsen"])
+def test_an_unknown_name_is_refused_with_the_names(setting: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        planned(20_000, setting)
+    assert all(f"-{name}" in caught.value.hint for name in NAMES)
+
+
+def test_spaces_and_nothing_are_allowed() -> None:
+    check_moves("")
+    check_moves(" ")
+    check_moves("-coarsen, -fused-chains")
