@@ -1,4 +1,4 @@
-"""Write the table of names in the calls of kernels into docs/plugins.md.
+"""Write the table of operands and sizes in the calls of kernels into docs/plugins.md.
 
 python docs/calls.py            writes it
 python docs/calls.py --check    says whether it is stale, status 1 when it is
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from dory_core.kernels.kernel import CALL_NAMES
+from dory_core.kernels.call import POINTERS, SIZES
 
 PAGE = Path(__file__).parent / "plugins.md"
 _BEGIN, _END = "<!-- names: docs/calls.py -->\n", "<!-- end of names -->\n"
@@ -17,8 +17,12 @@ _BEGIN, _END = "<!-- names: docs/calls.py -->\n", "<!-- end of names -->\n"
 
 def table() -> str:
     """Return the table."""
-    rows = (f"| `${name}` | {meaning} |\n" for name, meaning in CALL_NAMES.items())
-    return "| name | value |\n| --- | --- |\n" + "".join(rows)
+    names = [
+        *((f'Operand("{name}")', meaning) for name, meaning in POINTERS.items()),
+        *((f'size("{name}")', meaning) for name, meaning in SIZES.items()),
+    ]
+    rows = (f"| `{name}` | {meaning} |\n" for name, meaning in names)
+    return "| argument | value |\n| --- | --- |\n" + "".join(rows)
 
 
 def page(text: str) -> str:

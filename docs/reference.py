@@ -41,6 +41,7 @@ SECTIONS = {
     ),
     "Kernels": (
         "dory_core.kernels.kernel",
+        "dory_core.kernels.call",
         "dory_core.kernels",
         "dory_core.ir.features",
         "dory_core.schedule.caches",

@@ -32,9 +32,11 @@ HOMES = homes(
         "dory_core.ir.geometry": "Tile",
         "dory_core.ir.layout": "Layout",
         "dory_core.kernels": "portable_kernels",
+        "dory_core.kernels.call": (
+            "Argument FunctionCall Items Local Operand Struct Symbol named size"
+        ),
         "dory_core.kernels.kernel": (
-            "Constraint FunctionCall Kernel Rejection StructValue Term Traits WeightBlock "
-            "reject_maximum reject_type"
+            "Constraint Kernel Rejection Term Traits WeightBlock reject_maximum reject_type"
         ),
         "dory_core.passes": "Pass",
         "dory_core.plan": "Place",

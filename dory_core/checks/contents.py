@@ -27,7 +27,7 @@ from dory_core.checks.runs import LayerRun, PartRun, WeightPrefetch
 from dory_core.ir import Concat
 from dory_core.ir.layout import HWC
 from dory_core.ir.views import offsets_of
-from dory_core.kernels.kernel import OPERANDS
+from dory_core.kernels.call import OPERANDS
 from dory_core.plan import LayerStep, PartPlan
 from dory_core.plan.accesses import (
     L2Access,
@@ -36,9 +36,9 @@ from dory_core.plan.accesses import (
     executed,
     first_copies,
 )
+from dory_core.plan.memories import L1, MemoryId, constants_of, l2_memory
 from dory_core.plan.operations import (
     AHEAD,
-    L1,
     BeginStates,
     Convert,
     Copy,
@@ -53,9 +53,6 @@ from dory_core.plan.operations import (
     Report,
     RunPart,
     View,
-    constants_of,
-    is_constants,
-    l2_name,
 )
 
 
@@ -98,7 +95,7 @@ def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
             memory.convert(operation.conversion)
         elif isinstance(operation, Dead):
             block = operation.block
-            memory.take(l2_name(block.memory), Range(block.offset, block.end))
+            memory.take(l2_memory(block.memory), Range(block.offset, block.end))
         elif isinstance(operation, RunPart):
             memory.run(PartRun(layer_of(operation.step), operation.part))
         elif isinstance(operation, View):
@@ -112,7 +109,7 @@ def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
 
 
 #: Bytes (memory, start, end), and the data in them.
-_Source = tuple[tuple[str, int, int], tuple[Range, ...]]
+_Source = tuple[tuple[MemoryId, int, int], tuple[Range, ...]]
 
 
 @dataclass(slots=True)
@@ -205,7 +202,7 @@ class _Memory(Held):
         if report.level == 2 and not place.passing:  # a passing tensor was added by each part
             end = report.offset + report.bytes
             new = Range(report.offset, end, place.tensor.name, place.layout)
-            self.take(l2_name(report.memory), new)
+            self.take(l2_memory(report.memory), new)
 
     def _reads(self, run: PartRun, access: L2Access) -> None:
         """Check that the data which a part reads is at the address of the access."""
@@ -300,7 +297,7 @@ class _Memory(Held):
         buffers = self._own_buffers(run, coming, tile) if own else run.buffers()
         if any(taken.meets(used) for used in (*buffers, *self.ranges[L1])):
             raise bug(f"{run.who} loads constants ahead over what it has in L1")
-        if own and not is_constants(coming.memory):
+        if own and not coming.memory.is_constants:
             following = run.step.parts[run.part + 1]
             name = _fetched(run.step, following, following.weights or 0)
             end = coming.source + coming.size

@@ -8,10 +8,9 @@ from dory_core.errors import DoryError
 from dory_core.ir import Tensor
 from dory_core.ir.layout import HWC, Layout
 from dory_core.plan import Conversion, ExtTransfer, Place
-from dory_core.plan.operations import L1, l2_name
+from dory_core.plan.memories import L1, L3, MemoryId, l2_memory
 
-L2 = l2_name(0)  # the memory that transfers reach
-_L3 = "l3"
+L2 = l2_memory(0)  # the memory that transfers reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +58,10 @@ class Held:
         flying: Transfers in flight.
     """
 
-    ranges: dict[str, list[Range]] = field(default_factory=dict)
+    ranges: dict[MemoryId, list[Range]] = field(default_factory=dict)
     flying: dict[ExtTransfer, _Transfer] = field(default_factory=dict)
 
-    def at(self, where: str, byte: int, tensor: str | None = None) -> Range | None:
+    def at(self, where: MemoryId, byte: int, tensor: str | None = None) -> Range | None:
         """Return the range at a byte, None when there is none.
 
         Args:
@@ -73,7 +72,7 @@ class Held:
         here = [r for r in self.ranges.get(where, ()) if r.start <= byte < r.end]
         return next((r for r in here if r.tensor == tensor), here[0] if here else None)
 
-    def take(self, where: str, new: Range) -> None:
+    def take(self, where: MemoryId, new: Range) -> None:
         """Add a range to a memory and remove every range that it overlaps."""
         left = [r for r in self.ranges.get(where, ()) if not r.meets(new)]
         self.ranges[where] = [*left, new]
@@ -126,7 +125,9 @@ class Held:
             raise not_there(who, place.tensor.name, where, place.offset)
         self.pieces(where, replace(bytes_, layout=wanted), who, place.tensor)
 
-    def pieces(self, where: str, wanted: Range, who: str, tensor: Tensor | None = None) -> None:
+    def pieces(
+        self, where: MemoryId, wanted: Range, who: str, tensor: Tensor | None = None
+    ) -> None:
         """Check that a memory holds a range, in one piece or several.
 
         Args:
@@ -164,15 +165,15 @@ def constants_name(shift: int) -> str:
     return f"constants of L3, {shift} bytes on"
 
 
-def _ends(transfer: ExtTransfer) -> tuple[str, int, str, int]:
+def _ends(transfer: ExtTransfer) -> tuple[MemoryId, int, MemoryId, int]:
     """Return memory and first byte of the source and of the target of a transfer."""
-    near, far = (L2, transfer.l2_offset), (_L3, transfer.l3_offset)
+    near, far = (L2, transfer.l2_offset), (L3, transfer.l3_offset)
     return (*far, *near) if transfer.incoming else (*near, *far)
 
 
-def memory_of(place: Place) -> str:
-    """Return the name of the memory of a place."""
-    return {1: L1, 2: l2_name(place.memory)}.get(place.level, _L3)
+def memory_of(place: Place) -> MemoryId:
+    """Return the memory of a place."""
+    return {1: L1, 2: l2_memory(place.memory)}.get(place.level, L3)
 
 
 def range_of(place: Place) -> Range:
@@ -185,7 +186,7 @@ def layout_text(layout: Layout) -> str:
     return f"{layout.name}{'' if layout.clean else ' with junk in the padding'}"
 
 
-def not_there(who: str, tensor: str, where: str, byte: int) -> DoryError:
+def not_there(who: str, tensor: str, where: MemoryId, byte: int) -> DoryError:
     """Return the error of a reader that does not find a tensor at its address."""
     return bug(f"{who} reads {tensor} at {byte} of {where}, where it does not lie")
 

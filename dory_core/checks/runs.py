@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from dory_core.checks.held import Range
 from dory_core.expr import evaluate
-from dory_core.kernels.kernel import OPERANDS
+from dory_core.kernels.call import OPERANDS
 from dory_core.plan import LayerStep, OperandPlan
 from dory_core.plan.accesses import LayerAccesses
-from dory_core.plan.operations import Copy, LayerProgram, constants_of, is_constants
+from dory_core.plan.memories import MemoryId, constants_of
+from dory_core.plan.operations import Copy, LayerProgram
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +78,7 @@ class WeightPrefetch:
         size: Number of bytes.
     """
 
-    memory: str
+    memory: MemoryId
     source: int
     start: int
     size: int
@@ -88,6 +89,6 @@ class WeightPrefetch:
         values = {"part": run.part}
         start, source = (int(evaluate(a.offset, values)) for a in (copy.l1, copy.l2))
         memory = copy.l2.memory
-        if is_constants(memory) and copy.l2.operand == "w":
+        if memory.is_constants and copy.l2.operand == "w":
             memory = constants_of(run.step.index)
         return cls(memory, source, start, int(evaluate(copy.shape[0], values)))

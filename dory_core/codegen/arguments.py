@@ -5,28 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from string import Template
 
-from dory_core.kernels.kernel import FunctionCall, StructValue
-
-#: Members of a struct with their values, texts with ``$names`` or structs.
-Fields = tuple[tuple[str, str | StructValue], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ArgumentText:
-    """A value that a kernel's call names.
-
-    Attributes:
-        text: C expression.
-        atom: The same expression, in brackets where an operator beside it would take it apart.
-        of_tile: Whether it differs between tiles.
-    """
-
-    text: str
-    atom: str
-    of_tile: bool = False
-
+from dory_core.expr import Apply, Const, Expr, Var
+from dory_core.kernels.call import (
+    Argument,
+    FunctionCall,
+    Items,
+    Local,
+    Operand,
+    Struct,
+    Symbol,
+    names_of,
+)
 
 INDENT = "  "
 #: Most characters of the initialiser of a struct in a struct that stands on one line.
@@ -40,10 +30,30 @@ _SHAPES = (
     (("top", "left"), "DORY_TOP_LEFT"),
     (("in", "out"), "DORY_IN_OUT"),
 )
-#: The opening bracket of a call, which is no cast and encloses no sum.
-_CALLED = re.compile(r"[A-Za-z_]\w*\($")
+#: Elements of a byte; a pointer to wider ones is passed as one to void, which C converts.
+_BYTES = ("int8_t", "uint8_t", "char", "void")
+_INT32_MAX = (1 << 31) - 1
+#: Binding strength of C text: what stands alone, products, sums, comparisons, ``?:``.
+_ATOM, _PRODUCT, _SUM, _COMPARISON, _CHOICE = 5, 4, 3, 2, 1
+_STRENGTH = {"*": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT, "+": _SUM, "-": _SUM}
 
-#: Returns the value of a name.
+
+@dataclass(frozen=True, slots=True)
+class ArgumentText:
+    """An operand or a size that a kernel's call names.
+
+    Attributes:
+        text: C expression.
+        atom: The same expression, in brackets where an operator beside it would take it apart.
+        of_tile: Whether it differs between tiles.
+    """
+
+    text: str
+    atom: str
+    of_tile: bool = False
+
+
+#: Returns an operand or a size by its name.
 Names = Callable[[str], ArgumentText]
 
 
@@ -52,20 +62,64 @@ def call_lines(call: FunctionCall, names: Names) -> tuple[list[str], list[str]]:
 
     Args:
         call: Call of the kernel.
-        names: Returns the value of a ``$name`` of the call.
+        names: Returns an operand or a size of the tile.
     """
+    before, of_tile = _call(call, names)
+    return _with_shapes(before), _with_shapes(of_tile)
+
+
+def call_text(call: FunctionCall, names: Names) -> str:
+    """Return declarations and statements of a call for one tile, without macros of shapes.
+
+    Args:
+        call: Call of the kernel.
+        names: Returns an operand or a size of the tile.
+    """
+    before, of_tile = _call(call, names)
+    return "\n".join((*before, *of_tile))
+
+
+def _call(call: FunctionCall, names: Names) -> tuple[list[str], list[str]]:
     before: list[str] = []
     of_tile: list[str] = []
     values: list[str] = []
     for name, value in call.arguments.items():
-        if isinstance(value, StructValue):
-            first, each = _struct(value.pointed, name, value.fields, names)
+        if isinstance(value, Struct) and value.type and not value.literal:
+            first, each = _struct(name, value, names)
             before += first
             of_tile += each
-            value = f"&{name}"
-        values.append(value)
-    lines = [*of_tile, *_substituted(call.statement(values), names).splitlines()]
-    return _with_shapes(before), _with_shapes(lines)
+            values.append(f"&{name}")
+        else:
+            values.append(_text(value, names))
+    return before, [*of_tile, *_statement(call, values, names)]
+
+
+def _statement(call: FunctionCall, values: Sequence[str], names: Names) -> list[str]:
+    """Return the lines of a call, with the lines around it in a block."""
+    lines = f"{call.function}({', '.join(values)});".split("\n")
+    if not (call.before or call.after):
+        return lines
+    before = (line for one in call.before for line in _beside(one, names))
+    after = (line for one in call.after for line in _beside(one, names))
+    return ["{", *(INDENT + line for line in (*before, *lines, *after)), "}"]
+
+
+def _beside(one: Local | FunctionCall, names: Names) -> list[str]:
+    """Return the lines of a call beside that of the kernel, or of a local variable."""
+    if isinstance(one, FunctionCall):
+        return [f"{one.function}({', '.join(_text(v, names) for v in one.arguments.values())});"]
+    head, value = f"{one.type} {one.name}", one.value
+    if not one.rows:
+        return [f"{head} = {_text(value, names)};"]
+    if isinstance(value, Struct):
+        return _definition(head, _designated(value, names))
+    assert isinstance(value, Items)
+    return _definition(head, [_text(item, names) for item in value.values])
+
+
+def _definition(head: str, members: Sequence[str]) -> list[str]:
+    """Return the lines that define a variable with an initialiser, a member on each."""
+    return [f"{head} = {{", *(f"{INDENT}{member}," for member in members), "};"]
 
 
 def _with_shapes(lines: Sequence[str]) -> list[str]:
@@ -87,7 +141,10 @@ def _with_shapes(lines: Sequence[str]) -> list[str]:
     return found
 
 
-def _struct(type_: str, variable: str, fields: Fields, names: Names) -> tuple[list[str], list[str]]:
+# -- structs -------------------------------------------------------------------------------------
+
+
+def _struct(variable: str, struct: Struct, names: Names) -> tuple[list[str], list[str]]:
     """Return the definition of a struct with its fixed members, and what a tile sets.
 
     A struct without a fixed member is defined where the tile needs it.
@@ -96,69 +153,141 @@ def _struct(type_: str, variable: str, fields: Fields, names: Names) -> tuple[li
     of_tile: list[str] = []
     fixed: list[str] = []
     changing: list[tuple[str, str]] = []
-    for member, value in _members("", fields, names):
-        if isinstance(value, StructValue):  # a variable of its own, which the member points to
+    for member, value in _members("", struct, names):
+        if isinstance(value, Struct) and value.type:  # the member points to a variable of its own
             name = member.rpartition(".")[2]
-            first, each = _struct(value.pointed, name, value.fields, names)
+            first, each = _struct(name, value, names)
             before += first
             of_tile += each
-            value = f"&{name}"
-        text = _substituted(value, names)
+            value = Symbol(f"&{name}")
+        text = _text(value, names)
         if _is_of_tile(value, names):
             changing.append((member, text))
         else:
             fixed.append(f"{member} = {text}")
     if not fixed:
-        lines = _definition(f"const {type_} {variable}", [f"{m} = {text}" for m, text in changing])
+        lines = _definition(
+            f"const {struct.type} {variable}", [f"{m} = {text}" for m, text in changing]
+        )
         return before, [*of_tile, *lines]
     const = "" if changing else "const "
-    before += _definition(f"{const}{type_} {variable}", fixed)
+    before += _definition(f"{const}{struct.type} {variable}", fixed)
     return before, [*of_tile, *(f"{variable}{member} = {text};" for member, text in changing)]
 
 
-def _definition(head: str, members: Sequence[str]) -> list[str]:
-    """Return the lines that define a variable with an initialiser, a member on each."""
-    return [f"{head} = {{", *(f"{INDENT}{member}," for member in members), "};"]
-
-
-def _members(path: str, fields: Fields, names: Names) -> Iterator[tuple[str, str | StructValue]]:
+def _members(path: str, struct: Struct, names: Names) -> Iterator[tuple[str, Argument]]:
     """Yield members by their designators.
 
     Of a struct in a struct, the members that are equal for all tiles are one initialiser where it
     fits a line.
     """
-    for name, value in fields:
+    for name, value in struct.members.items():
         designator = f"{path}.{name}"
-        if not isinstance(value, StructValue) or value.pointed:
+        if not isinstance(value, Struct) or value.type:
             yield designator, value
             continue
-        plain = tuple(m for m in value.fields if isinstance(m[1], str))
-        fixed = tuple(m for m in plain if not _is_of_tile(m[1], names))
-        text = str(StructValue(fixed))
-        if fixed and len(designator) + len(_substituted(text, names)) <= _SHORT:
-            yield designator, text
-            rest = tuple(member for member in value.fields if member not in fixed)
-            yield from _members(designator, rest, names)
+        members = value.members
+        fixed = {
+            n: v
+            for n, v in members.items()
+            if not isinstance(v, Struct) and not _is_of_tile(v, names)
+        }
+        if fixed and len(designator) + len(_text(Struct(fixed), names)) <= _SHORT:
+            yield designator, Struct(fixed)
+            rest = {n: v for n, v in members.items() if n not in fixed}
+            yield from _members(designator, Struct(rest), names)
         else:
-            yield from _members(designator, value.fields, names)
+            yield from _members(designator, value, names)
 
 
-def _is_of_tile(text: str | StructValue, names: Names) -> bool:
-    """Return whether a text names a value that differs between tiles."""
-    return any(names(name).of_tile for name in Template(str(text)).get_identifiers())
+def _designated(struct: Struct, names: Names) -> list[str]:
+    """Return the members of an initialiser."""
+    return [f".{name} = {_text(member, names)}" for name, member in struct.members.items()]
 
 
-def _substituted(text: str, names: Names) -> str:
-    """Return a text with the values of its names, in brackets where operators stand beside them."""
+def _is_of_tile(value: Argument, names: Names) -> bool:
+    """Return whether a value differs between tiles."""
+    if isinstance(value, Items):
+        return any(_is_of_tile(item, names) for item in value.values)
+    if isinstance(value, Struct):
+        return any(_is_of_tile(member, names) for member in value.members.values())
+    return any(names(name).of_tile for name in names_of(value))
 
-    def value(match: re.Match[str]) -> str:
-        if match["invalid"] is not None:  # a $ that begins no name
-            names(text[match.end() :].partition(",")[0])
-        if match["escaped"] is not None:
-            return "$"
-        found = names(match["named"] or match["braced"])
-        before, after = text[: match.start()].rstrip(), text[match.end() :].lstrip()
-        apart = before[-1:] in ("", "=", ",", "{") or _CALLED.search(before)
-        return found.text if apart and after[:1] in ("", ",", ")", "}", ";") else found.atom
 
-    return Template.pattern.sub(value, text)
+# -- values --------------------------------------------------------------------------------------
+
+
+def _text(value: Argument, names: Names) -> str:
+    """Return a value that stands alone, as an argument, a member or an item."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, Symbol):
+        return value.text
+    if isinstance(value, Operand):
+        return _operand(value, names)
+    if isinstance(value, Expr):
+        return names(value.name).text if isinstance(value, Var) else _size(value, names)[0]
+    if isinstance(value, Items):
+        body = f"{{{', '.join(_text(item, names) for item in value.values)}}}"
+        return f"({value.type}[]){body}" if value.type else body
+    if isinstance(value, Struct):
+        members = _designated(value, names)
+        if not value.type:
+            return f"{{{', '.join(members)}}}"
+        lines = ",\n".join(INDENT + member for member in members)
+        return f"&(const {value.type}){{\n{lines}}}"
+    return c_number(int(value))
+
+
+def c_number(value: int) -> str:
+    """Return an integer as a C constant of a sufficient type."""
+    if value == -_INT32_MAX - 1:
+        return f"(-{_INT32_MAX} - 1)"
+    if value == -(1 << 63):
+        return f"(-INT64_C({(1 << 63) - 1}) - 1)"
+    return str(value) if abs(value) <= _INT32_MAX else f"INT64_C({value})"
+
+
+def _operand(operand: Operand, names: Names) -> str:
+    found, offset = names(operand.name), operand.offset
+    text, atom = found.text, found.atom
+    if isinstance(offset, Expr) or offset:
+        more = _bracketed(_size(offset, names), _SUM) if isinstance(offset, Expr) else str(offset)
+        text = f"{atom} + {more}"
+        atom = f"({text})"
+    if operand.function:
+        text = atom = f"{operand.function}({text})"
+    return f"({_conversion(operand.type)}){atom}" if operand.type else text
+
+
+def _conversion(type_: str) -> str:
+    """Return the type that an address is converted to for a type: that, or void."""
+    pointed, star, _ = type_.rpartition("*")
+    words = pointed.split()
+    if not star or words[-1] in _BYTES:
+        return type_
+    return "const void *" if "const" in words else "void *"
+
+
+def _size(expr: Expr, names: Names) -> tuple[str, int]:
+    """Return an expression of sizes beside operators, and how strongly it binds."""
+    if isinstance(expr, Var):
+        return names(expr.name).atom, _ATOM
+    if isinstance(expr, Const):
+        return c_number(expr.value), _ATOM if expr.value >= 0 else _SUM
+    assert isinstance(expr, Apply), expr
+    kind, texts = expr.kind, [_size(arg, names) for arg in expr.args]
+    if kind == "ceil_div":
+        left, right = _bracketed(texts[0], _SUM), _bracketed(texts[1], _ATOM)
+        return f"({left} + {right} - 1) / {right}", _PRODUCT
+    if kind in ("min", "max"):
+        left, right = (_bracketed(text, _SUM) for text in texts)
+        return f"{left} {'<' if kind == 'min' else '>'} {right} ? {left} : {right}", _CHOICE
+    strength = _STRENGTH.get(kind, _COMPARISON)
+    left, right = _bracketed(texts[0], strength), _bracketed(texts[1], strength + 1)
+    return f"{left} {'/' if kind == '//' else kind} {right}", strength
+
+
+def _bracketed(text: tuple[str, int], least: int) -> str:
+    """Return a text in brackets unless it binds as strongly as ``least``."""
+    return text[0] if text[1] >= least else f"({text[0]})"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dory_core.codegen.conversions import conversion_lines
 from dory_core.codegen.names import address, function_symbol, layer_arenas
 from dory_core.plan import Plan
+from dory_core.plan.memories import l2_memory
 from dory_core.plan.operations import (
     AHEAD,
     BeginStates,
@@ -23,7 +24,6 @@ from dory_core.plan.operations import (
     Report,
     RunPart,
     View,
-    l2_name,
 )
 
 _WIDTH = 100
@@ -116,7 +116,7 @@ class _Resident:
         if isinstance(operation, RunPart):
             yield self.calls.statement(operation.step, str(operation.part))
         elif isinstance(operation, Report):
-            base = "l1" if operation.level == 1 else l2_name(operation.memory)
+            base = "l1" if operation.level == 1 else str(l2_memory(operation.memory))
             where = base
             if operation.offset:
                 name = f"LAYER_{operation.layer:02d}_{base.upper()}"
@@ -129,7 +129,7 @@ class _Resident:
             pass
         elif isinstance(operation, Dead):
             block = operation.block
-            where = address(l2_name(block.memory), block.offset)
+            where = address(str(l2_memory(block.memory)), block.offset)
             yield f"DORY_SIM_L2_DEAD({where}, {block.size});"
         else:
             raise TypeError(f"{type(operation).__name__} needs a table of events")

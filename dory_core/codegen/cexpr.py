@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
-from dory_core.expr import Apply, Const, Expr, Lookup, Var
+from dory_core.expr import Apply, Const, Expr, Lookup, Var, structure
 
 Value = int | Expr
 
@@ -45,13 +46,13 @@ class Reader:
 
     def sum_terms(self, value: Value) -> tuple[list[tuple[int, Expr]], int]:
         """Return an expression as terms, each with its factor, and a constant."""
-        terms: dict[str, tuple[int, Expr]] = {}
+        terms: dict[Any, tuple[int, Expr]] = {}
         constant = 0
         for factor, term in self._terms(value, 1):
             if term is None:
                 constant += factor
             else:
-                key = _key(term)
+                key = structure(term)
                 terms[key] = (terms[key][0] + factor if key in terms else factor, term)
         return [(factor, term) for factor, term in terms.values() if factor], constant
 
@@ -187,15 +188,6 @@ def _line(values: Sequence[int]) -> tuple[int, int] | None:
     if step < 0 or any(b - a != step for a, b in pairwise(values)):
         return None
     return values[0], step
-
-
-def _key(term: Expr) -> str:
-    """Return what is equal for equal variables and tables."""
-    if isinstance(term, Var):
-        return term.name
-    if isinstance(term, Lookup) and isinstance(term.index, Var):
-        return f"{term.name}[{term.index.name}] {term.values.tolist()}"
-    return str(id(term))
 
 
 def _has_negatives(value: Value) -> bool:

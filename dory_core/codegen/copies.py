@@ -9,9 +9,9 @@ from dory_core.codegen.cexpr import wrapped
 from dory_core.codegen.values import Values
 from dory_core.expr import Expr
 from dory_core.hardware.copies import DMA, PIECES
+from dory_core.plan.memories import CONSTANTS
 from dory_core.plan.operations import (
     AHEAD,
-    CONSTANTS,
     Copy,
     LayerProgram,
     Of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dory_core.ir import AvgPool, Conv, Layer, MaxPool, Window
-from dory_core.plan import IN_PLACE, RESIDENT, LayerStep, OperandPlan, Plan
+from dory_core.plan import Form, LayerStep, OperandPlan, Plan
 from dory_core.plan.operations import Copy, LayerProgram, Wait, all_operations
 from dory_core.quoting import shortened
 
@@ -55,7 +55,7 @@ def describe_step(plan: Plan, step: LayerStep) -> tuple[str, ...]:
     lines += [
         f"tile      {tile.c_out} x {tile.h} x {tile.w} (C x H x W), {tile.c_in} input channels",
         f"loop      {_many(schedule.count, 'tile')}: "
-        + ", ".join(f"{n} {len(getattr(schedule, n))}" for n in schedule.order.split(",")),
+        + ", ".join(f"{n} {len(getattr(schedule, n))}" for n in schedule.order.axes),
         f"L1        {step.l1_bytes} of {plan.levels[0].budget} B"
         + _listed(f"{b.name} {b.bytes} at {' and '.join(map(str, b.offsets))}" for b in step.l1),
         f"kernel    {step.kernel.symbol}",
@@ -101,7 +101,7 @@ def _tensor_line(what: str, transfer: OperandPlan) -> str:
     )
 
 
-_FORMS = {IN_PLACE: IN_PLACE, RESIDENT: "not moved"}
+_FORMS = {Form.IN_PLACE: Form.IN_PLACE, Form.RESIDENT: "not moved"}
 
 
 def _listed(texts: Iterable[str]) -> str:

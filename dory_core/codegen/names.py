@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dory_core.plan import RESIDENT, LayerStep
-from dory_core.plan.operations import AHEAD, LayerFunction, l2_name
+from dory_core.plan import Form, LayerStep
+from dory_core.plan.memories import MemoryId, l2_memory
+from dory_core.plan.operations import AHEAD, LayerFunction
 
 
 def weights_symbol(prefix: str, step: LayerStep) -> str:
@@ -11,9 +12,9 @@ def weights_symbol(prefix: str, step: LayerStep) -> str:
     return f"{prefix}_weights_{step.index:02d}"
 
 
-def table_symbol(prefix: str, table: str) -> str:
-    """Return the C name of a table of another layer. table: what ``constants_of`` calls it."""
-    return f"{prefix}_weights_{int(table.partition(' ')[2]):02d}"
+def table_symbol(prefix: str, table: MemoryId) -> str:
+    """Return the C name of a table of another layer's constants. prefix: of the Plan."""
+    return f"{prefix}_weights_{table.number:02d}"
 
 
 def function_symbol(prefix: str, first: LayerStep, function: LayerFunction) -> str:
@@ -32,12 +33,12 @@ def address(base: str, offset: int) -> str:
 
 def layer_arenas(step: LayerStep) -> tuple[str, ...]:
     """Return the arenas that a layer uses, as parameters or arguments of its function."""
-    moved = (t for t in (*step.inputs, step.output) if t.form != RESIDENT)
+    moved = (t for t in (*step.inputs, step.output) if t.form != Form.RESIDENT)
     memories = {t.place.memory for t in moved}
     if step.weights is not None and not step.weights.linked:
         memories.add(0)
     l1 = ("l1",) if step.l1 or step.found or step.ahead is not None else ()
-    return (*l1, *(l2_name(memory) for memory in sorted(memories)))
+    return (*l1, *(str(l2_memory(memory)) for memory in sorted(memories)))
 
 
 def function_parameters(step: LayerStep, function: LayerFunction) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dory_core.codegen.names import address, layer_arenas
 from dory_core.plan import LayerStep, Place, Plan
-from dory_core.plan.operations import l2_name
+from dory_core.plan.memories import l2_memory
 from dory_core.planning.constants import L3_IMAGE
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def copied(buffer: str, places: Sequence[Place]) -> Iterator[tuple[str, str, int
 
 def place_address(place: Place) -> str:
     """Return the C expression of a place in L2."""
-    return address(l2_name(place.memory), place.offset)
+    return address(str(l2_memory(place.memory)), place.offset)
 
 
 def l2_bases(plan: Plan) -> tuple[str, ...]:
@@ -148,15 +148,15 @@ def used_arenas(plan: Plan) -> tuple[tuple[str, str], ...]:
     """Return the name and the base of every arena that something uses."""
     used = {name for step in plan.steps for name in layer_arenas(step)}
     if plan.transfers:
-        used.add(l2_name(0))
+        used.add(str(l2_memory(0)))
     converted = (place for c in plan.conversions for place in (c.source, c.target))
     states = (place for state in plan.states for place in (state.place, state.left))
     for place in (*plan.inputs, *plan.outputs, *converted, *states):
         if place.level == 2:
-            used.add(l2_name(place.memory))
+            used.add(str(l2_memory(place.memory)))
     if any(step.output.place.level == 1 for step in plan.steps):
         used.add("l1")
-    bases = {l2_name(number): base for number, base in enumerate(l2_bases(plan))}
+    bases = {str(l2_memory(number)): base for number, base in enumerate(l2_bases(plan))}
     return tuple((n, base) for n, base in {"l1": "io->l1", **bases}.items() if n in used)
 
 

@@ -11,18 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from dory_core.codegen.arguments import ArgumentText, call_lines
+from dory_core.codegen.arguments import call_lines
 from dory_core.codegen.cexpr import c_type, wrapped
 from dory_core.codegen.copies import INDENT, Copies
 from dory_core.codegen.names import function_parameters, function_symbol, layer_arenas
 from dory_core.codegen.rows import Rows
 from dory_core.codegen.values import Values
-from dory_core.errors import PluginError
 from dory_core.expr import Expr
 from dory_core.plan import LayerStep
+from dory_core.plan.memories import L1
 from dory_core.plan.operations import (
     AXES,
-    L1,
     AtTile,
     Barrier,
     Call,
@@ -135,7 +134,7 @@ class _Printer:
                 lines.append("(void)part;")
         if self.cores > 1 and "core" in used:
             lines.append("const uint32_t core = dory_core_id();")
-        if L1 in layer_arenas(self.step) and L1 not in used:
+        if str(L1) in layer_arenas(self.step) and str(L1) not in used:
             lines.append(f"(void){L1};")
         for line in [*lines, *main]:
             yield from wrapped(line, len(INDENT))
@@ -143,7 +142,9 @@ class _Printer:
 
     def _main(self) -> Iterator[str]:
         call = next(op for op in all_operations(self.program) if isinstance(op, Call))
-        before, self.call = call_lines(call.call, lambda name: self._argument(call, name))
+        before, self.call = call_lines(
+            call.call, lambda name: self.values.argument(call.arguments[name], name)
+        )
         if self.program.loop is not None and not self.values.single:
             yield from self._counters(self.program.loop)
         yield from self.copies.declarations()
@@ -151,18 +152,6 @@ class _Printer:
             yield "/* Of the kernel: what is equal for all tiles. The loop sets the rest. */"
         yield from before
         yield from self._lines(self.program.operations)
-
-    def _argument(self, call: Call, name: str) -> ArgumentText:
-        """Return what a ``$name`` of the kernel's call stands for; raises PluginError."""
-        if name not in call.arguments:
-            known = ", ".join(f"${key}" for key in sorted(call.arguments))
-            layer, kernel = self.step.layer.op, self.step.kernel
-            raise PluginError(
-                f"{layer.kind} '{layer.name}': kernel {kernel.name} is called with ${name}, which "
-                f"is unknown; known are {known}",
-                "report this to the authors of the kernel; docs/plugins.md says what each name is",
-            )
-        return self.values.argument(call.arguments[name], name)
 
     def _counters(self, loop: Loop) -> Iterator[str]:
         """Yield the declarations of what a loop along several axes counts."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from dory_core.codegen.cexpr import c_type
 from dory_core.codegen.names import table_symbol, weights_symbol
 from dory_core.plan import LayerStep
-from dory_core.plan.operations import CONSTANTS, Base, LayerFunction
+from dory_core.plan.memories import CONSTANTS
+from dory_core.plan.operations import Base, LayerFunction
 from dory_core.quoting import c_string
 
 INDENT = "  "
@@ -115,7 +116,7 @@ class Rows:
         return members, (", ".join(row) for row in zip(*columns, strict=True))
 
     def _memory(self, name: str) -> str:
-        return self.function.bases[name].memory
+        return str(self.function.bases[name].memory)
 
     def _tables(self, base: Base) -> list[str]:
         """Return the tables of constants of each layer."""

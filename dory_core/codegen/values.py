@@ -11,10 +11,9 @@ from dory_core.codegen.names import table_symbol, weights_symbol
 from dory_core.expr import Expr, Var
 from dory_core.plan import LayerStep
 from dory_core.plan.constants import CONSTANT_PARTS
+from dory_core.plan.memories import CONSTANTS, L1, MemoryId
 from dory_core.plan.operations import (
     AHEAD,
-    CONSTANTS,
-    L1,
     ROW,
     Address,
     Argument,
@@ -24,7 +23,6 @@ from dory_core.plan.operations import (
     Of,
     Slot,
     Value,
-    is_constants,
 )
 
 #: Names of offsets in L1 that are no buffer of the layer's own, by operand.
@@ -104,9 +102,9 @@ class Values:
         if address.base:
             self.bases.add(address.base)
             return address.base
-        if is_constants(address.memory):
+        if address.memory.is_constants:
             return self._table(address.memory)
-        return address.memory
+        return str(address.memory)
 
     def marked(self, address: Address) -> str:
         """Return a pointer to a byte for a mark, which needs no variable for it."""
@@ -151,12 +149,12 @@ class Values:
             constant = 0
         if terms or constant:
             texts.append(self.reader.behind(terms, constant))
-        in_table = is_constants(address.memory) and not address.base
+        in_table = address.memory.is_constants and not address.base
         if in_table and len(texts) > 1:
             texts[0] = f"(const uint8_t *){base}"
         return " + ".join(texts)
 
-    def _table(self, memory: str) -> str:
+    def _table(self, memory: MemoryId) -> str:
         """Return the name of a table of constants: the layer's own, or another one's."""
         if memory == CONSTANTS:
             return weights_symbol(self.prefix, self.step)

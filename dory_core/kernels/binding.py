@@ -19,10 +19,10 @@ from dory_core.hardware.target import OutputFile
 from dory_core.ir import Graph, Layer, Tensor
 from dory_core.ir.features import Feature
 from dory_core.ir.geometry import Tile
+from dory_core.kernels.call import FunctionCall
 from dory_core.kernels.kernel import (
     Access,
     Constraint,
-    FunctionCall,
     Kernel,
     MemoryAccesses,
     Rejection,
@@ -118,6 +118,9 @@ class BoundKernel:
         call: object = self._ask("call")
         if not isinstance(call, FunctionCall):
             raise self.error(f"answers {call!r} to call(), not a FunctionCall")
+        reason = call.reason_against()
+        if reason is not None:
+            raise self.error(reason)
         return call
 
     @property

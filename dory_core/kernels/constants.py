@@ -9,6 +9,7 @@ import numpy as np
 
 from dory_core.expr import Number
 from dory_core.ir import Requant
+from dory_core.kernels.call import Items, Symbol
 from dory_core.kernels.kernel import WeightBlock
 
 _INT64 = range(-(2**63), 2**63)
@@ -77,31 +78,28 @@ def padded(size: Number) -> Number:
     return (size + (_ALIGNMENT - 1)) // _ALIGNMENT * _ALIGNMENT
 
 
-def step_initialisers(steps: Iterable[Requant]) -> tuple[str, ...]:
-    """Return one C initialiser of ``dory_portable_step_t`` per step."""
-    texts = []
+def step_values(steps: Iterable[Requant]) -> tuple[Items, ...]:
+    """Return a ``dory_portable_step_t`` for each step."""
+    found = []
     for step in steps:
-        lo = "INT64_MIN" if step.lo is None else _int64(step.lo)
-        hi = "INT64_MAX" if step.hi is None else _int64(step.hi)
+        lo = Symbol("INT64_MIN") if step.lo is None else _int64(step.lo)
+        hi = Symbol("INT64_MAX") if step.hi is None else _int64(step.hi)
         shift = -1 if step.shift is None or step.float32 else step.shift
         negative = step.add_negative
         div = step.add[0] // step.div if step.float32 else step.div
-        flags = ", ".join(
-            str(int(flag))
-            for flag in (
-                len(step.mul) > 1,
-                len(step.add) > 1,
-                negative is not None,
-                negative is not None and len(negative) > 1,
-                step.float32,
-            )
+        flags = (
+            len(step.mul) > 1,
+            len(step.add) > 1,
+            negative is not None,
+            negative is not None and len(negative) > 1,
+            step.float32,
         )
-        texts.append(f"{{{_int64(div)}, {lo}, {hi}, {_int64(step.turn)}, {shift}, {flags}}}")
-    return tuple(texts)
+        found.append(Items((_int64(div), lo, hi, _int64(step.turn), shift, *map(int, flags))))
+    return tuple(found)
 
 
-def _int64(value: int) -> str:
+def _int64(value: int) -> Symbol:
     """Return a C constant; bounds beyond 64 bits bound nothing and become the limits."""
     if value <= -(2**63):
-        return "INT64_MIN"
-    return f"INT64_C({min(value, 2**63 - 1)})"
+        return Symbol("INT64_MIN")
+    return Symbol(f"INT64_C({min(value, 2**63 - 1)})")

@@ -8,7 +8,7 @@ the same line is constraint, exhaustive check, estimate and explanation.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from types import MappingProxyType
@@ -20,47 +20,7 @@ from dory_core.ir import Layer, MaxPool, Tensor
 from dory_core.ir.features import Feature
 from dory_core.ir.geometry import Tile
 from dory_core.ir.layout import HWC, Layout
-
-#: What the operands of a layer are called: placeholders in kernels' calls, and buffers in L1. A
-#: layer has as many inputs at most.
-OPERANDS = ("x", *(f"x{n}" for n in range(2, 17)))
-
-#: The C values that the call of a kernel names as ``$name``, and what they are. ``x``, ``l2_x`` and
-#: ``x_pitch`` exist for every operand of the layer: ``x2``, ``l2_x2``, ``x2_pitch`` and so on.
-CALL_NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "x": "first byte of the tile of the first input, in L1 or in place",
-        "y": "first byte of the tile of the output",
-        "weights": "first byte of part `weights` of the tile's constants (`WeightBlock.parts`)",
-        "mul": "the same of the part `mul`",
-        "add": "the same of the part `add`",
-        "bias": "the same of the part `bias`",
-        "psum": "partial sums of the output tile, `int32_t *`; `NULL` where nothing accumulates",
-        "scratch": "`scratch_bytes` bytes in L1 that hold anything; `NULL` without",
-        "l2_x": "first byte of the input's tile in L2; 0 when it stayed in L1",
-        "x_pitch": "bytes from a row of the tile to the next, of one block of channels where the "
-        "layout has blocks; more than `x_w` pixels where the kernel has whole rows",
-        "y_pitch": "the same of the output tile",
-        "x_h": "rows of the input that the tile needs, without padding",
-        "x_w": "columns of the input that the tile needs: no pitch, a layout tile has whole rows",
-        "x_c": "input channels of the tile, without the padding of layouts; all inputs of a Linear",
-        "y_h": "rows of the output tile",
-        "y_w": "columns of the output tile",
-        "y_c": "output channels of the tile, without the padding of layouts",
-        "x_row": "first row of the first input's tile in its tensor",
-        "x_column": "first column of it",
-        "x_channel": "first channel of it",
-        "y_row": "first row of the output tile in its tensor",
-        "y_column": "first column of it",
-        "y_channel": "first channel of it",
-        "pad_top": "rows of padding above the tile",
-        "pad_left": "columns of padding left of the tile",
-        "pad_bottom": "rows of padding below the tile, as far as its windows reach",
-        "pad_right": "columns of padding right of the tile, likewise",
-        "first": "1 for the first tile of input channels: partial sums start; else 0",
-        "last": "1 for the last tile of input channels: the output is written; else 0",
-    }
-)
+from dory_core.kernels.call import FunctionCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,60 +91,6 @@ class WeightBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class StructValue:
-    """A struct that a kernel is called with, or a member of one.
-
-    fields: members (``name`` or ``name[3]``) with their values, texts as of :class:`FunctionCall`
-    or structs; others are not set, and the kernel does not read them. pointed: C type when the
-    kernel gets a pointer to it, or the member is one; empty when the member is the struct.
-    """
-
-    fields: tuple[tuple[str, str | StructValue], ...]
-    pointed: str = ""
-
-    @property
-    def literal(self) -> str:
-        """A C literal of it, a member of the struct that a kernel gets on each line."""
-        lines = ",\n".join(f"  .{name} = {value}" for name, value in self.fields)
-        return f"&(const {self.pointed}){{\n{lines}}}"
-
-    def __str__(self) -> str:
-        body = ", ".join(f".{name} = {value}" for name, value in self.fields)
-        return f"&(const {self.pointed}){{{body}}}" if self.pointed else f"{{{body}}}"
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionCall:
-    """The call of a kernel on one tile.
-
-    function: its C name. arguments: by the names of its parameters, in their order: C texts, which
-    name values of the tile loop as ``$name``, or structs with the C type that they are pointed to
-    as. Generated code sets the members of such a struct that are equal for all tiles once, before
-    its tile loop. before, after: C lines around the call, in a block with it.
-    """
-
-    function: str
-    arguments: Mapping[str, str | StructValue]
-    before: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "arguments", MappingProxyType(dict(self.arguments)))
-
-    def statement(self, values: Iterable[str]) -> str:
-        """Return the statement for one tile. values: of the arguments, C texts."""
-        call = f"{self.function}({', '.join(values)});"
-        if not (self.before or self.after):
-            return call
-        lines = (*self.before, *call.split("\n"), *self.after)
-        return "\n".join(("{", *(f"  {line}" for line in lines), "}"))
-
-    def __str__(self) -> str:
-        values = self.arguments.values()
-        return self.statement(v.literal if isinstance(v, StructValue) else v for v in values)
-
-
-@dataclass(frozen=True, slots=True)
 class Access:
     """How one call of a kernel reads or writes an operand where it lies.
 
@@ -213,8 +119,8 @@ class Traits:
     in_place: it works on tensors in L2 and on linked constants where they lie, in one piece; L1
     holds its scratch memory alone.
     fetches: role of a memory of level 1 that its call fills itself with the constants of the tile:
-    they are not loaded into L1, ``$weights`` and the other parts are addresses where they are
-    linked, and the block of a tile fits that memory. Its cycles include the fetch.
+    they are not loaded into L1, the operand ``weights`` and the other parts are addresses where
+    they are linked, and the block of a tile fits that memory. Its cycles include the fetch.
     """
 
     inputs: tuple[Layout, ...] = ()
@@ -321,8 +227,8 @@ class Kernel(ABC):
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of the kernel on one tile.
 
-        Its texts name C values of the generated tile loop as ``$name``: those of
-        :data:`CALL_NAMES`, which docs/plugins.md lists. Constants of the layer are immediates.
+        Its arguments are what a tile has, by the names of :data:`POINTERS` and :data:`SIZES`, which
+        docs/plugins.md lists, and constants of the layer.
         """
 
     @abstractmethod

@@ -25,7 +25,8 @@ from dory_core.ir.geometry import (
     channel_granule,
 )
 from dory_core.kernels import constants
-from dory_core.kernels.kernel import FunctionCall, Kernel, Traits
+from dory_core.kernels.call import Argument, FunctionCall, Items, Operand, Symbol, named
+from dory_core.kernels.kernel import Kernel, Traits
 from dory_core.kernels.portable_base import (
     COUNTED,
     KINDS_HEADER,
@@ -37,6 +38,7 @@ from dory_core.kernels.portable_base import (
     c_window,
     per_byte,
     steps_of,
+    type_items,
     weight_type,
 )
 from dory_core.kernels.portable_lstm import PortableLstm, PortableLstmInPlace
@@ -119,12 +121,12 @@ class PortableConv(Accumulating):
         group_in, group_out = (
             (conv.weights.shape[1], channel_granule(layer)) if conv.groups > 1 else (0, 0)
         )
-        fields = (
-            f".window = {c_window(conv.window)}",
-            f".pad_value = {conv.window.pad_value}",
-            f".group_in = {group_in}",
-            f".group_out = {group_out}",
-        )
+        fields: dict[str, Argument] = {
+            "window": c_window(conv.window),
+            "pad_value": conv.window.pad_value,
+            "group_in": group_in,
+            "group_out": group_out,
+        }
         return self._accumulating_call(layer, "dory_portable_conv_t", fields)
 
 
@@ -147,7 +149,7 @@ class PortableLinear(Accumulating):
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
-        fields = (f".pixel_c = {_gapped_pixel(layer)}",)
+        fields = {"pixel_c": _gapped_pixel(layer)}
         return self._accumulating_call(layer, "dory_portable_linear_t", fields)
 
 
@@ -160,19 +162,19 @@ class PortablePool(Portable):
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
-        fields = (
-            f".x = {c_type(layer.inputs[0])}",
-            f".y = {c_type(layer.output)}",
-            f".window = {c_window(layer.window)}",
-            *self._beside(layer),
-            f".steps = {steps_of(0, len(self._steps(layer)))}",
-        )
-        arguments = {"x": "$x", "steps": self._table(layer), "y": "$y"}
+        fields: dict[str, Argument] = {
+            "x": c_type(layer.inputs[0]),
+            "y": c_type(layer.output),
+            "window": c_window(layer.window),
+            **self._beside(layer),
+            "steps": steps_of(0, len(self._steps(layer))),
+        }
+        arguments = {"x": Operand("x"), "steps": self._table(layer), "y": Operand("y")}
         return self._call(layer, "dory_portable_pool_t", fields, arguments)
 
-    def _beside(self, layer: Layer) -> tuple[str, ...]:
+    def _beside(self, layer: Layer) -> dict[str, Argument]:
         """Return the members that say what stands around the image."""
-        return ()
+        return {}
 
 
 class PortableMaxPool(PortablePool):
@@ -192,7 +194,7 @@ class PortableAvgPool(PortablePool):
     summary = "average pooling in plain C, any precision"
     kind = AvgPool
 
-    def _beside(self, layer: Layer) -> tuple[str, ...]:
+    def _beside(self, layer: Layer) -> dict[str, Argument]:
         """Return the members that say what stands around the image."""
         op = layer.op
         assert isinstance(op, AvgPool)
@@ -203,11 +205,10 @@ class PortableAvgPool(PortablePool):
             values = (x_mantissa, y_mantissa, x_digits, y_digits)
             zeros = (op.real.zero_point, op.real.out_zero)
             inside = int(not op.counts_padding)
-            members = ", ".join(str(value) for value in (*values, *zeros))
-            return (f".inside = {inside}", ".is_real = 1", f".real = {{{members}}}")
+            return {"inside": inside, "is_real": 1, "real": Items((*values, *zeros))}
         if op.counts_padding:
-            return (f".pad_value = {op.window.pad_value}",)
-        return (".inside = 1", f".origin = {op.origin}")
+            return {"pad_value": op.window.pad_value}
+        return {"inside": 1, "origin": op.origin}
 
 
 class PortableConvTranspose(Accumulating):
@@ -242,25 +243,22 @@ class PortableConvTranspose(Accumulating):
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
         op = layer.of(ConvTranspose)
-        bits, signed = weight_type(layer)
-        fields = (
-            f".x = {c_type(layer.inputs[0])}",
-            f".w = {{{bits}, {int(signed)}}}",
-            f".y = {c_type(layer.output)}",
-            f".window = {c_window(op.window)}",
-            f".pad_top = {op.window.pads[0]}",
-            f".pad_left = {op.window.pads[1]}",
-            f".zero_point = {op.zero_point}",
-            f".steps = {steps_of(0, len(op.requants))}",
-        )
-        bias = "$bias" if op.bias is not None else "NULL"
+        fields: dict[str, Argument] = {
+            "x": c_type(layer.inputs[0]),
+            "w": type_items(*weight_type(layer)),
+            "y": c_type(layer.output),
+            "window": c_window(op.window),
+            "pad_top": op.window.pads[0],
+            "pad_left": op.window.pads[1],
+            "zero_point": op.zero_point,
+            "steps": steps_of(0, len(op.requants)),
+        }
         arguments = {
-            "places": "&places",
-            "x": "$x",
-            "weights": "$weights",
-            "bias": bias,
+            "places": Symbol("&places"),
+            **named("x", "weights"),
+            "bias": Operand("bias") if op.bias is not None else None,
             "steps": self._table(layer),
-            "y": "$y",
+            "y": Operand("y"),
         }
         return self._call(layer, "dory_portable_conv_transpose_t", fields, arguments, (PLACES,))
 

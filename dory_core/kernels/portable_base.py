@@ -32,9 +32,18 @@ from dory_core.ir.geometry import (
 )
 from dory_core.ir.packing import pack_rows
 from dory_core.kernels import constants
+from dory_core.kernels.call import (
+    Argument,
+    FunctionCall,
+    Items,
+    Local,
+    Operand,
+    Struct,
+    Symbol,
+    named,
+)
 from dory_core.kernels.kernel import (
     Constraint,
-    FunctionCall,
     Kernel,
     Rejection,
     Traits,
@@ -46,10 +55,12 @@ _COMMON = ("dory_portable.h", "dory_portable_elements.h", "dory_portable_float.h
 _WEIGHT_BITS = (2, 4, 8, 16)
 #: Header of most kinds; the others have one of their own.
 KINDS_HEADER = "dory_portable_kinds.h"
+_AXES = ("row", "column", "channel")
 #: Declaration of where the tiles of input and output begin.
-PLACES = (
-    "const dory_portable_places_t places = {{$x_row, $x_column, $x_channel}, "
-    "{$y_row, $y_column, $y_channel}};"
+PLACES = Local(
+    "const dory_portable_places_t",
+    "places",
+    Items(tuple(Items((*named(*(f"{t}_{n}" for n in _AXES)).values(),)) for t in "xy")),
 )
 
 
@@ -174,33 +185,29 @@ class Portable(Kernel):
         self,
         layer: Layer,
         type_: str,
-        fields: Iterable[str],
-        arguments: Mapping[str, str],
-        before: Iterable[str] = (),
+        fields: Mapping[str, Argument],
+        arguments: Mapping[str, Argument],
+        before: Iterable[Local] = (),
     ) -> FunctionCall:
         """Return the call with constants of the layer and sizes of the tile before it.
 
-        before: further declarations.
+        type_: of the constants. fields: their members. arguments: after the layer and the tile.
+        before: further variables.
         """
-        lines = []
-        steps = constants.step_initialisers(self._steps(layer))
-        if steps:
-            lines.append("static const dory_portable_step_t steps[] = {")
-            lines += [f"  {text}," for text in steps]
-            lines.append("};")
-        lines += before
-        lines.append(f"static const {type_} layer = {{")
-        lines += [f"  {field}," for field in fields]
-        lines.append("};")
-        lines.append("const dory_portable_tile_t tile = {")
-        members = (*(f"{t}_{n}" for t in "xy" for n in "hwc"), "pad_top", "pad_left")
-        lines += [f"  .{member} = ${member}," for member in members]
-        lines.append("};")
-        first = {"layer": "&layer", "tile": "&tile"}
-        return FunctionCall(self.symbol(layer), {**first, **arguments}, tuple(lines))
+        steps = constants.step_values(self._steps(layer))
+        table = (Local("static const dory_portable_step_t", "steps[]", Items(steps)),)
+        sizes = (*(f"{t}_{n}" for t in "xy" for n in "hwc"), "pad_top", "pad_left")
+        variables = (
+            *(table if steps else ()),
+            *before,
+            Local(f"static const {type_}", "layer", Struct(fields)),
+            Local("const dory_portable_tile_t", "tile", Struct(named(*sizes))),
+        )
+        first = {"layer": Symbol("&layer"), "tile": Symbol("&tile")}
+        return FunctionCall(self.symbol(layer), {**first, **arguments}, variables)
 
-    def _table(self, layer: Layer) -> str:
-        return "$mul" if self._steps(layer) else "NULL"
+    def _table(self, layer: Layer) -> Argument:
+        return Operand("mul") if self._steps(layer) else None
 
 
 class Accumulating(Portable):
@@ -260,28 +267,29 @@ class Accumulating(Portable):
         quick = layer.inputs[0].bits == 8 and weight_type(layer) == (8, True)
         return self.costs.mac if quick else self.costs.generic_mac
 
-    def _accumulating_call(self, layer: Layer, type_: str, fields: Iterable[str]) -> FunctionCall:
+    def _accumulating_call(
+        self, layer: Layer, type_: str, fields: Mapping[str, Argument]
+    ) -> FunctionCall:
         x, y = layer.inputs[0], layer.output
-        sums = {"psum": "NULL", "first": "1", "last": "1"}
+        sums: dict[str, Argument] = {"psum": None, "first": 1, "last": 1}
         if self.traits(layer).accumulates:
-            sums = {name: f"${name}" for name in sums}
+            sums = named(*sums)
         return self._call(
             layer,
             type_,
-            (
-                f".x = {c_type(x)}",
-                f".y = {c_type(y)}",
-                f".w = {{{weight_type(layer)[0]}, {int(weight_type(layer)[1])}}}",
-                *fields,
-                f".steps = {steps_of(0, len(self._steps(layer)))}",
-            ),
             {
-                "x": "$x",
-                "weights": "$weights",
-                "bias": "$bias" if layer.bias is not None else "NULL",
+                "x": c_type(x),
+                "y": c_type(y),
+                "w": type_items(*weight_type(layer)),
+                **fields,
+                "steps": steps_of(0, len(self._steps(layer))),
+            },
+            {
+                **named("x", "weights"),
+                "bias": Operand("bias") if layer.bias is not None else None,
                 "steps": self._table(layer),
                 **sums,
-                "y": "$y",
+                "y": Operand("y"),
             },
         )
 
@@ -304,11 +312,11 @@ class PortableKind(Portable):
     def _with_table(self, layer: Layer, tile: Tile, size: Number) -> Number:
         return constants.padded(constants.table_bytes(self._steps(layer), tile.c_out) + size)
 
-    def _io(self, layer: Layer) -> tuple[str, ...]:
-        return f".x = {c_type(layer.inputs[0])}", f".y = {c_type(layer.output)}"
+    def _io(self, layer: Layer) -> dict[str, Argument]:
+        return {"x": c_type(layer.inputs[0]), "y": c_type(layer.output)}
 
-    def _io_and_steps(self, layer: Layer, *more: str) -> tuple[str, ...]:
-        return *self._io(layer), *more, f".steps = {steps_of(0, len(layer.op.requants))}"
+    def _io_and_steps(self, layer: Layer, **more: Argument) -> dict[str, Argument]:
+        return {**self._io(layer), **more, "steps": steps_of(0, len(layer.op.requants))}
 
 
 @cache
@@ -330,20 +338,26 @@ def per_byte(tensor: Tensor) -> int:
     return 8 // tensor.bits if tensor.bits < 8 else 1
 
 
-def c_type(tensor: Tensor) -> str:
-    return f"{{{tensor.bits}, {int(tensor.signed)}}}"
+def type_items(bits: int, signed: bool) -> Items:
+    """Return a ``dory_portable_type_t``."""
+    return Items((bits, int(signed)))
 
 
-def c_window(window: Window) -> str:
-    values = (*window.kernel, *window.strides, *window.dilations)
-    return f"{{{', '.join(str(v) for v in values)}}}"
+def c_type(tensor: Tensor) -> Items:
+    """Return the ``dory_portable_type_t`` of a tensor."""
+    return type_items(tensor.bits, tensor.signed)
 
 
-def steps_of(start: int, count: int) -> str:
-    """Return the C initialiser of ``count`` steps from ``start`` on."""
+def c_window(window: Window) -> Items:
+    """Return a ``dory_portable_window_t``."""
+    return Items((*window.kernel, *window.strides, *window.dilations))
+
+
+def steps_of(start: int, count: int) -> Items:
+    """Return ``count`` steps of the table from ``start`` on."""
     if count == 0:
-        return "{NULL, 0}"
-    return f"{{steps + {start}, {count}}}" if start else f"{{steps, {count}}}"
+        return Items((None, 0))
+    return Items((Symbol(f"steps + {start}" if start else "steps"), count))
 
 
 def packed(values: npt.NDArray[Any], bits: int, signed: bool) -> bytes:

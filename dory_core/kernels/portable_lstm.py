@@ -8,7 +8,8 @@ from dory_core.expr import Number, ceil_div
 from dory_core.ir import Layer, Lstm, Requant
 from dory_core.ir.geometry import Tile
 from dory_core.kernels import constants
-from dory_core.kernels.kernel import Constraint, FunctionCall, WeightBlock
+from dory_core.kernels.call import Argument, FunctionCall, Operand, Symbol, named
+from dory_core.kernels.kernel import Constraint, WeightBlock
 from dory_core.kernels.portable_base import KINDS_HEADER, Portable, c_type, packed
 
 _GATES = 4
@@ -90,18 +91,17 @@ class PortableLstm(Portable):
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
-        fields = (
-            f".x = {c_type(layer.inputs[0])}",
-            f".clip = {layer.of(Lstm).clip}",
-            ".steps = steps",
-        )
+        fields: dict[str, Argument] = {
+            "x": c_type(layer.inputs[0]),
+            "clip": layer.of(Lstm).clip,
+            "steps": Symbol("steps"),
+        }
         arguments = {
-            "x": "$x",
-            "state": "$x2",
-            "weights": "$weights",
-            "bias": "$bias",
-            "steps": "$mul",
-            "y": "$y",
+            "x": Operand("x"),
+            "state": Operand("x2"),
+            **named("weights", "bias"),
+            "steps": Operand("mul"),
+            "y": Operand("y"),
         }
         return self._call(layer, "dory_portable_lstm_t", fields, arguments)
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from dory_core.expr import Number
 from dory_core.ir import Layer, ops
 from dory_core.ir.geometry import Tile
-from dory_core.kernels.kernel import OPERANDS, FunctionCall, WeightBlock
+from dory_core.kernels.call import (
+    OPERANDS,
+    Argument,
+    FunctionCall,
+    Items,
+    Local,
+    Operand,
+    Symbol,
+    named,
+)
+from dory_core.kernels.kernel import WeightBlock
 from dory_core.kernels.portable_base import PLACES, PortableKind, c_type, packed
 
 # Cycles of a division of 32 bits.
@@ -22,9 +32,9 @@ class _Mover(PortableKind):
     def _unsuitable(self, layer: Layer) -> str | None:
         return "it has no requantisation behind copies" if layer.op.requants else None
 
-    def _move(self, layer: Layer, type_: str, fields: Iterable[str]) -> FunctionCall:
+    def _move(self, layer: Layer, type_: str, fields: Mapping[str, Argument]) -> FunctionCall:
         """Return the call of a kernel that takes elements from anywhere in its one input."""
-        arguments = {"places": "&places", "x": "$x", "y": "$y"}
+        arguments = {"places": Symbol("&places"), **named("x", "y")}
         return self._call(layer, type_, fields, arguments, (PLACES,))
 
 
@@ -50,14 +60,9 @@ class PortableMove(_Mover):
             begin, value = (-c, -h, -w), op.value
         else:
             perm = layer.of(ops.Transpose).perm
-        fields = (
-            *self._io(layer),
-            *(
-                f".{name} = {{{', '.join(str(n) for n in triple)}}}"
-                for name, triple in (("perm", perm), ("begin", begin), ("step", step))
-            ),
-            f".value = {value}",
-        )
+        axes = {"perm": perm, "begin": begin, "step": step}
+        triples = {name: Items(tuple(triple)) for name, triple in axes.items()}
+        fields = {**self._io(layer), **triples, "value": value}
         return self._move(layer, "dory_portable_move_t", fields)
 
 
@@ -75,7 +80,7 @@ class PortableReshape(_Mover):
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
         y = layer.output
-        fields = (*self._io(layer), f".width = {y.width}", f".channels = {y.channels}")
+        fields = {**self._io(layer), "width": y.width, "channels": y.channels}
         return self._move(layer, "dory_portable_reshape_t", fields)
 
 
@@ -98,23 +103,27 @@ class PortableConcat(_Mover):
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
         axis, inputs = layer.of(ops.Concat).axis, layer.inputs
-        types = ", ".join(c_type(x) for x in inputs)
-        sizes = ", ".join(str(x.shape[axis]) for x in inputs)
-        names = ", ".join(f"${name}" for name in OPERANDS[: len(inputs)])
-        fields = (
-            f".y = {c_type(layer.output)}",
-            f".axis = {axis}",
-            f".count = {len(inputs)}",
-            ".x = types",
-            ".sizes = sizes",
-        )
+        types = Items(tuple(c_type(x) for x in inputs))
+        sizes = Items(tuple(x.shape[axis] for x in inputs))
+        starts = Items(tuple(Operand(name) for name in OPERANDS[: len(inputs)]))
+        fields: dict[str, Argument] = {
+            "y": c_type(layer.output),
+            "axis": axis,
+            "count": len(inputs),
+            "x": Symbol("types"),
+            "sizes": Symbol("sizes"),
+        }
         before = (
-            f"static const dory_portable_type_t types[] = {{{types}}};",
-            f"static const uint32_t sizes[] = {{{sizes}}};",
+            Local("static const dory_portable_type_t", "types[]", types),
+            Local("static const uint32_t", "sizes[]", sizes),
             PLACES,
-            f"const uint8_t *const inputs[] = {{{names}}};",
+            Local("const uint8_t *const", "inputs[]", starts),
         )
-        arguments = {"places": "&places", "x": "inputs", "y": "$y"}
+        arguments: dict[str, Argument] = {
+            "places": Symbol("&places"),
+            "x": Symbol("inputs"),
+            "y": Operand("y"),
+        }
         return self._call(layer, "dory_portable_concat_t", fields, arguments, before)
 
 
@@ -143,12 +152,11 @@ class PortableResize(PortableKind):
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
-        fields = self._io_and_steps(layer, f".height = {layer.output.height}")
+        fields = self._io_and_steps(layer, height=layer.output.height)
         arguments = {
-            "places": "&places",
-            "x": "$x",
-            "weights": "$weights",
+            "places": Symbol("&places"),
+            **named("x", "weights"),
             "steps": self._table(layer),
-            "y": "$y",
+            "y": Operand("y"),
         }
         return self._call(layer, "dory_portable_resize_t", fields, arguments, (PLACES,))

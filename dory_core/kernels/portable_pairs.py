@@ -9,8 +9,9 @@ from dory_core.ir.packing import pack_rows
 from dory_core.ir.places import whole_axes
 from dory_core.ir.tensor import storage_for
 from dory_core.kernels import constants
-from dory_core.kernels.kernel import FunctionCall, WeightBlock
-from dory_core.kernels.portable_base import Portable, c_type, steps_of
+from dory_core.kernels.call import Argument, FunctionCall, Items, Local, Operand, Symbol, size
+from dory_core.kernels.kernel import WeightBlock
+from dory_core.kernels.portable_base import Portable, c_type, steps_of, type_items
 
 
 class PortablePair(Portable):
@@ -57,33 +58,33 @@ class PortablePair(Portable):
         constant = layer.of(ops.Pairwise).constant
         if constant is None:
             shared, x2_type = whole_axes(layer, 1), c_type(layer.inputs[1])
-            place = f"0, 0, 0, {'1' if shared[2] else '$x_w'}, {'1' if shared[0] else '$x_c'}"
+            width, channels = 1 if shared[2] else size("x_w"), 1 if shared[0] else size("x_c")
+            place = Items((0, 0, 0, width, channels))
         else:
             c, h, w = (size == 1 for size in constant.shape)
             shared = (c, h, w)
-            bits, signed = _storage(constant)
-            x2_type = f"{{{bits}, {int(signed)}}}"
-            place = f"$y_row, $y_column, 0, {constant.shape[2]}, {'1' if c else '$y_c'}"
-        fields = (
-            f".x = {c_type(layer.inputs[0])}",
-            f".x2 = {x2_type}",
-            f".y = {c_type(layer.output)}",
-            f".one_row = {int(shared[1])}",
-            f".one_column = {int(shared[2])}",
-            f".one_channel = {int(shared[0])}",
-            f".x_steps = {steps_of(0, a)}",
-            f".x2_steps = {steps_of(a, b)}",
-            f".steps = {steps_of(a + b, len(layer.op.requants))}",
-        )
-        second = "$weights" if constant is not None else "$x2"
-        arguments = {
-            "second": "&second",
-            "x": "$x",
-            "x2": second,
-            "steps": self._table(layer),
-            "y": "$y",
+            x2_type = type_items(*_storage(constant))
+            channels = 1 if c else size("y_c")
+            place = Items((size("y_row"), size("y_column"), 0, constant.shape[2], channels))
+        fields: dict[str, Argument] = {
+            "x": c_type(layer.inputs[0]),
+            "x2": x2_type,
+            "y": c_type(layer.output),
+            "one_row": int(shared[1]),
+            "one_column": int(shared[2]),
+            "one_channel": int(shared[0]),
+            "x_steps": steps_of(0, a),
+            "x2_steps": steps_of(a, b),
+            "steps": steps_of(a + b, len(layer.op.requants)),
         }
-        local = f"const dory_portable_second_t second = {{{place}}};"
+        arguments: dict[str, Argument] = {
+            "second": Symbol("&second"),
+            "x": Operand("x"),
+            "x2": Operand("weights" if constant is not None else "x2"),
+            "steps": self._table(layer),
+            "y": Operand("y"),
+        }
+        local = Local("const dory_portable_second_t", "second", place)
         return self._call(layer, "dory_portable_pair_t", fields, arguments, (local,))
 
 

@@ -10,8 +10,9 @@ from dory_core.expr import Number, ceil_div
 from dory_core.ir import Layer, LogSoftmax, ops
 from dory_core.ir.geometry import Tile
 from dory_core.kernels import constants
-from dory_core.kernels.kernel import FunctionCall, WeightBlock
-from dory_core.kernels.portable_base import KINDS_HEADER, PortableKind, packed
+from dory_core.kernels.call import Argument, FunctionCall, Operand, named, size
+from dory_core.kernels.kernel import WeightBlock
+from dory_core.kernels.portable_base import KINDS_HEADER, PortableKind, packed, type_items
 
 # Cycles of the reciprocal of a softmax.
 _RECIPROCAL = 400
@@ -49,15 +50,12 @@ class PortableLut(PortableKind):
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
-        bits, signed = self._entry(layer)
-        fields = (
-            *self._io(layer),
-            f".entry = {{{bits}, {int(signed)}}}",
-            f".per_channel = {int(len(layer.of(ops.Lut).table.shape) == 2)}",
-        )
-        return self._call(
-            layer, "dory_portable_lut_t", fields, {"x": "$x", "weights": "$weights", "y": "$y"}
-        )
+        fields = {
+            **self._io(layer),
+            "entry": type_items(*self._entry(layer)),
+            "per_channel": int(len(layer.of(ops.Lut).table.shape) == 2),
+        }
+        return self._call(layer, "dory_portable_lut_t", fields, named("x", "weights", "y"))
 
 
 class PortableSoftmax(PortableKind):
@@ -92,16 +90,15 @@ class PortableSoftmax(PortableKind):
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
         op = layer.of(ops.Softmax)
-        return self._pixelwise(layer, f".factor = {op.factor}", f".share_bits = {op.share_bits}")
+        return self._pixelwise(layer, factor=op.factor, share_bits=op.share_bits)
 
-    def _pixelwise(self, layer: Layer, *more: str) -> FunctionCall:
-        fields = self._io_and_steps(layer, *more)
+    def _pixelwise(self, layer: Layer, **more: Argument) -> FunctionCall:
+        fields = self._io_and_steps(layer, **more)
         arguments = {
-            "channel": "$y_channel",
-            "x": "$x",
-            "weights": "$weights",
+            "channel": size("y_channel"),
+            **named("x", "weights"),
             "steps": self._table(layer),
-            "y": "$y",
+            "y": Operand("y"),
         }
         return self._call(layer, "dory_portable_pixelwise_t", fields, arguments)
 
@@ -144,5 +141,5 @@ class PortableArgMax(PortableKind):
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
         fields = self._io_and_steps(layer)
-        arguments = {"x": "$x", "steps": self._table(layer), "y": "$y"}
+        arguments = {"x": Operand("x"), "steps": self._table(layer), "y": Operand("y")}
         return self._call(layer, "dory_portable_pixelwise_t", fields, arguments)

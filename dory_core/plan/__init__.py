@@ -14,10 +14,8 @@ from dory_core.kernels.binding import CORES
 from dory_core.plan.blocks import Block
 from dory_core.plan.document import GENERATOR, PLAN_VERSION, plan_json, timeline_json
 from dory_core.plan.layers import (
-    BLOCKS,
-    IN_PLACE,
-    RESIDENT,
     Ahead,
+    Form,
     KernelCall,
     LayerStep,
     LayerWeights,
@@ -207,10 +205,8 @@ class Plan:
 
 
 __all__ = [
-    "BLOCKS",
+    "Form",
     "GENERATOR",
-    "IN_PLACE",
-    "RESIDENT",
     "Ahead",
     "Conversion",
     "ExtTransfer",

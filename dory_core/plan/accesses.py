@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dory_core.expr import Expr, evaluate
+from dory_core.plan.memories import L1, MemoryId
 from dory_core.plan.operations import (
     AHEAD,
-    L1,
     Address,
     AtTile,
     Copy,
@@ -23,7 +23,6 @@ from dory_core.plan.operations import (
     Value,
     When,
     all_operations,
-    is_constants,
 )
 
 
@@ -35,7 +34,7 @@ class L2Access:
     """
 
     operand: str
-    memory: str
+    memory: MemoryId
     start: int
     end: int
     sure: int
@@ -84,7 +83,7 @@ def _touching(program: LayerProgram, reads: bool) -> Iterator[tuple[Copy | Mark,
         else:
             continue
         # The first tile is copied by an operation of its own, from the same expressions.
-        constant = is_constants(address.memory)
+        constant = address.memory.is_constants
         if address.memory != L1 and not constant and operand not in known:
             known.add(operand)
             yield operation, address

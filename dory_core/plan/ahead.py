@@ -7,16 +7,15 @@ from collections.abc import Iterator
 from dory_core.hardware.copies import AS_IT_IS
 from dory_core.plan import LayerStep
 from dory_core.plan.constants import constants_of_parts
+from dory_core.plan.memories import L1, constants_of
 from dory_core.plan.operations import (
     AHEAD,
-    L1,
     Address,
     AtTile,
     Copy,
     Operation,
     Value,
     When,
-    constants_of,
 )
 from dory_core.plan.spans import Tiles, table
 

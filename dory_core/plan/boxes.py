@@ -8,13 +8,11 @@ from dory_core.errors import DoryError
 from dory_core.ir import Linear, pixel_bytes
 from dory_core.ir.geometry import Tile
 from dory_core.ir.places import whole_axes
-from dory_core.kernels.kernel import OPERANDS
-from dory_core.plan import BLOCKS, LayerStep, OperandPlan
+from dory_core.kernels.call import OPERANDS
+from dory_core.plan import Form, LayerStep, OperandPlan
 from dory_core.plan.operations import Copy, Value
 from dory_core.plan.spans import Tiles, product, table
 from dory_core.schedule.boxes import tile_bytes
-
-CHANNELS = "channels"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,14 +48,14 @@ def shaped(copy: Copy, plan: OperandPlan, box: Box) -> Copy:
     """Return the copy of a box, dense in L1. The length of an only row is rounded up where the
     DMA moves multiples."""
     size: Value
-    if plan.form == BLOCKS:
+    if plan.form == Form.BLOCKS:
         size = product(box.h, box.row)
         if box.whole_blocks:
             copy = replace(copy, shape=(product(box.blocks, size), 1, 1))
         else:
             shape = (size, box.blocks, 1)
             copy = replace(copy, shape=shape, l1_strides=(size, 0), l2_strides=(box.block, 0))
-    elif plan.form == "rows":
+    elif plan.form == Form.ROWS:
         size = product(box.w, box.pixel)
         if box.whole_rows:
             copy = replace(copy, shape=(product(box.h, size), 1, 1))
@@ -66,7 +64,7 @@ def shaped(copy: Copy, plan: OperandPlan, box: Box) -> Copy:
             copy = replace(copy, shape=shape, l1_strides=(size, 0), l2_strides=(box.row, 0))
     else:
         size, first = box.c_bytes, box.c_bytes
-        if plan.form == CHANNELS:
+        if plan.form == Form.CHANNELS:
             bits = plan.place.tensor.bits
             if bits < 8:
                 raise DoryError(f"channels of {bits} bits cannot be told apart by the DMA")

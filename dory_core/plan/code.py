@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from dory_core.hardware.code_sizes import CodeSizes
+from dory_core.kernels.call import FunctionCall, Local
 from dory_core.plan import LayerStep
 from dory_core.plan.operations import (
     Barrier,
@@ -74,7 +75,12 @@ def _count(operations: Iterable[Operation], held: Counter[str]) -> None:
             held["condition"] += 1
             _count(one.body, held)
         elif isinstance(one, Call):
-            held["line"] += len(one.call.before) + len(one.call.after)
+            held["line"] += sum(map(_lines, (*one.call.before, *one.call.after)))
         elif isinstance(one, Loop):
             held["axis"] += len(one.axes)
             _count(one.body, held)
+
+
+def _lines(one: Local | FunctionCall) -> int:
+    """Return the lines of what stands beside the call of a kernel."""
+    return one.rows + 2 if isinstance(one, Local) and one.rows else 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dory_core.plan import LayerStep, PartPlan
-from dory_core.plan.operations import CONSTANTS, Address, Value, l2_name
+from dory_core.plan.memories import CONSTANTS, MemoryId, l2_memory
+from dory_core.plan.operations import Address, Value
 from dory_core.plan.spans import Tiles, table
 
 #: Parts of a block of constants that a kernel's call can name.
@@ -37,13 +38,13 @@ def block_field(step: LayerStep, tiles: Tiles, field: str) -> Value:
     return table(name, found, place * inner + i.variable)
 
 
-def constants_of_parts(step: LayerStep, parts: Sequence[PartPlan]) -> tuple[str, list[int]]:
+def constants_of_parts(step: LayerStep, parts: Sequence[PartPlan]) -> tuple[MemoryId, list[int]]:
     """Return the memory that the constants of parts come from, and where those of each begin."""
     weights = step.weights
     assert weights is not None
     if weights.linked:
         return CONSTANTS, [weights.chunks[part.chunk].offset for part in parts]
-    return l2_name(0), [part.weights or 0 for part in parts]
+    return l2_memory(0), [part.weights or 0 for part in parts]
 
 
 def constants_of_tile(step: LayerStep, tiles: Tiles, part: Value = 0) -> Address:

@@ -254,7 +254,7 @@ def _step_json(
             "c_in": tile.c_in,
             "count": step.tile_count,
         },
-        "order": schedule.order.split(","),
+        "order": list(schedule.order.axes),
         "buffering": {
             "x": schedule.buffering.x,
             "w": schedule.buffering.w,

@@ -4,38 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
 
 from dory_core.hardware.copies import Carriage
 from dory_core.ir import Layer
 from dory_core.ir.layout import HWC, Layout
 from dory_core.kernels.binding import EngineRejection, KernelRejection
-from dory_core.kernels.kernel import FunctionCall
+from dory_core.kernels.call import FunctionCall
 from dory_core.plan.places import Conversion, Place
 from dory_core.schedule.loops import PlacedBuffer, Schedule
 from dory_core.schedule.tiling import Tiling
 from dory_core.schedule.timeline import LayerEstimate, PartTimeline, Traffic
 
-IN_PLACE = "in place"
-BLOCKS = "blocks"
-RESIDENT = "resident"
+
+class Form(StrEnum):
+    """How tiles of a tensor move between L2 and L1; the values stand in ``plan.json``.
+
+    ROWS: full-channel pixels, one row of the copy is a row of the tile. PIXELS: a slice of the
+    channels, one row of the copy is a pixel. CHANNELS: HWC in L2, CHW in L1, one copy per channel
+    with rows of one element. BLOCKS: whole rows of a layout that keeps blocks of channels apart,
+    one row of the copy is what the tile has of a block. IN_PLACE: not at all, the kernel works on
+    the tensor in L2. RESIDENT: not at all, the whole tensor is a tile that stays in L1, where its
+    place is.
+    """
+
+    ROWS = "rows"
+    PIXELS = "pixels"
+    CHANNELS = "channels"
+    BLOCKS = "blocks"
+    IN_PLACE = "in place"
+    RESIDENT = "resident"
 
 
 @dataclass(frozen=True, slots=True)
 class OperandPlan:
     """How tiles of a tensor move between L2 and L1.
 
-    form: ``rows``: full-channel pixels, one row of the copy is a row of the tile;
-    ``pixels``: a slice of the channels, one row of the copy is a pixel;
-    ``channels``: HWC in L2, CHW in L1, one copy per channel with rows of one element;
-    ``blocks``: whole rows of a layout that keeps blocks of channels apart, one row of the copy is
-    what the tile has of a block;
-    ``in place``: not at all, the kernel works on the tensor in L2;
-    ``resident``: not at all, the whole tensor is a tile that stays in L1, where its place is.
-    layout: as which the kernel reads or writes it.
+    form: how they move. place: where the tensor lies. layout: as which the kernel reads or writes
+    it.
     """
 
-    form: str
+    form: Form
     place: Place
     layout: Layout = HWC
 
@@ -203,7 +213,7 @@ class LayerStep:
     @property
     def in_place(self) -> bool:
         """Nothing is moved: the kernel works where tensors and constants lie."""
-        return self.output.form == IN_PLACE
+        return self.output.form == Form.IN_PLACE
 
     @property
     def tile_count(self) -> int:
@@ -218,14 +228,14 @@ class LayerStep:
     @property
     def beside(self) -> tuple[Place, ...]:
         """Where tensors lie in L1 that the layer neither reads there nor writes."""
-        own = {t.place.tensor.name for t in self.inputs if t.form == RESIDENT}
+        own = {t.place.tensor.name for t in self.inputs if t.form == Form.RESIDENT}
         own.add(self.layer.output.name)
         return tuple(place for place in self.kept if place.tensor.name not in own)
 
     @property
     def found(self) -> tuple[Place, ...]:
         """Where tensors lie in L1 when the layer begins."""
-        return (*(t.place for t in self.inputs if t.form == RESIDENT), *self.beside)
+        return (*(t.place for t in self.inputs if t.form == Form.RESIDENT), *self.beside)
 
     def finds_constants(self, part: int) -> bool:
         """Return whether the load of a part's first constants is started before it begins."""

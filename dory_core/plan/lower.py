@@ -5,28 +5,22 @@ The order of what a tile does is ``dory_core.schedule.loops.tile_phases``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from dory_core.errors import PluginError
 from dory_core.expr import Expr, Var
 from dory_core.hardware.copies import AS_IT_IS, Carriage
 from dory_core.ir import Linear
 from dory_core.ir.geometry import Tile
-from dory_core.kernels.kernel import OPERANDS
-from dory_core.plan import RESIDENT, LayerStep, Place
+from dory_core.kernels.call import OPERANDS, names_of
+from dory_core.plan import Form, LayerStep, Place
 from dory_core.plan.ahead import load_for_later, load_for_next_part, w_comes, x_is_there
-from dory_core.plan.boxes import (
-    CHANNELS,
-    cuts_columns,
-    operand_box,
-    operand_bytes,
-    operand_plan,
-    shaped,
-)
+from dory_core.plan.boxes import cuts_columns, operand_box, operand_bytes, operand_plan, shaped
 from dory_core.plan.constants import CONSTANT_PARTS, block_field, constants_of_tile
+from dory_core.plan.memories import L1, l2_memory
 from dory_core.plan.operations import (
-    L1,
     Address,
     Argument,
     AtTile,
@@ -44,7 +38,6 @@ from dory_core.plan.operations import (
     Value,
     Wait,
     When,
-    l2_name,
 )
 from dory_core.plan.spans import Tiles, product, table
 from dory_core.schedule.loops import Phase, tile_phases
@@ -147,7 +140,7 @@ class _Lowering:
         if isinstance(there, int):
             return  # the first part never finds them
         for name, plan in zip(OPERANDS, self.step.inputs, strict=False):
-            if plan.form == RESIDENT:
+            if plan.form == Form.RESIDENT:
                 continue
             size = operand_bytes(self.step, name, self._sizes_of_tile())
             mark = Mark(MarkKind.KEEP, self._buffer(name), size)
@@ -236,7 +229,7 @@ class _Lowering:
 
     @property
     def _stores(self) -> bool:
-        return self.step.output.form != RESIDENT and not self.step.in_place
+        return self.step.output.form != Form.RESIDENT and not self.step.in_place
 
     def _when_last(self, *operations: Operation) -> Iterator[Operation]:
         """Yield operations of tiles that complete their output."""
@@ -264,10 +257,10 @@ class _Lowering:
         if step.in_place:
             return
         for name, plan in zip(OPERANDS, step.inputs, strict=False):
-            if plan.form != RESIDENT:
+            if plan.form != Form.RESIDENT:
                 early = step.schedule.buffering.x > 1
                 copy = self._tensor_copy(name)
-                shared = copy.carriage.by_cores or plan.form == CHANNELS
+                shared = copy.carriage.by_cores or plan.form == Form.CHANNELS
                 yield _Load(copy, self.tiles.x_axes, early, shared)
         if step.weights is not None and not step.kernel.fetches:
             carriage = self._carriage("w")
@@ -291,8 +284,8 @@ class _Lowering:
             name,
             name != "y",
             self._buffer(name),
-            Address(l2_name(plan.place.memory), box.offset, name),
-            each_core=carriage.by_cores or (plan.form == CHANNELS and self.any_core),
+            Address(l2_memory(plan.place.memory), box.offset, name),
+            each_core=carriage.by_cores or (plan.form == Form.CHANNELS and self.any_core),
             ticket_slot=self._slot(name) if name == "y" else 0,
             carriage=carriage,
         )
@@ -321,17 +314,17 @@ class _Lowering:
             return self._buffer(name)
         plan = operand_plan(self.step, name)
         offset = operand_box(self.step, self.tiles, name).offset
-        return Address(l2_name(plan.place.memory), offset, name)
+        return Address(l2_memory(plan.place.memory), offset, name)
 
     def _in_l2(self, name: str) -> Argument:
         """Return the first byte of an input's tile in L2; 0 when it is not there."""
         plan = operand_plan(self.step, name)
-        if plan.form == RESIDENT:
+        if plan.form == Form.RESIDENT:
             return 0
         if self.step.in_place:
             return self._operand(name)
         offset = operand_box(self.step, self.tiles, name).offset
-        return Address(l2_name(plan.place.memory), offset, name)
+        return Address(l2_memory(plan.place.memory), offset, name)
 
     def _pitch(self, name: str) -> Value:
         """Return the bytes from one row of an operand's tile to the next where the kernel has it.
@@ -343,7 +336,7 @@ class _Lowering:
         plan, box = operand_plan(self.step, name), operand_box(self.step, self.tiles, name)
         if box.block or (self.step.in_place and plan.place.tensor.height > 1):
             return box.row
-        if plan.form == CHANNELS:
+        if plan.form == Form.CHANNELS:
             return product(box.w, plan.place.tensor.bits // 8)
         return product(box.w, box.c_bytes)
 
@@ -397,4 +390,17 @@ class _Lowering:
                 arguments[name] = self._buffer(name)
         arguments["y"] = self._operand("y")
         arguments["y_pitch"] = self._pitch("y")
+        self._check(arguments)
         return Call(step.kernel.call, arguments)
+
+    def _check(self, known: Mapping[str, Argument]) -> None:
+        """Raise PluginError where the kernel names what its layer does not have."""
+        for path, value in self.step.kernel.call.leaves:
+            for name in (name for name in names_of(value) if name not in known):
+                layer, kernel = self.step.layer.op, self.step.kernel
+                raise PluginError(
+                    f"{layer.kind} '{layer.name}': kernel {kernel.name} gives argument {path!r} "
+                    f"{name!r}, which the layer does not have; it has {', '.join(sorted(known))}",
+                    "report this to the authors of the kernel; docs/plugins.md says what each name "
+                    "is",
+                )

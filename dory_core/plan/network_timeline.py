@@ -53,7 +53,7 @@ class _Clock:
         self.stalls = [0.0] * (len(steps) + 1)
         self.events: list[ProgramEvent] = []
         self._tiles = [0] * len(steps)
-        self._done: dict[int, float] = {}
+        self._done: dict[ExtTransfer, float] = {}
         self._users = {part.position: n for n, step in enumerate(steps) for part in step.parts}
         self._step = 0  # of the part that runs next
 
@@ -64,14 +64,14 @@ class _Clock:
         self.spent += self.link.issue_cycles
         begin = max(self.now, self.free)
         self.free = begin + self.link.cycles(transfer.size) - self.link.issue_cycles
-        self._done[id(transfer)] = self.free
+        self._done[transfer] = self.free
         name = f"{'load' if transfer.incoming else 'store'} L{self.link.lower}"
         user = self._users.get(transfer.wait)
         self.events.append(ProgramEvent(link_name(self.link), name, user, 0, begin, self.free))
 
     def wait(self, transfer: ExtTransfer) -> float:
         """Let the cores wait for a transfer; return for how many cycles it is done already."""
-        slack = self.now - self._done[id(transfer)]
+        slack = self.now - self._done[transfer]
         waiting = max(0.0, -slack)
         self.now += waiting
         self.spent += waiting

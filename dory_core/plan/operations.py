@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from dory_core.expr import Expr
 from dory_core.hardware.copies import AS_IT_IS, Carriage
-from dory_core.kernels.kernel import FunctionCall
+from dory_core.kernels.call import FunctionCall
+from dory_core.plan.memories import MemoryId
 
 if TYPE_CHECKING:
     from dory_core.plan import Conversion, ExtTransfer, Place, StatePlan
@@ -29,37 +30,22 @@ Value = int | Expr
 #: Variables of the axes of a tile loop.
 AXES = ("o", "h", "w", "i")
 
-L1 = "l1"
-#: The table of a layer's constants where it is linked.
-CONSTANTS = "constants"
 #: What the names of variables begin with that are numbers of a row (LayerFunction.scalars).
 ROW = "row_"
 #: The copy that brings the first constants of a later layer, or of the next part.
 AHEAD = "ahead"
 
 
-def constants_of(layer: int) -> str:
-    """Return what the table of another layer's constants is called. layer: its index."""
-    return f"{CONSTANTS} {layer}"
-
-
-def is_constants(memory: str) -> bool:
-    """Return whether a memory is a table of constants."""
-    return memory.partition(" ")[0] == CONSTANTS
-
-
-def l2_name(memory: int) -> str:
-    """Return what a memory of L2 is called."""
-    return f"l2_{memory}" if memory else "l2"
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Address:
-    """A byte of a memory: ``l1``, ``l2``, ``l2_1`` ... or CONSTANTS, and the offset from its
-    start. operand: of which the byte is, x, x2, w, y or AHEAD, or the buffer psum or scratch.
-    base: name of the Base from which the offset counts, where layers share the program."""
+    """A byte of a memory.
 
-    memory: str
+    memory: where it lies. offset: bytes from the start of the memory. operand: of which the byte
+    is, x, x2, w, y or AHEAD, or the buffer psum or scratch. base: name of the Base from which the
+    offset counts, where layers share the program.
+    """
+
+    memory: MemoryId
     offset: Value
     operand: str = ""
     base: str = ""
@@ -148,13 +134,13 @@ class Mark:
     text: str = ""
 
 
-#: What a kernel's call can name: an address, a number, None for NULL.
+#: An operand or a size in a kernel's call: an address, a number, None for NULL.
 Argument = Address | int | Expr | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """Every core calls the kernel. arguments: values of the ``$names`` in the call."""
+    """Every core calls the kernel. arguments: operands and sizes of the tile by their names."""
 
     call: FunctionCall
     arguments: dict[str, Argument]
@@ -252,12 +238,13 @@ def all_operations(program: LayerProgram | Loop | When) -> Iterator[Operation]:
 class Base:
     """Where an operand begins in a memory, in bytes from its start: another place in each layer.
 
-    tables: of CONSTANTS of other layers, what they are called; empty for a layer's own.
+    memory: where. starts: bytes, of each layer. tables: of constants of other layers; empty for a
+    layer's own.
     """
 
-    memory: str
+    memory: MemoryId
     starts: tuple[int, ...]
-    tables: tuple[str, ...] = ()
+    tables: tuple[MemoryId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,30 +9,19 @@ depend on who else runs the function.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from dory_core.expr import Apply, Const, Expr, Lookup, Var
-from dory_core.kernels.kernel import FunctionCall, StructValue
+from dory_core.expr import Apply, Const, Expr, Lookup, Var, structure, substituted
+from dory_core.kernels.call import Argument as CallArgument
+from dory_core.kernels.call import Symbol, size
 from dory_core.plan import LayerStep
-from dory_core.plan.operations import (
-    AHEAD,
-    CONSTANTS,
-    L1,
-    ROW,
-    Address,
-    Base,
-    Call,
-    LayerFunction,
-    LayerProgram,
-    Mark,
-    Value,
-    is_constants,
-)
+from dory_core.plan.mapped import Mapped
+from dory_core.plan.memories import CONSTANTS, L1, MemoryId
+from dory_core.plan.operations import AHEAD, ROW, Address, Base, LayerFunction, LayerProgram, Value
 
-_NUMBER = re.compile(r"-?(0|[1-9]\d*)")
-_NAME = re.compile(r"\$(\w+)")
 _WORD = re.compile(r"\W+")
 _PART = "part"
 
@@ -41,21 +30,16 @@ def layer_functions(
     steps: Sequence[LayerStep], programs: Sequence[LayerProgram]
 ) -> tuple[LayerFunction, ...]:
     """Return the functions of a network in the order of their first layer, views left out."""
-    alike: dict[Any, list[int]] = {}
-    for number, step in enumerate(steps):
-        if not step.is_view:
-            alike.setdefault(_glance(step), []).append(number)
-    found = []
-    for numbers in alike.values():
-        if len(numbers) == 1:
-            found.append(LayerFunction(tuple(numbers), programs[numbers[0]]))
+    readers: dict[Any, list[_Reader]] = {}
+    glances = [None if step.is_view else _glance(step) for step in steps]
+    seen = Counter(glances)
+    for number, (glance, step) in enumerate(zip(glances, steps, strict=True)):
+        if glance is None:
             continue
-        forms: dict[Any, list[_Form]] = {}
-        for number in numbers:
-            form = _Form.of(number, steps[number], programs[number])
-            forms.setdefault(form.key, []).append(form)
-        found += map(_function, forms.values())
-    return tuple(sorted(found, key=lambda function: function.steps[0]))
+        reader = _Reader(number, {(L1, block.name): [block.offsets[0]] for block in step.l1})
+        key = reader.key(programs[number]) if seen[glance] > 1 else number
+        readers.setdefault((glance, key), []).append(reader)
+    return tuple(_function(alike, programs[alike[0].step]) for alike in readers.values())
 
 
 def _glance(step: LayerStep) -> Any:
@@ -77,110 +61,70 @@ def _glance(step: LayerStep) -> Any:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Form:
-    """A program without the numbers that may differ. key: equal for equal forms. starts: of
-    operands by memory and operand; scalars: by path; columns: in the order in which they are met.
-    table: what the constants are called that it loads for a later layer, else empty.
+class _Reader:
+    """Gives what stands for values in the key of a program, and keeps the numbers that may differ.
+
+    step: number of the step. offsets: bytes of addresses, by memory and operand; at first where
+    the buffers of L1 begin. members: numbers in structs of kernels, by path. columns: tables of
+    numbers of the parts. table: the constants that it loads for a later layer.
     """
 
-    step: int
-    program: LayerProgram
-    key: Any
-    starts: Mapping[tuple[str, str], int]
-    scalars: Mapping[str, int]
-    columns: tuple[tuple[str, tuple[int, ...]], ...]
-    table: str = ""
-
-    @classmethod
-    def of(cls, number: int, step: LayerStep, program: LayerProgram) -> _Form:
-        """Return the form of a step."""
-        reader = _Reader(number, {(L1, block.name): block.offsets[0] for block in step.l1})
-        key = reader.key(program.operations)
-        starts = {at: min(found) for at, found in reader.starts.items()}
-        relative = tuple(
-            (at, tuple(n - starts[at] for n in found)) for at, found in reader.starts.items()
-        )
-        columns = tuple(reader.columns)
-        return cls(number, program, (key, relative), starts, reader.scalars, columns, reader.table)
-
-
-class _Reader:
-    """Reads the program of a step: its form, and the numbers in it. known: where buffers of L1
-    begin."""
-
-    def __init__(self, step: int, known: Mapping[tuple[str, str], int]) -> None:
+    def __init__(self, step: int, offsets: dict[tuple[MemoryId, str], list[int]]) -> None:
         self.step = step
-        self.starts: dict[tuple[str, str], list[int]] = {at: [n] for at, n in known.items()}
-        self.scalars: dict[str, int] = {}
-        self.columns: dict[tuple[str, tuple[int, ...]], int] = {}
-        self.table = ""
+        self.offsets = offsets
+        self.members: dict[str, int] = {}
+        self.columns: dict[Any, Lookup] = {}
+        self.table = CONSTANTS
 
-    def key(self, thing: Any) -> Any:
-        """Return the form of anything in a program."""
-        if isinstance(thing, Expr):
-            return self._expression(thing)
-        if isinstance(thing, tuple):
-            return tuple(map(self.key, thing))
-        if isinstance(thing, Address):
-            return self._address(thing)
-        if isinstance(thing, Mark):
-            return thing.kind, self.key(thing.address), self.key(thing.bytes)
-        if isinstance(thing, Call):
-            return self._call(thing)
-        if is_dataclass(thing):
-            return type(thing), tuple(self.key(getattr(thing, f.name)) for f in fields(thing))
-        return thing
+    @property
+    def starts(self) -> dict[tuple[MemoryId, str], int]:
+        """Where operands begin, by memory and operand."""
+        return {at: min(offsets) for at, offsets in self.offsets.items()}
 
-    def _address(self, address: Address) -> Any:
+    def key(self, program: LayerProgram) -> Any:
+        """Return what is equal for programs that share a function."""
+        text = repr(Mapped(self.value, self.address, self.number).all(program.operations))
+        starts = self.starts
+        relative = ((at, *(n - starts[at] for n in found)) for at, found in self.offsets.items())
+        return text, *relative
+
+    def value(self, value: Value) -> Any:
+        """Return the key of a size, a stride or a condition."""
+        return structure(substituted(value, self._of_part))
+
+    def _of_part(self, node: Expr) -> Expr | None:
+        """Return what stands for a number of the part in a key."""
+        if isinstance(node, Var) and node.name == _PART:
+            # Without a table of its own the number of the part is the place in that table.
+            return Var(f"{_PART} of {self.step}", 0, 0)
+        if not isinstance(node, Lookup) or not _is_column(node):
+            return None
+        self.columns.setdefault(structure(node), node)
+        place = list(self.columns).index(structure(node))
+        return Var(f"{node.name} {place} {node.bounds[0] < 0}", 0, 0)
+
+    def address(self, address: Address) -> Any:
+        """Return the key of an address, without the byte where its operand begins."""
         terms, constant = _split(address.offset)
         memory, operand = address.memory, address.operand
-        if is_constants(memory) and operand == AHEAD:
+        if memory.is_constants and operand == AHEAD:
             self.table, memory = memory, CONSTANTS
-        if memory == L1 and (L1, operand) not in self.starts and operand != AHEAD:
+        if memory == L1 and (L1, operand) not in self.offsets and operand != AHEAD:
             terms = [*terms, (constant, Const(1))]  # of no buffer: it has to be the same byte
         else:
-            self.starts.setdefault((memory, operand), []).append(constant)
-        forms = tuple((factor, self._expression(term)) for factor, term in terms)
-        return memory, operand, forms
+            self.offsets.setdefault((memory, operand), []).append(constant)
+        return memory, operand, *((factor, self.value(term)) for factor, term in terms)
 
-    def _call(self, call: Call) -> Any:
-        function = call.call
-        values = tuple((name, self._text(name, v)) for name, v in function.arguments.items())
-        names = _NAME.findall(str(function))
-        used = tuple((n, self.key(call.arguments[n])) for n in names if n in call.arguments)
-        return function.function, function.before, function.after, values, used
-
-    def _text(self, path: str, value: str | StructValue, member: bool = False) -> Any:
-        if isinstance(value, StructValue):
-            members = ((n, self._text(f"{path}.{n}", v, True)) for n, v in value.fields)
-            return value.pointed, tuple(members)
-        if member and _is_number(value):
-            self.scalars[path] = int(value)
-            return int
-        return value
-
-    def _expression(self, value: Expr) -> Any:
-        if isinstance(value, Const):
-            return value.value
-        if isinstance(value, Var):
-            # Without a table of its own the number of the part is the place in that table.
-            return (value.name, self.step if value.name == _PART else value.bounds)
-        if isinstance(value, Lookup):
-            if _is_column(value):
-                column = (value.name, tuple(value.values.tolist()))
-                known = self.columns.setdefault(column, len(self.columns))
-                return value.name, known, value.bounds[0] < 0
-            return value.name, value.values.tobytes(), self._expression(value.index)
-        assert isinstance(value, Apply), value
-        return value.kind, tuple(map(self._expression, value.args))
-
-
-def _is_number(text: str) -> bool:
-    return bool(_NUMBER.fullmatch(text)) and -(1 << 31) <= int(text) < 1 << 31
+    def number(self, path: str, value: int) -> CallArgument:
+        """Return the key of a number in a struct."""
+        if abs(value) >= 1 << 31:
+            return value
+        self.members[path] = value
+        return Symbol("a number")
 
 
 def _is_column(value: Lookup) -> bool:
+    """Return whether a table has a number for each part."""
     return isinstance(value.index, Var) and value.index.name == _PART
 
 
@@ -201,36 +145,38 @@ def _split(value: Value) -> tuple[list[tuple[int, Expr]], int]:
 # -- several forms as one function -----------------------------------------------------------------
 
 
-def _function(forms: Sequence[_Form]) -> LayerFunction:
-    """Return the function of layers with one form."""
-    first, steps = forms[0], tuple(form.step for form in forms)
-    if len(forms) == 1:
-        return LayerFunction(steps, first.program)
+def _function(alike: Sequence[_Reader], program: LayerProgram) -> LayerFunction:
+    """Return the function of layers with one key. program: of the first one."""
+    steps = tuple(reader.step for reader in alike)
+    if len(alike) == 1:
+        return LayerFunction(steps, program)
     bases = {}
-    for memory, operand in first.starts:
-        starts = tuple(form.starts[memory, operand] for form in forms)
+    all_starts = [reader.starts for reader in alike]
+    for memory, operand in all_starts[0]:
+        starts = tuple(one[memory, operand] for one in all_starts)
         if memory == CONSTANTS or len(set(starts)) > 1:
-            tables = tuple(form.table for form in forms) if operand == AHEAD else ()
+            tables = tuple(reader.table for reader in alike) if operand == AHEAD else ()
             bases[_base(memory, operand)] = Base(memory, starts, tables)
-    scalars = {
-        path: values
-        for path in first.scalars
-        if len(set(values := tuple(form.scalars[path] for form in forms))) > 1
+    numbers = {path: tuple(one.members[path] for one in alike) for path in alike[0].members}
+    numbers = {path: values for path, values in numbers.items() if len(set(values)) > 1}
+    fresh = _unique((*bases, *map(_identifier, numbers)))[len(bases) :]
+    members = dict(zip(numbers, fresh, strict=True))
+    names = _unique(column.name for column in alike[0].columns.values())
+    tables_of = zip(*(reader.columns.values() for reader in alike), strict=True)
+    columns = {
+        name: tuple(tuple(column.values.tolist()) for column in found)
+        for name, found in zip(names, tables_of, strict=True)
     }
-    names = _unique(name for name, _ in first.columns)
-    columns = {name: tuple(form.columns[k][1] for form in forms) for k, name in enumerate(names)}
-    renamed = dict(zip(first.columns, names, strict=True))
-    members = _unique((*bases, *map(_identifier, scalars)))[len(bases) :]
-    writer = _Writer(bases, dict(zip(scalars, members, strict=True)), scalars, renamed)
-    program = LayerProgram(first.program.parts, writer.written(first.program.operations))
-    return LayerFunction(
-        steps, program, bases, dict(zip(members, scalars.values(), strict=True)), columns
-    )
+    scalars = {members[path]: values for path, values in numbers.items()}
+    rows = {ROW + name: _number(ROW + name, values) for name, values in scalars.items()}
+    writer = _Writer(bases, members, dict(zip(alike[0].columns, names, strict=True)))
+    operations = Mapped(writer.value, writer.address, writer.number, rows).all(program.operations)
+    return LayerFunction(steps, LayerProgram(program.parts, operations), bases, scalars, columns)
 
 
-def _base(memory: str, operand: str) -> str:
+def _base(memory: MemoryId, operand: str) -> str:
     """Return the name of a base."""
-    if is_constants(memory):
+    if memory.is_constants:
         return "ahead_weights" if operand == AHEAD else "weights"
     return f"{memory}_{operand}"
 
@@ -260,74 +206,35 @@ def _unique(names: Iterable[str]) -> list[str]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
 class _Writer:
-    """Writes the program of the first layer with names for the numbers that differ."""
+    """Gives the values of the first layer with names for the numbers that differ.
 
-    def __init__(
-        self,
-        bases: Mapping[str, Base],
-        names: Mapping[str, str],
-        scalars: Mapping[str, tuple[int, ...]],
-        columns: Mapping[tuple[str, tuple[int, ...]], str],
-    ) -> None:
-        self.bases = bases
-        self.names = names
-        self.scalars = scalars
-        self.columns = columns
+    bases: where operands begin, by name. members: names of numbers in structs, by path. columns:
+    names of tables of the parts, by their structure.
+    """
 
-    def written(self, thing: Any) -> Any:
-        """Return anything in a program with the names."""
-        if isinstance(thing, Expr):
-            return self._expression(thing)
-        if isinstance(thing, tuple):
-            return tuple(map(self.written, thing))
-        if isinstance(thing, Address):
-            return self._address(thing)
-        if isinstance(thing, Mark):
-            address, size = self.written(thing.address), self.written(thing.bytes)
-            return replace(thing, address=address, bytes=size, text="")
-        if isinstance(thing, Call):
-            return self._call(thing)
-        if is_dataclass(thing) and not isinstance(thing, type):
-            values = {f.name: getattr(thing, f.name) for f in fields(thing)}
-            return replace(thing, **{name: self.written(value) for name, value in values.items()})
-        return thing
+    bases: Mapping[str, Base]
+    members: Mapping[str, str]
+    columns: Mapping[Any, str]
 
-    def _address(self, address: Address) -> Address:
-        offset = self.written(address.offset)
-        name = _base(address.memory, address.operand)
+    def value(self, value: Value) -> Value:
+        """Return a size, a stride or a condition with the names of its tables."""
+        return substituted(value, self._column)  # type: ignore[no-any-return]
+
+    def _column(self, node: Expr) -> Expr | None:
+        if not isinstance(node, Lookup) or not _is_column(node):
+            return None
+        return Lookup(self.columns[structure(node)], node.values, node.index)
+
+    def address(self, address: Address) -> Address:
+        """Return an address, from its base where that differs."""
+        offset, name = self.value(address.offset), _base(address.memory, address.operand)
         base = self.bases.get(name)
         if base is None:
             return replace(address, offset=offset)
         return replace(address, offset=offset - base.starts[0], base=name)
 
-    def _call(self, call: Call) -> Call:
-        function = call.call
-        values = {name: self._text(name, value) for name, value in function.arguments.items()}
-        used = set(_NAME.findall(str(function)))
-        given = call.arguments.items()
-        arguments = {name: self.written(value) for name, value in given if name in used}
-        for path, name in self.names.items():
-            numbers = self.scalars[path]
-            arguments[ROW + name] = _number(ROW + name, numbers)
-        made = FunctionCall(function.function, values, function.before, function.after)
-        return Call(made, arguments)
-
-    def _text(self, path: str, value: str | StructValue) -> str | StructValue:
-        if isinstance(value, StructValue):
-            members = tuple((n, self._text(f"{path}.{n}", v)) for n, v in value.fields)
-            return StructValue(members, value.pointed)
-        return f"${ROW}{self.names[path]}" if path in self.names else value
-
-    def _expression(self, value: Expr) -> Expr:
-        if isinstance(value, Lookup) and _is_column(value):
-            name = self.columns[value.name, tuple(value.values.tolist())]
-            return Lookup(name, value.values, value.index)
-        if isinstance(value, Lookup):
-            index = self._expression(value.index)
-            return value if index is value.index else Lookup(value.name, value.values, index)
-        if not isinstance(value, Apply):
-            return value
-        args = tuple(map(self._expression, value.args))
-        changed = any(new is not old for new, old in zip(args, value.args, strict=True))
-        return Apply(value.kind, args) if changed else value
+    def number(self, path: str, value: int) -> CallArgument:
+        """Return a number in a struct, or the name of what differs."""
+        return size(ROW + self.members[path]) if path in self.members else value

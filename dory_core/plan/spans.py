@@ -90,7 +90,7 @@ class Tiles:
             "i": [s.c_in for s in schedules],
         }
         names = dict(zip(("c_out", "h", "w", "c_in"), AXES, strict=True))
-        order = tuple(names[name] for name in schedules[0].order.split(","))
+        order = tuple(names[name] for name in schedules[0].order.axes)
         axes = {name: _axis(name, lists[name], part) for name in AXES}
         return cls(axes, part, order, schedules[0].is_channelwise)
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from dory_core.kernels.kernel import OPERANDS
+from dory_core.kernels.call import OPERANDS
 from dory_core.plan import PartPlan
 from dory_core.planning.decision import Joined
 from dory_core.planning.sequence import PartSequence, Run

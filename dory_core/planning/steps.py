@@ -11,13 +11,12 @@ from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Layer, Linear
 from dory_core.ir.layout import Layout
 from dory_core.ir.places import whole_axes
-from dory_core.kernels.kernel import OPERANDS, FunctionCall, Traits
+from dory_core.kernels.call import OPERANDS, FunctionCall
+from dory_core.kernels.kernel import Traits
 from dory_core.plan import (
-    BLOCKS,
-    IN_PLACE,
-    RESIDENT,
     Ahead,
     Conversion,
+    Form,
     KernelCall,
     LayerStep,
     OperandPlan,
@@ -218,23 +217,23 @@ class _StepMaker:
         buffers = l1_buffers(tiled.layer, tiled.bound, tiled.tiling.tile, tiled.schedule.buffering)
         return place_l1(buffers, stay.offsets)
 
-    def _forms(self, parts: Sequence[PartPlan], stay: L1Residence) -> tuple[str, ...]:
+    def _forms(self, parts: Sequence[PartPlan], stay: L1Residence) -> tuple[Form, ...]:
         """Return how tiles of the operands and of the output move."""
         traits, first = self.tiled.traits, parts[0].schedule
         if self.tiled.in_place:
-            return (IN_PLACE,) * (len(self.operands) + 1)
+            return (Form.IN_PLACE,) * (len(self.operands) + 1)
         all_inputs = len(first.c_out if first.is_channelwise else first.c_in) == 1
         spans = {(span.start, span.size) for part in parts for span in part.schedule.c_out}
         whole = spans == {(0, self.layer.output.channels)}
         inputs = (
-            RESIDENT
+            Form.RESIDENT
             if name in stay.found
             else _input_form(
                 self.layer, traits, layout, all_inputs or whole_axes(self.layer, operand)[0]
             )
             for operand, (name, layout) in enumerate(zip(OPERANDS, traits.inputs, strict=False))
         )
-        return (*inputs, _form(traits.output, whole) if stay.stored else RESIDENT)
+        return (*inputs, _form(traits.output, whole) if stay.stored else Form.RESIDENT)
 
     def _carriages(
         self, parts: Sequence[PartPlan], resident: Collection[str]
@@ -301,16 +300,16 @@ class _StepMaker:
         return LayerEstimate(cycles, compute, dma, stall, macs, bound)
 
 
-def _input_form(layer: Layer, traits: Traits, layout: Layout, all_channels: bool) -> str:
+def _input_form(layer: Layer, traits: Traits, layout: Layout, all_channels: bool) -> Form:
     if isinstance(layer.op, Linear) and not layout.is_hwc:
-        return "rows"  # the whole tensor
+        return Form.ROWS  # the whole tensor
     if traits.planar and layout.is_hwc:
-        return "channels"
+        return Form.CHANNELS
     return _form(layout, all_channels)
 
 
-def _form(layout: Layout, all_channels: bool) -> str:
+def _form(layout: Layout, all_channels: bool) -> Form:
     """Return how tiles of a tensor move."""
     if layout.channel_block:
-        return BLOCKS
-    return "rows" if all_channels else "pixels"
+        return Form.BLOCKS
+    return Form.ROWS if all_channels else Form.PIXELS

@@ -180,7 +180,7 @@ def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     sees the reason. Names are unique within a target. A kernel reads a layer that it has accepted
     as ``layer.conv``, ``linear``, ``add``, ``weighted`` (Conv or Linear) or ``window``.
 
-    >>> from dory_core.api import FunctionCall, Kernel, Rejection, hookimpl
+    >>> from dory_core.api import FunctionCall, Kernel, Rejection, hookimpl, named, size
     >>> class AddKernel(Kernel):
     ...     name = "dory_blinky_add"
     ...     def accepts(self, layer):
@@ -190,8 +190,8 @@ def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     ...     def symbol(self, layer):
     ...         return "dory_blinky_add_u8"
     ...     def call(self, layer):
-    ...         arguments = {"x": "$x", "x2": "$x2", "y": "$y", "n": "$y_h * $y_w * $y_c"}
-    ...         return FunctionCall("dory_blinky_add_u8", arguments)
+    ...         elements = size("y_h") * size("y_w") * size("y_c")
+    ...         return FunctionCall("dory_blinky_add_u8", {**named("x", "x2", "y"), "n": elements})
     ...     def headers(self, layer):
     ...         return ("dory_blinky_add.h",)
     ...     def sources(self, layer):

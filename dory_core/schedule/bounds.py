@@ -18,7 +18,7 @@ from dory_core.ir import pixel_bytes
 from dory_core.ir.geometry import Tile, is_channelwise
 from dory_core.ir.places import whole_axes
 from dory_core.schedule.costs import LayerCosts
-from dory_core.schedule.loops import ORDERS, Schedule, repeats
+from dory_core.schedule.loops import LoopOrder, Schedule, repeats
 
 #: Tiles of one size along an axis: size of the output, size of the input, number of tiles.
 Pieces = Sequence[tuple[Number, Number, Number]]
@@ -87,7 +87,7 @@ def link_cycles(
     if block_bytes is None:
         return x_all + y_all
     w_all = o * i * setup + (o - 1) * i * block_bytes / rate
-    orders = [repeats(order, counts, apart) for order in ORDERS]
+    orders = [repeats(order, counts, apart) for order in LoopOrder]
     weights_outer, spatial_outer = (x * x_all + w * w_all for x, w in orders)
     return np.minimum(weights_outer, spatial_outer) + y_all
 

@@ -19,7 +19,8 @@ from dory_core.ir.geometry import (
 )
 from dory_core.ir.layout import Layout
 from dory_core.kernels.binding import BoundKernel
-from dory_core.kernels.kernel import OPERANDS, Constraint, Traits
+from dory_core.kernels.call import OPERANDS
+from dory_core.kernels.kernel import Constraint, Traits
 
 
 def tile_bytes(layer: Layer, name: str, layout: Layout, tile: Tile) -> Number:

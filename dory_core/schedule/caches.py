@@ -15,7 +15,8 @@ from dory_core.hardware.memories import Cache, Memory
 from dory_core.ir import Layer, ops, pixel_bytes
 from dory_core.ir.geometry import Tile
 from dory_core.kernels.binding import BoundKernel
-from dory_core.kernels.kernel import OPERANDS, Access, MemoryAccesses
+from dory_core.kernels.call import OPERANDS
+from dory_core.kernels.kernel import Access, MemoryAccesses
 
 __all__ = ["Access", "Cache", "MemoryAccesses", "window_access"]
 

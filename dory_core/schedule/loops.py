@@ -29,12 +29,21 @@ from dory_core.ir.geometry import (
     partial_sum_bytes,
 )
 from dory_core.kernels.binding import BoundKernel
-from dory_core.kernels.kernel import OPERANDS
+from dory_core.kernels.call import OPERANDS
 from dory_core.schedule.boxes import tile_bytes
 
-WEIGHTS_OUTER = "c_out,h,w,c_in"
-SPATIAL_OUTER = "h,w,c_out,c_in"
-ORDERS = (WEIGHTS_OUTER, SPATIAL_OUTER)
+
+class LoopOrder(Enum):
+    """The nesting of a tile loop: axes of a Schedule from the outermost loop to the innermost."""
+
+    WEIGHTS_OUTER = ("c_out", "h", "w", "c_in")
+    SPATIAL_OUTER = ("h", "w", "c_out", "c_in")
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes from the outermost loop to the innermost."""
+        return self.value
+
 
 L1_ALIGNMENT = BUFFER_ALIGNMENT
 
@@ -123,7 +132,7 @@ class Schedule:
     """The tiles of every axis, the nesting of the loops and the buffering.
 
     Attributes:
-        order: Axes from the outermost loop to the innermost, WEIGHTS_OUTER or SPATIAL_OUTER.
+        order: Nesting of the loops.
         c_out, h, w: Tiles of the output.
         c_in: Tiles of input channels; one for layers that keep channels apart, whose input channels
             follow from c_out (``Span.x_start``, ``Span.x_size``).
@@ -132,7 +141,7 @@ class Schedule:
         has_weights: Whether the kernel has constants to load.
     """
 
-    order: str
+    order: LoopOrder
     c_out: tuple[Span, ...]
     h: tuple[Span, ...]
     w: tuple[Span, ...]
@@ -142,8 +151,6 @@ class Schedule:
     has_weights: bool = True
 
     def __post_init__(self) -> None:
-        if self.order not in ORDERS:
-            raise ValueError(f"loop order {self.order!r} is none of {ORDERS}")
         if self.is_channelwise and len(self.c_in) != 1:
             raise ValueError("a layer that keeps channels apart has no input-channel tiles")
 
@@ -168,7 +175,7 @@ class Schedule:
     def positions(self) -> Iterator[tuple[int, int, int, int]]:
         """Return (o, h, w, i) of every step, in order."""
         o, h, w, i = (range(n) for n in self.counts)
-        if self.order == WEIGHTS_OUTER:
+        if self.order is LoopOrder.WEIGHTS_OUTER:
             return product(o, h, w, i)
         return ((c, a, b, d) for a, b, c, d in product(h, w, o, i))
 
@@ -205,7 +212,7 @@ class Schedule:
             x_before, w_before = x_now, w_now
 
 
-def repeats(order: str, counts: Sequence[Any], is_channelwise: bool) -> tuple[Any, Any]:
+def repeats(order: LoopOrder, counts: Sequence[Any], is_channelwise: bool) -> tuple[Any, Any]:
     """Return how often a tile loop loads each input tile, and each block of constants.
 
     It is what :meth:`Schedule.steps` does, without looking at the steps.
@@ -218,7 +225,7 @@ def repeats(order: str, counts: Sequence[Any], is_channelwise: bool) -> tuple[An
     """
     o, h, w, i = counts
     places, one = h * w, i == 1
-    if order == WEIGHTS_OUTER:
+    if order is LoopOrder.WEIGHTS_OUTER:
         x, weights = np.where(one & (places == 1), 1, o), np.where(one, 1, places)
     else:
         x, weights = np.where(one, 1, o), np.where(one & (o == 1), 1, places)
@@ -229,7 +236,7 @@ def make_schedule(
     layer: Layer,
     tile: Tile,
     buffering: Buffering,
-    order: str = WEIGHTS_OUTER,
+    order: LoopOrder = LoopOrder.WEIGHTS_OUTER,
     has_weights: bool = True,
 ) -> Schedule:
     """Return the tile loop of a layer; the sizes of the tile are integers."""

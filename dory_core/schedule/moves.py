@@ -14,7 +14,7 @@ from dory_core.ir.geometry import input_channels, make_tile
 from dory_core.ir.layout import HWC, Layout
 from dory_core.ir.places import whole_axes
 from dory_core.kernels.binding import BoundKernel
-from dory_core.kernels.kernel import OPERANDS
+from dory_core.kernels.call import OPERANDS
 from dory_core.schedule.loops import L1_ALIGNMENT, Schedule
 
 #: Where the data of a layer starts by operand (x, x2, y), once for each of its parts.

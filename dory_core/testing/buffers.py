@@ -13,7 +13,8 @@ from dory_core.ir.geometry import Span, Tile
 from dory_core.ir.layout import Layout
 from dory_core.ir.packing import pack_elements
 from dory_core.ir.places import whole_axes
-from dory_core.kernels.kernel import CALL_NAMES, OPERANDS
+from dory_core.kernels import call
+from dory_core.kernels.call import OPERANDS
 
 if TYPE_CHECKING:
     from dory_core.testing.kernel_cases import KernelCase
@@ -52,7 +53,7 @@ WRITTEN = ("y", "psum", "scratch")
 #: Content of memory that has not been written.
 _JUNK = 0xB5
 
-assert {*CALL_NAMES} <= {*POINTERS, *NUMBERS}
+assert {*call.POINTERS} <= {*POINTERS} and {*call.SIZES} <= {*NUMBERS}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dory_core.codegen.arguments import ArgumentText, call_text
 from dory_core.simulate.build import EXTERNAL_FLAGS, EXTERNAL_FOLDER, FLAGS, SOURCE_FOLDERS
 from dory_core.testing.buffers import NUMBERS, POINTERS
 
@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 
 # Qualifiers of pointers as in applications.
 _TYPES = {"psum": "int32_t"}
+
+_NAMES = {
+    name: ArgumentText(text, text)
+    for name, text in (
+        *((n, f"(({_TYPES.get(n, 'uint8_t')} *)pointers[{i}])") for i, n in enumerate(POINTERS)),
+        *((n, f"numbers[{i}]") for i, n in enumerate(NUMBERS)),
+    )
+}
 
 __all__ = ["source_flags", "texts_of", "write_sources"]
 
@@ -32,12 +40,7 @@ def write_sources(cases: Sequence[KernelCase], folder: Path) -> list[str]:
     headers = sorted({h for case in cases for h in case.kernel.headers(case.layer)})
     text = "".join(f'#include "{name}"\n' for name in ("stdint.h", *headers))
     for number, case in enumerate(cases):
-        names = {
-            name: f"(({_TYPES.get(name, 'uint8_t')} *)pointers[{i}])"
-            for i, name in enumerate(POINTERS)
-        }
-        names |= {name: f"numbers[{i}]" for i, name in enumerate(NUMBERS)}
-        call = string.Template(str(case.kernel.call(case.layer))).substitute(names)
+        call = _text(case)
         head = f"void call_{number}(void *const *pointers, const int32_t *numbers)"
         text += f"{head};\n{head}\n{{\n(void)numbers;\n{call}\n}}\n"
     for path, data in {**files, "calls.c": text}.items():
@@ -64,4 +67,15 @@ def source_flags(folder: Path) -> list[str]:
 def texts_of(case: KernelCase) -> list[str]:
     """Return the call and the code of a kernel."""
     contents = (file.content for file in case.kernel.sources(case.layer))
-    return [str(case.kernel.call(case.layer)), *(c for c in contents if isinstance(c, str))]
+    return [_text(case), *(c for c in contents if isinstance(c, str))]
+
+
+def _text(case: KernelCase) -> str:
+    """Return the call of a case in C, with the pointers and numbers of one tile.
+
+    A call that is not possible fails with the kernel and the argument.
+    """
+    call = case.kernel.call(case.layer)
+    reason = call.reason_against()
+    assert reason is None, f"{case.kernel.name} {reason}: {case.label}"
+    return call_text(call, _NAMES.__getitem__)

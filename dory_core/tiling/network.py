@@ -79,11 +79,11 @@ def tiled_text(tiled: TiledGraph) -> str:
 
 def tiling_text(tiled: TiledLayer) -> str:
     """Return a tiling as one line: kernel, tile, copies, loop order, L1, cycles."""
-    tile, cost = tiled.tiling.tile, tiled.estimate
+    tile, cost, order = tiled.tiling.tile, tiled.estimate, ",".join(tiled.schedule.order.axes)
     count = tiled.schedule.count
     where = "in place, tile" if tiled.in_place else "1 tile" if count == 1 else f"{count} tiles"
     return (
         f"{tiled.kernel.name}: {where} of c_out {tile.c_out}, h {tile.h}, w {tile.w}, "
-        f"c_in {tile.c_in}; copies {tiled.schedule.buffering.text}; order {tiled.schedule.order}; "
+        f"c_in {tile.c_in}; copies {tiled.schedule.buffering.text}; order {order}; "
         f"{tiled.l1_bytes} B of L1, {cost.cycles} cycles, {cost.dma_cycles} of transfers"
     )

@@ -26,7 +26,7 @@ from dory_core.ir.geometry import (
 from dory_core.ir.layout import HWC, Layout
 from dory_core.ir.places import is_local, whole_axes
 from dory_core.kernels.kernel import PLAIN, Traits
-from dory_core.schedule.loops import Buffering, Schedule, make_schedule
+from dory_core.schedule.loops import Buffering, LoopOrder, Schedule, make_schedule
 
 # Channels of a group: kernels work on four at a time.
 GROUP_STEP = 4
@@ -324,7 +324,7 @@ def part_schedules(
     todo: Iterable[Part],
     tile: Tile,
     buffering: Buffering,
-    order: str,
+    order: LoopOrder,
     has_weights: bool,
 ) -> tuple[Schedule, ...]:
     """Return the tile loops of parts of a layer.

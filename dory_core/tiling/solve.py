@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dory_core.errors import DoesNotFit
-from dory_core.kernels.kernel import OPERANDS
+from dory_core.kernels.call import OPERANDS
 from dory_core.tiling.enumeration import Limit, Sum, best_values, is_small
 from dory_core.tiling.problem import (
     Formulation,

@@ -22,9 +22,8 @@ from dory_core.ir.geometry import make_tile
 from dory_core.schedule.bounds import lower_bound
 from dory_core.schedule.costs import LayerCosts
 from dory_core.schedule.loops import (
-    ORDERS,
-    SPATIAL_OUTER,
     Buffering,
+    LoopOrder,
     Schedule,
     make_schedule,
 )
@@ -93,10 +92,10 @@ def schedules(
         formulation.layer,
         *(int(evaluate(getattr(formulation.tile, name), values)) for name in AXES),
     )
-    for order in ORDERS:
+    for order in LoopOrder:
         schedule = make_schedule(formulation.layer, tile, buffering, order, formulation.has_weights)
         o, h, w, _ = schedule.counts
-        if order == SPATIAL_OUTER and (o == 1 or h * w == 1):
+        if order is LoopOrder.SPATIAL_OUTER and (o == 1 or h * w == 1):
             return
         yield schedule
 

@@ -11,7 +11,7 @@ from dory_core.checks.contents import verify_contents
 from dory_core.expr import Expr
 from dory_core.ir import Layer, Tensor
 from dory_core.ir.layout import Layout
-from dory_core.kernels.kernel import FunctionCall
+from dory_core.kernels.call import FunctionCall
 from dory_core.plan import KernelCall, LayerStep, Plan
 from dory_core.plan.lower import lower_layer
 from dory_core.plan.operations import (

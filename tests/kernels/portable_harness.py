@@ -16,6 +16,7 @@ from string import Template
 
 import numpy as np
 
+from dory_core.codegen.arguments import ArgumentText, call_text
 from dory_core.ir import Add, Layer, Linear, pixel_bytes
 from dory_core.ir.geometry import (
     axis_spans,
@@ -126,7 +127,8 @@ def _function(number: int, layer: Layer) -> str:
     names |= {name: f"(a->w.data + a->{name})" for name in _PARTS}
     names |= {name: f"a->{name}.data" for name in ("x", "x2", "y")}
     names["psum"] = "(int32_t *)(void *)a->psum.data"
-    text = Template(str(kernel_of(layer).call(layer))).substitute(names)
+    texts = {name: ArgumentText(text, text) for name, text in names.items()}
+    text = call_text(kernel_of(layer).call(layer), texts.__getitem__)
     return f"static void layer_{number}(const args_t *a)\n{{\n{text}\n}}\n"
 
 

@@ -13,7 +13,8 @@ from dory_core.ir import AvgPool, Layer, Op, Window, mean_requant, requant
 from dory_core.ir.features import Feature
 from dory_core.ir.geometry import Tile, make_tile, with_border
 from dory_core.kernels.binding import bind_kernel, rejection_of
-from dory_core.kernels.kernel import FunctionCall, Kernel, Rejection, Term
+from dory_core.kernels.call import FunctionCall
+from dory_core.kernels.kernel import Kernel, Rejection, Term
 from dory_core.testing.kernels import alone, typed
 
 PADDED = Window(kernel=(2, 2), pads=(0, 1, 1, 0))

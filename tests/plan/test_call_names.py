@@ -13,7 +13,8 @@ from dory_core.driver import pipeline
 from dory_core.driver.pipeline import IMPORTED, setup_for
 from dory_core.ir import Graph, Window
 from dory_core.ir.layout import Layout
-from dory_core.kernels.kernel import CALL_NAMES, OPERANDS
+from dory_core.kernels import call as kernel_call
+from dory_core.kernels.call import OPERANDS
 from dory_core.plan import Plan
 from dory_core.plan.lower import lower_layer
 from dory_core.plan.operations import Call, all_operations
@@ -24,6 +25,7 @@ from tests.toy.array import BLOCKS, PADDED, PLANES, array_chip, array_first
 from tests.toy.chip import NAME, ToyChip
 
 ROOT = Path(__file__).resolve().parents[2]
+CALL_NAMES = (*kernel_call.POINTERS, *kernel_call.SIZES)
 
 
 def calls(graph: Graph, chip: ToyChip) -> list[Call]:

@@ -23,7 +23,7 @@ from dory_core.plan.operations import (
     Wait,
     When,
 )
-from dory_core.schedule.loops import ORDERS, Buffering, Schedule
+from dory_core.schedule.loops import Buffering, LoopOrder, Schedule
 from dory_core.testing.graphs import GraphBuilder
 from tests.plan.program_text import program_text
 from tests.plan.walk import value, walk
@@ -223,7 +223,7 @@ def spans(count: int) -> tuple[Span, ...]:
     return tuple(Span(4 * k, 4, 4 * k, 4) for k in range(count))
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", LoopOrder)
 @pytest.mark.parametrize("counts", list(product((1, 2, 3), repeat=3)), ids=str)
 def test_slots_have_closed_forms(order: str, counts: tuple[int, int, int]) -> None:
     """Whatever the nesting: a slot is the number of the iteration of the loops that change it."""

@@ -28,12 +28,11 @@ from dory_core.ir import (
 from dory_core.ir.geometry import channel_granule, input_channels, is_channelwise
 from dory_core.ir.layout import HWC
 from dory_core.ir.views import offsets_of
-from dory_core.kernels.kernel import OPERANDS
+from dory_core.kernels.call import OPERANDS
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, PartPlan, Place, Plan
+from dory_core.plan.memories import CONSTANTS, L1, L3, MemoryId, constants_of, l2_memory
 from dory_core.plan.operations import (
     AHEAD,
-    CONSTANTS,
-    L1,
     Address,
     Barrier,
     BeginStates,
@@ -52,9 +51,6 @@ from dory_core.plan.operations import (
     RunPart,
     View,
     Wait,
-    constants_of,
-    is_constants,
-    l2_name,
 )
 from tests.plan.walk import Values, value, walk
 
@@ -62,7 +58,6 @@ NOTHING = -1
 PADDING = 1 << 60
 #: Layers whose reading of their inputs is checked; others write what their output says.
 KINDS = (Conv, Linear, MaxPool, AvgPool, Add)
-L3 = "l3"
 Array = np.ndarray
 
 
@@ -87,9 +82,9 @@ class Box:
 class Flight:
     """A copy that has started: where its bytes come from and go to, and what they were."""
 
-    source: str
+    source: MemoryId
     source_bytes: Array
-    target: str
+    target: MemoryId
     target_bytes: Array
     content: Array
     mark: int
@@ -101,7 +96,7 @@ class Machine:
     layer; what the partial sums in L1 are of."""
 
     plan: Plan
-    memories: dict[str, Array] = field(default_factory=dict)
+    memories: dict[MemoryId, Array] = field(default_factory=dict)
     first: dict[str, int] = field(default_factory=dict)
     flying: dict[object, Flight] = field(default_factory=dict)
     slots: dict[int, ExtTransfer] = field(default_factory=dict)
@@ -113,14 +108,14 @@ class Machine:
 
     def __post_init__(self) -> None:
         plan = self.plan
-        arenas = {L1: plan.arena_bytes[1], l2_name(0): plan.arena_bytes[2]}
-        arenas |= {l2_name(n): size for n, size in enumerate(plan.more_l2_bytes, start=1)}
+        arenas = {L1: plan.arena_bytes[1], l2_memory(0): plan.arena_bytes[2]}
+        arenas |= {l2_memory(n): size for n, size in enumerate(plan.more_l2_bytes, start=1)}
         ends = [t.l3_offset + t.size for t in plan.transfers]
         ends += [p.offset + p.size_bytes for p in (*plan.inputs, *plan.outputs) if p.level == 3]
         tables = {n: s.weights for n, s in enumerate(plan.steps) if s.weights is not None}
         ends += [w.offset + w.size for w in tables.values()]
         arenas[L3] = max(ends, default=0)
-        arenas |= {f"{CONSTANTS} {n}": w.size for n, w in tables.items()}
+        arenas |= {constants_of(n): w.size for n, w in tables.items()}
         for name, size in arenas.items():
             self.memories[name] = np.full(size, NOTHING, dtype=np.int64)
         self._views()
@@ -130,7 +125,7 @@ class Machine:
         for n, weights in tables.items():
             for k, chunk in enumerate(weights.chunks):
                 ids = self._number(f"constants {n}.{k}", len(chunk.data))
-                where, base = (f"{CONSTANTS} {n}", 0) if weights.linked else (L3, weights.offset)
+                where, base = (constants_of(n), 0) if weights.linked else (L3, weights.offset)
                 self._define(where, base + chunk.offset, ids, f"constants of step {n}")
 
     def _number(self, name: str, size: int) -> Array:
@@ -167,7 +162,7 @@ class Machine:
             return place.offset + wanted, first + wanted
         return place.offset + place.layout.offsets(tensor), first + HWC.offsets(tensor)
 
-    def _define(self, memory: str, at: int, ids: Array, what: str) -> None:
+    def _define(self, memory: MemoryId, at: int, ids: Array, what: str) -> None:
         place = self.memories[memory][at : at + len(ids)]
         if len(place) != len(ids) or (place != NOTHING).any():
             raise Wrong(f"{what} lies on something else, or outside of {memory}")
@@ -182,7 +177,7 @@ class Machine:
         start, name = max((first, name) for name, first in self.first.items() if first <= number)
         return f"byte {number - start} of {name}"
 
-    def _expect(self, memory: str, at: Array, wanted: Array, where: str) -> None:
+    def _expect(self, memory: MemoryId, at: Array, wanted: Array, where: str) -> None:
         """Check bytes of a memory."""
         content = self.memories[memory]
         if at.size and (at.min() < 0 or at.max() >= len(content)):
@@ -213,7 +208,7 @@ class Machine:
                 self._land(operation.transfer)
             elif isinstance(operation, Dead):
                 block = operation.block
-                self.memories[l2_name(block.memory)][block.offset : block.end] = NOTHING
+                self.memories[l2_memory(block.memory)][block.offset : block.end] = NOTHING
             elif isinstance(operation, RunPart):
                 box = boxes[operation.step][operation.part]
                 self._part(operation.step, operation.part, box)
@@ -259,7 +254,7 @@ class Machine:
         place = next(s.output.place for s in self.plan.steps if s.index == report.layer)
         done = self.reported.get(report.layer, 0)
         self.reported[report.layer] = done + report.bytes
-        memory = L1 if report.level == 1 else l2_name(report.memory)
+        memory = L1 if report.level == 1 else l2_memory(report.memory)
         layout, tensor, first = place.layout, place.tensor, self.first[place.tensor.name]
         if layout.is_hwc:
             bytes_ = np.arange(report.bytes)
@@ -287,7 +282,7 @@ class Machine:
         if one.size <= 0 or one.slot in self.slots:
             raise Wrong(f"{one.name} is empty, or its ticket is still in use")
         self.slots[one.slot] = one
-        near = (l2_name(0), np.arange(one.l2_offset, one.l2_offset + one.size))
+        near = (l2_memory(0), np.arange(one.l2_offset, one.l2_offset + one.size))
         far = (L3, np.arange(one.l3_offset, one.l3_offset + one.size))
         source, target = (far, near) if one.incoming else (near, far)
         flight = self._fly(one, *source, *target)
@@ -311,7 +306,7 @@ class Machine:
 
         l1_strides = (value(stride, values) for stride in copy.l1_strides)
         near = (L1, bytes_of(copy.l1, value(copy.l1_channel, values), l1_strides))
-        memory = constants if is_constants(copy.l2.memory) else copy.l2.memory
+        memory = constants if copy.l2.memory.is_constants else copy.l2.memory
         far = (memory, bytes_of(copy.l2, copy.l2_channel, copy.l2_strides))
         source, target = (far, near) if copy.to_l1 else (near, far)
         slot: object = value(copy.ticket_slot, values)
@@ -322,7 +317,12 @@ class Machine:
         self._fly((copy.operand, slot), *source, *target)
 
     def _fly(
-        self, key: object, source: str, source_bytes: Array, target: str, target_bytes: Array
+        self,
+        key: object,
+        source: MemoryId,
+        source_bytes: Array,
+        target: MemoryId,
+        target_bytes: Array,
     ) -> Flight:
         for memory, at in ((source, source_bytes), (target, target_bytes)):
             if at.min() < 0 or at.max() >= len(self.memories[memory]):
@@ -347,7 +347,7 @@ class Machine:
     def _part(self, number: int, part: int, whole: Box) -> None:
         step, program = self.plan.steps[number], self.plan.program.layers[number]
         where = f"layer {step.index} part {part}"
-        constants = f"{CONSTANTS} {number}"
+        constants = constants_of(number)
         boxes = iter(calls_of(step, program, part, whole, where))
         for operation, values in walk(program, part):
             own = isinstance(operation, Copy) and operation.l2.operand == "w"
@@ -356,7 +356,7 @@ class Machine:
                 later = self.plan.steps[step.ahead.step]
                 if operation.l2.memory != constants_of(later.index):
                     raise Wrong(f"{where}: loads the constants of another layer")
-                self._start_copy(operation, values, where, f"{CONSTANTS} {step.ahead.step}")
+                self._start_copy(operation, values, where, constants_of(step.ahead.step))
             elif isinstance(operation, Copy):
                 self._start_copy(operation, values, where, constants)
             elif isinstance(operation, Wait):
@@ -421,7 +421,7 @@ class Called:
     box: Box
     channels: tuple[int, int]
     column: int
-    places: Mapping[str, tuple[str, int]]
+    places: Mapping[str, tuple[MemoryId, int]]
     sizes: Mapping[str, int]
     where: str
 
@@ -519,7 +519,7 @@ class Called:
         ids = self.machine.first[f"constants {self.number}.{chunk}"] + tile.offset
         for name, offset in tile.parts.items():
             memory, at = self.places[name]
-            memory = f"{CONSTANTS} {self.number}" if memory == CONSTANTS else memory
+            memory = constants_of(self.number) if memory == CONSTANTS else memory
             wanted = ids + np.arange(tile.size)
             begin = at - offset
             self.machine._expect(memory, begin + np.arange(tile.size), wanted, self.where)
@@ -669,5 +669,5 @@ def _element_byte(tensor: Tensor, element: int) -> int:
     return pixel * pixel_bytes(tensor.channels, tensor.bits) + -(-channel * tensor.bits // 8)
 
 
-def _memory(place: Place) -> str:
-    return {1: L1, 2: l2_name(place.memory), 3: L3}[place.level]
+def _memory(place: Place) -> MemoryId:
+    return {1: L1, 2: l2_memory(place.memory), 3: L3}[place.level]

@@ -13,7 +13,7 @@ from dory_core.checks.contents import verify_contents
 from dory_core.checks.held import L2, Held, Range
 from dory_core.errors import DoryError
 from dory_core.ir import Window
-from dory_core.plan import RESIDENT, ExtTransfer, LayerStep, Plan
+from dory_core.plan import ExtTransfer, Form, LayerStep, Plan
 from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import CASES, changed_plan, plan_graph
@@ -45,7 +45,9 @@ def test_sound_streamed_plans_pass(plans: list[Plan]) -> None:
 
 
 def test_some_streamed_plans_keep_tensors_in_l1(plans: list[Plan]) -> None:
-    found = [t for plan in plans for step in plan.steps for t in step.inputs if t.form == RESIDENT]
+    found = [
+        t for plan in plans for step in plan.steps for t in step.inputs if t.form == Form.RESIDENT
+    ]
     assert found
     assert all(t.place.level == 1 for t in found)
 
@@ -129,7 +131,7 @@ def test_a_tensor_of_l1_that_a_layer_overwrites_is_found(plans: list[Plan]) -> N
     tried = 0
     for plan in plans:
         for n, step in enumerate(plan.steps):
-            for operand in (t for t in step.inputs if t.form == RESIDENT):
+            for operand in (t for t in step.inputs if t.form == Form.RESIDENT):
                 makers = [m for m, s in enumerate(plan.steps) if s.kept and m < n]
                 before = plan.steps[makers[-1]]
                 assert operand.place in before.kept

@@ -16,7 +16,7 @@ from dory_core.errors import DoryError, VerificationFailed
 from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.kernels import portable_kernels
 from dory_core.kernels.kernel import Kernel
-from dory_core.plan import RESIDENT, LayerStep, OperandPlan, Plan
+from dory_core.plan import Form, LayerStep, OperandPlan, Plan
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.sanitizers import require_sanitizer
@@ -70,14 +70,14 @@ def offset(step: LayerStep, name: str) -> int:
 def test_consecutive_layers_keep_their_tensors_in_l1(tmp_path: Path) -> None:
     plan = build(chain(), LARGE, tmp_path / "app")
     assert forms(plan) == [
-        (["blocks"], RESIDENT),
-        ([RESIDENT], RESIDENT),
-        ([RESIDENT], RESIDENT),
-        ([RESIDENT], "blocks"),
+        (["blocks"], Form.RESIDENT),
+        ([Form.RESIDENT], Form.RESIDENT),
+        ([Form.RESIDENT], Form.RESIDENT),
+        ([Form.RESIDENT], "blocks"),
         (["in place"], "in place"),
-        (["blocks"], RESIDENT),
-        (["blocks", RESIDENT], RESIDENT),
-        ([RESIDENT], "blocks"),
+        (["blocks"], Form.RESIDENT),
+        (["blocks", Form.RESIDENT], Form.RESIDENT),
+        ([Form.RESIDENT], "blocks"),
     ]
     steps = plan.steps
     for before, after in pairwise(steps[:4]):
@@ -96,7 +96,7 @@ def test_resident_tensors_take_no_room_of_l2_and_no_transfers(tmp_path: Path) ->
     assert [step.traffic.transfers for step in plan.steps[:3]] == [1, 0, 0]
     assert plan.cycles < other.cycles
     assert plan.arena_used <= other.arena_used
-    assert not any(t.form == RESIDENT for step in other.steps for t in step.inputs)
+    assert not any(t.form == Form.RESIDENT for step in other.steps for t in step.inputs)
     assert_exact(tmp_path / "other", plugins=LARGE.plugins(), dma=("random",))
 
 
@@ -109,7 +109,7 @@ def test_many_tensors_stay_in_l1_at_once(tmp_path: Path) -> None:
     for branch in branches[1:]:
         total = b.add(total, branch, operands=(None, None), requants=(SUM,))
     plan = build(b.graph(), LARGE, tmp_path / "app")
-    assert [output for _, output in forms(plan)[1:8]].count(RESIDENT) > 4
+    assert [output for _, output in forms(plan)[1:8]].count(Form.RESIDENT) > 4
     assert_exact(tmp_path / "app", plugins=LARGE.plugins(), dma=("late",))
 
 
@@ -127,7 +127,7 @@ def test_a_consumer_with_several_tiles_of_channels_finds_its_whole_input(tmp_pat
     b.conv(64, SAME)
     plan = build(b.graph(), LARGE, tmp_path / "app")
     assert plan.steps[1].schedule.counts[0] > 1
-    assert forms(plan) == [(["blocks"], RESIDENT), ([RESIDENT], "blocks")]
+    assert forms(plan) == [(["blocks"], Form.RESIDENT), ([Form.RESIDENT], "blocks")]
     assert_exact(tmp_path / "app", plugins=LARGE.plugins())
 
 
@@ -192,7 +192,7 @@ def test_what_is_read_as_a_whole_stays_and_is_stored_where_others_read_it(
 ) -> None:
     plan = build(network(), LARGE, tmp_path / "app")
     assert kept(plan) == stays
-    inside = {s.output.place.tensor.name for s in plan.steps[:-1] if s.output.form != RESIDENT}
+    inside = {s.output.place.tensor.name for s in plan.steps[:-1] if s.output.form != Form.RESIDENT}
     assert inside == stored
     assert {block.name for block in plan.levels[1].blocks} >= stored
     assert_exact(tmp_path / "app", plugins=LARGE.plugins())
@@ -231,7 +231,12 @@ def test_a_tensor_that_changes_its_layout_does_not_stay(tmp_path: Path) -> None:
     b.linear(16, output=(0, 255))
     plan = build(b.graph(), LARGE, tmp_path / "app")
     assert [step.kernel.engine for step in plan.steps] == ["array"] * 3
-    assert forms(plan) == [(["blocks"], "blocks"), (["rows"], RESIDENT), ([RESIDENT], "rows")]
+    array, cores, last = (
+        (["blocks"], "blocks"),
+        (["rows"], Form.RESIDENT),
+        ([Form.RESIDENT], "rows"),
+    )
+    assert forms(plan) == [array, cores, last]
     assert_exact(tmp_path / "app", plugins=LARGE.plugins())
 
 
@@ -246,7 +251,7 @@ def test_hwc_tensors_of_tiled_kernels_of_the_cores_stay_too(tmp_path: Path) -> N
     b.conv(12, SAME)
     b.linear(10)
     plan = build(b.graph(), chip, tmp_path / "app")
-    assert [output for _, output in forms(plan)] == [RESIDENT] * 3 + ["rows"]
+    assert [output for _, output in forms(plan)] == [Form.RESIDENT] * 3 + ["rows"]
     assert [block for step in plan.steps for block in step.l1 if block.name == "w"]
     assert_exact(tmp_path / "app", plugins=chip.plugins())
 
@@ -271,7 +276,7 @@ def test_tensors_smaller_than_the_alignment_of_l1_do_not_overlap(
     for _ in range(4):
         b.conv(8, POINT)
     plan = build(b.graph(), chip, tmp_path / "app")
-    assert [output for _, output in forms(plan)] == [RESIDENT] * 3 + ["blocks"]
+    assert [output for _, output in forms(plan)] == [Form.RESIDENT] * 3 + ["blocks"]
     assert_exact(tmp_path / "app", plugins=chip.plugins())
 
 

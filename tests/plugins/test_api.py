@@ -222,14 +222,16 @@ def test_a_new_plugin_imports_the_public_names_alone(kind: str) -> None:
 
 
 NAMES = """
-Application ApplicationLayer ApplicationRun Array CheckedNetwork CodeSizes CompiledNetwork
+Application ApplicationLayer ApplicationRun Argument Array CheckedNetwork CodeSizes CompiledNetwork
 Constraint DmaHal DoesNotFit
-DoryError Feature Frontend FrontendOptions FunctionCall Graph Kernel Layer Layout Level Link
-Memory MemoryHierarchy NotSupported Number OperatingPoint Option OutputFile Pass Place
-GoldenRequest ReadOperator Rejection Requant State StructValue Target TargetContext Tensor Term Tile
+DoryError Feature Frontend FrontendOptions FunctionCall Graph Kernel Items Layer Layout Level Link
+Local Memory MemoryHierarchy NotSupported Number Operand OperatingPoint Option OutputFile Pass Place
+GoldenRequest ReadOperator Rejection Requant State Struct Symbol
+Target TargetContext Tensor Term Tile
 ToolMissing Traits UsageError VerificationFailed WeightBlock caches ceil_div check cli compile
-desktop geometry hookimpl load_arrays load_plugins maximum minimum ops portable_kernels quoting
-ranges read_plan reject_maximum reject_type requant requantisation run simulate
+desktop geometry hookimpl load_arrays load_plugins maximum minimum named
+ops portable_kernels quoting
+ranges read_plan reject_maximum reject_type requant requantisation run simulate size
 """
 
 # The names of the groups: what is behind ``ranges`` in ``from dory_core.api import ranges``.

@@ -25,6 +25,7 @@ from dory_core.api import (
 )
 from dory_core.errors import PluginError
 from dory_core.ir import Graph
+from dory_core.kernels.call import Operand, Struct, size
 from dory_core.kernels.kernel import WeightBlock
 from dory_core.passes import run_passes
 from dory_core.plugins.manager import Plugins
@@ -55,10 +56,10 @@ def larger(kernel: Any, layer: Any, tile: Any) -> Any:
     return super(type(kernel), kernel).weight_bytes(layer, tile) + 64
 
 
-def call_with(name: str) -> Any:
+def call_with(value: Any) -> Any:
     def call(kernel: Any, layer: Any) -> Any:
         found = super(type(kernel), kernel).call(layer)
-        return type(found)(found.function, {**found.arguments, "more": name})
+        return type(found)(found.function, {**found.arguments, "more": value})
 
     return call
 
@@ -76,10 +77,19 @@ def call_with(name: str) -> Any:
         ({"weight_block": lambda *_: WeightBlock(bytes(9999))}, "has a weight_block of 9999 bytes"),
         ({"weight_block": lambda *_: None}, "has weight_bytes but no weight_block"),
         (
-            {"call": call_with("$xx + 1")},
-            r"is called with \$xx, which is unknown; known are .*\$x",
+            {"call": call_with(size("xx") + 1)},
+            "gives argument 'more' the size 'xx', which is unknown; known are .*x_h",
         ),
-        ({"call": call_with("$5")}, r"is called with \$5"),
+        (
+            {"call": call_with(Struct({"a": Operand("z")}, "more_t"))},
+            r"gives argument 'more\.a' the operand 'z', which is unknown; known are x, y",
+        ),
+        ({"call": call_with("$x")}, r"gives argument 'more' the value '\$x', possible are an int"),
+        ({"call": call_with(1.5)}, r"gives argument 'more' the value 1\.5"),
+        (
+            {"call": call_with(Operand("x2"))},
+            "gives argument 'more' 'x2', which the layer does not have; it has .*x_pitch",
+        ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

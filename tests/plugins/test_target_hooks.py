@@ -11,7 +11,8 @@ import pytest
 from dory_core.errors import NotSupported, UsageError
 from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
 from dory_core.hardware.target import DmaHal, OperatingPoint, Option, OutputFile, Target
-from dory_core.kernels.kernel import FunctionCall, Kernel, Rejection, Term
+from dory_core.kernels.call import FunctionCall
+from dory_core.kernels.kernel import Kernel, Rejection, Term
 from dory_core.passes import Pass
 from dory_core.plugins.hooks import hookimpl
 from dory_core.plugins.manager import PluginError, Plugins

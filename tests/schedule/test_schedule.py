@@ -11,10 +11,8 @@ import pytest
 from dory_core.ir.geometry import extent, is_channelwise, make_tile, output_granule
 from dory_core.kernels.binding import bind_kernel
 from dory_core.schedule.loops import (
-    ORDERS,
-    SPATIAL_OUTER,
-    WEIGHTS_OUTER,
     Buffering,
+    LoopOrder,
     l1_buffers,
     make_schedule,
     place_l1,
@@ -36,7 +34,7 @@ def random_schedule(seed: int, order: str, buffering: Buffering):
 ALL_BUFFERINGS = [Buffering(*copies) for copies in product((1, 2), repeat=3)]
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", LoopOrder)
 def test_every_output_is_computed_once_from_every_input_channel(order):
     for seed in range(60):
         layer, schedule = random_schedule(seed, order, Buffering())
@@ -53,7 +51,7 @@ def test_every_output_is_computed_once_from_every_input_channel(order):
         assert (stores == 1).all()
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", LoopOrder)
 @pytest.mark.parametrize("buffering", ALL_BUFFERINGS, ids=lambda b: b.text)
 def test_slots_hold_the_data_of_their_step_and_are_never_overwritten_in_use(order, buffering):
     """Replay the generated code with hostile DMA: loads land at once, stores at their wait."""
@@ -102,8 +100,8 @@ def test_weights_stay_in_weights_outer_order_and_inputs_in_spatial_outer_order()
         steps = list(make_schedule(layer, tile, Buffering(), order).steps())
         return sum(s.load_x for s in steps), sum(s.load_w for s in steps)
 
-    assert loads(WEIGHTS_OUTER) == (8, 4)
-    assert loads(SPATIAL_OUTER) == (2, 8)
+    assert loads(LoopOrder.WEIGHTS_OUTER) == (8, 4)
+    assert loads(LoopOrder.SPATIAL_OUTER) == (2, 8)
 
 
 def test_input_channel_tiles_are_innermost_and_stored_after_the_last():
@@ -172,7 +170,7 @@ def test_an_add_has_two_input_buffers():
     assert names == ["x", "x2", "y"]
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", LoopOrder)
 def test_repeats_are_counted_as_the_steps_load(order):
     for seed in range(200):
         _, schedule = random_schedule(seed, order, Buffering())

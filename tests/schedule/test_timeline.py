@@ -12,7 +12,7 @@ from dory_core.ir.geometry import make_tile
 from dory_core.kernels.binding import bind_kernel
 from dory_core.schedule.bounds import lower_bound
 from dory_core.schedule.costs import LayerCosts
-from dory_core.schedule.loops import ORDERS, Buffering, make_schedule
+from dory_core.schedule.loops import Buffering, LoopOrder, make_schedule
 from dory_core.schedule.moves import box_transfer
 from dory_core.schedule.timeline import estimate
 from tests.tiling.sample_layers import SampleKernel, add, conv, random_layer, tensor
@@ -35,7 +35,7 @@ class ConstantKernel(SampleKernel):
         return 0
 
 
-def run(layer, tile, buffering, kernel=None, chip=None, order=ORDERS[0], record=None):
+def run(layer, tile, buffering, kernel=None, chip=None, order=LoopOrder.WEIGHTS_OUTER, record=None):
     kernel = kernel or ConstantKernel()
     costs = LayerCosts.of(layer, bind_kernel(kernel, layer), chip or hierarchy())
     weights = bool(kernel.weight_bytes(layer, tile))
@@ -129,7 +129,7 @@ def test_issuing_a_transfer_is_core_time_even_when_the_rest_is_hidden():
     assert issued.cycles == free.cycles + 2 * 5
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", LoopOrder)
 def test_estimate_lies_between_its_bounds_for_every_buffering(order):
     for seed in range(40):
         layer = random_layer(seed, largest=10)

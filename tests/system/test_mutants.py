@@ -16,7 +16,8 @@ import pytest
 from dory_core.errors import UsageError
 from dory_core.hardware.target import OutputFile
 from dory_core.ir import Array, Conv, Layer, Linear
-from dory_core.kernels.kernel import FunctionCall, Kernel, Rejection, StructValue, WeightBlock
+from dory_core.kernels.call import Argument, FunctionCall, Struct, size
+from dory_core.kernels.kernel import Kernel, Rejection, WeightBlock
 from dory_core.testing import Plugins
 from dory_core.testing.coverage import Ran, ran_in
 from dory_core.testing.draws import Candidates, Draws, kernels_of_target, names_of
@@ -96,18 +97,17 @@ class Sound(Text):
 class Called(Edited):
     """Its call has ``new`` in place of the value of an argument."""
 
-    def __init__(self, sound: Kernel, argument: str, new: str) -> None:
+    def __init__(self, sound: Kernel, argument: str, new: Argument) -> None:
         super().__init__(sound)
         self.argument, self.new = argument, new
 
     def call(self, layer: Layer) -> FunctionCall:
         call = self.sound.call(layer)
         struct = call.arguments["arguments"]
-        assert isinstance(struct, StructValue)
-        fields = dict(struct.fields)
-        assert self.argument in fields
-        fields[self.argument] = self.new
-        return replace(call, arguments={"arguments": replace(struct, fields=tuple(fields.items()))})
+        assert isinstance(struct, Struct)
+        assert self.argument in struct.members
+        members = {**struct.members, self.argument: self.new}
+        return replace(call, arguments={"arguments": replace(struct, members=members)})
 
 
 class WithoutBias(Edited):
@@ -171,7 +171,7 @@ def kite(old: str, new: str) -> Mutant:
     return Mutant("kite", "dory_kite_conv3x3", lambda sound: Text(sound, old, new))
 
 
-def called(argument: str, new: str) -> Mutant:
+def called(argument: str, new: Argument) -> Mutant:
     return Mutant("kite", "dory_kite_conv3x3", lambda sound: Called(sound, argument, new))
 
 
@@ -228,7 +228,7 @@ MUTANTS = {
     ),
     "is called without padding": called("pad_top", "0"),
     "is called with signed inputs": called("x_signed", "1"),
-    "is called with the rows of the output": called("x_h", "$y_h"),
+    "is called with the rows of the output": called("x_h", size("y_h")),
     "is called with a fixed shift": called("shift", "12"),
     "forgets the bias": python(WithoutBias),
     "has constants of other channels": python(ForeignChannels),

@@ -20,7 +20,8 @@ from dory_core.errors import DoryError
 from dory_core.hardware.memories import Memory
 from dory_core.hardware.target import OutputFile
 from dory_core.kernels import portable_kernels
-from dory_core.kernels.kernel import FunctionCall, Kernel, Rejection, WeightBlock
+from dory_core.kernels.call import FunctionCall, Local, Struct, size
+from dory_core.kernels.kernel import Kernel, Rejection, WeightBlock
 from dory_core.testing import Capabilities, TargetConformance
 from dory_core.testing.cases import Case, layer_cases, network_cases
 from dory_core.testing.sanitizers import require_sanitizer
@@ -245,9 +246,10 @@ def test_constants_larger_than_declared_are_a_bug_of_the_kernel(tmp_path: Path) 
 def test_call_that_mistakes_the_padding_is_found(tmp_path: Path) -> None:
     def call(own: Callable[..., Any], layer: Any) -> FunctionCall:
         call = own(layer)
-        before = tuple(line.replace("$pad_left", "$pad_top") for line in call.before)
-        assert before != call.before
-        return replace(call, before=before)
+        *others, tile = call.before
+        assert tile.name == "tile"
+        members = {**tile.value.members, "pad_left": size("pad_top")}
+        return replace(call, before=(*others, replace(tile, value=Struct(members))))
 
     chip = ToyChip(changed(portable_kernels(1), call=call))
     fails(chip, LAYERS["conv_1d_causal_dilated"], tmp_path)
@@ -286,7 +288,8 @@ def test_application_that_changes_from_one_time_to_the_next_is_found(tmp_path: P
     count = itertools.count()
 
     def call(own: Callable[..., Any], layer: Any) -> FunctionCall:
-        return replace(own(layer), after=(f"/* {next(count)} */",))
+        unused = Local("const int", f"unused_{next(count)}", 0)
+        return replace(own(layer), before=(*own(layer).before, unused))
 
     chip = ToyChip(changed(portable_kernels(1), call=call))
     message = message_of(

@@ -27,7 +27,8 @@ from dory_core.ir.geometry import (
     output_bytes,
 )
 from dory_core.kernels.binding import bind_kernel
-from dory_core.kernels.kernel import Constraint, FunctionCall, Kernel, Rejection, Term, Traits
+from dory_core.kernels.call import FunctionCall
+from dory_core.kernels.kernel import Constraint, Kernel, Rejection, Term, Traits
 from dory_core.testing.kernels import alone
 from dory_core.tiling.problem import formulate
 

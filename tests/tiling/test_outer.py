@@ -8,7 +8,7 @@ import pytest
 
 from dory_core.ir import Graph, Layer, pixel_bytes
 from dory_core.ir.geometry import Tile
-from dory_core.schedule.loops import Buffering
+from dory_core.schedule.loops import Buffering, LoopOrder
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiling.outer import (
     Split,
@@ -134,7 +134,7 @@ def test_tiles_of_a_part_are_relative_to_its_data(seed: int) -> None:
     )
     done: set[tuple[int, int, int]] = set()
     todo = list(parts(layer, split))
-    schedules = part_schedules(layer, todo, tile, Buffering(1, 1, 1), "c_out,h,w,c_in", True)
+    schedules = part_schedules(layer, todo, tile, Buffering(1, 1, 1), LoopOrder.WEIGHTS_OUTER, True)
     for part, schedule in zip(todo, schedules, strict=True):
         starts = [0, 0]
         x_starts = [0, 0]

@@ -14,7 +14,7 @@ from dory_core.ir import Array, requant
 from dory_core.kernels.binding import bind_kernel, bind_layer
 from dory_core.kernels.kernel import Term
 from dory_core.schedule.costs import LayerCosts
-from dory_core.schedule.loops import ORDERS, Buffering, make_schedule
+from dory_core.schedule.loops import Buffering, LoopOrder, make_schedule
 from dory_core.schedule.timeline import estimate
 from dory_core.tiling.latency import tile_space
 from dory_core.tiling.problem import TilingProblem
@@ -102,7 +102,7 @@ def test_the_buffering_and_order_with_the_fewest_cycles_is_kept():
             tiling = search(TilingProblem(formulation, budget, buffering))
             if tiling is None:
                 continue
-            for order in ORDERS:
+            for order in LoopOrder:
                 schedule = make_schedule(
                     layer, tiling.tile, buffering, order, formulation.has_weights
                 )
@@ -158,7 +158,7 @@ def test_latency_is_the_minimum_over_all_tiles():
                     buffering = Buffering(*copies)
                     if not fits(TilingProblem(formulation, budget, buffering), values):
                         continue
-                    for order in ORDERS:
+                    for order in LoopOrder:
                         schedule = make_schedule(
                             layer,
                             formulation.concrete(values),

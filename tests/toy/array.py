@@ -12,18 +12,25 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dory_core.api import (
+    Argument,
     FunctionCall,
+    Items,
     Kernel,
     Layer,
     Layout,
     Link,
+    Local,
     Memory,
     Number,
+    Operand,
     OutputFile,
     Rejection,
+    Struct,
+    Symbol,
     Tile,
     Traits,
     WeightBlock,
+    named,
     ops,
     portable_kernels,
 )
@@ -88,7 +95,9 @@ class Array(Kernel):
         names = ("array.h", "array.c")
         return tuple(OutputFile.from_package(SOURCES / n, f"kernels/{n}") for n in names)
 
-    def _call(self, layer: Layer, function: str, *arguments: str, **fields: Any) -> FunctionCall:
+    def _call(
+        self, layer: Layer, function: str, arguments: dict[str, Argument], **fields: Any
+    ) -> FunctionCall:
         [step] = layer.op.requants
         x, y = layer.inputs[0], layer.output
         values = {
@@ -103,18 +112,18 @@ class Array(Kernel):
             "hi": step.hi,
             **fields,
         }
-        text = ", ".join(f".{name} = {value}" for name, value in values.items())
+        sizes = named("x_h", "x_c", "y_h", "y_c", "pad_top", "pad_left")
         before = (
-            f"static const array_layer_t layer = {{{text}}};",
-            "const array_tile_t tile = {$x_h, $x_c, $y_h, $y_c, $pad_top, $pad_left};",
+            Local("static const array_layer_t", "layer", Struct(values)),
+            Local("const array_tile_t", "tile", Items(tuple(sizes.values()))),
         )
-        values = {name.split("$")[1]: name for name in arguments}
-        return FunctionCall(function, {"layer": "&layer", "tile": "&tile", **values}, before)
+        first = {"layer": Symbol("&layer"), "tile": Symbol("&tile")}
+        return FunctionCall(function, {**first, **arguments}, before)
 
 
-def _initialiser(layout: Layout) -> str:
+def _initialiser(layout: Layout) -> Items:
     sizes = (layout.channel_block, layout.channel_multiple, layout.width_multiple)
-    return f"{{{', '.join(str(n) for n in (*sizes, layout.reversed_bytes))}}}"
+    return Items((*sizes, int(layout.reversed_bytes)))
 
 
 def _block(layer: Layer, c_out: tuple[int, int], weights: np.ndarray) -> WeightBlock:
@@ -159,10 +168,7 @@ class ArrayConv(Array):
         return self._call(
             layer,
             "array_conv",
-            "(uintptr_t)$l2_x",
-            "$x",
-            "$weights",
-            "$y",
+            {"l2_x": Operand("l2_x", "uintptr_t"), **named("x", "weights", "y")},
             kernel_h=conv.window.kernel[0],
             kernel_w=conv.window.kernel[1],
             stride_h=conv.window.strides[0],
@@ -194,7 +200,7 @@ class ArrayLinear(Array):
 
     def call(self, layer: Layer) -> FunctionCall:
         width = VECTOR.size_bytes(layer.inputs[0])
-        return self._call(layer, "array_linear", "$x", "$weights", "$y", x_width=width)
+        return self._call(layer, "array_linear", named("x", "weights", "y"), x_width=width)
 
 
 class ArrayAdd(Array):
@@ -218,7 +224,7 @@ class ArrayAdd(Array):
         return (replace(self.layout, clean=False),) * 2
 
     def call(self, layer: Layer) -> FunctionCall:
-        return self._call(layer, "array_add", "$x", "$x2", "$y")
+        return self._call(layer, "array_add", named("x", "x2", "y"))
 
 
 def array_first(layer: Layer, **more: Any) -> tuple[Kernel, ...]:

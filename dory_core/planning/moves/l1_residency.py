@@ -18,7 +18,7 @@ from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Layer, Linear, Tensor
 from dory_core.ir.geometry import Tile
 from dory_core.ir.places import whole_axes
-from dory_core.kernels.kernel import OPERANDS
+from dory_core.kernels.call import OPERANDS
 from dory_core.plan.blocks import Request, align_up, fullest_step, level_alignment
 from dory_core.planning.decision import MOVED, Decision, L1Residence, Residency
 from dory_core.planning.evaluate import Candidate

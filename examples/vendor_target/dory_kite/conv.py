@@ -12,12 +12,14 @@ from dory_core.api import (
     Kernel,
     Layer,
     Number,
+    Operand,
     OutputFile,
     Rejection,
-    StructValue,
+    Struct,
     Tile,
     WeightBlock,
     maximum,
+    named,
     ops,
     reject_type,
 )
@@ -99,27 +101,27 @@ class Conv3x3(Kernel):
         return "dory_kite_conv3x3"
 
     def call(self, layer: Layer) -> FunctionCall:
-        """Return the call: ``$name`` is a value of the tile, the rest is of the layer."""
+        """Return the call: operands and sizes of the tile, and constants of the layer."""
         conv = layer.op
         assert isinstance(conv, ops.Conv)
         [step] = conv.requants
-        values = {
-            "x": "$x",
-            "weights": "(const int8_t *)$weights",
-            "mul": "(const void *)$mul",
-            "add": "$add",
-            "y": "$y",
-            **{name: f"${name}" for name in ("x_h", "x_w", "x_c", "x_pitch")},
-            **{name: f"${name}" for name in ("y_h", "y_w", "y_c", "y_pitch")},
-            **{name: f"${name}" for name in ("pad_top", "pad_left")},
-            "stride_h": str(conv.window.strides[0]),
-            "stride_w": str(conv.window.strides[1]),
-            "x_signed": str(int(layer.inputs[0].signed)),
-            "shift": str(step.shift),
-            "lo": str(step.lo),
-            "hi": str(step.hi),
+        members = {
+            "x": Operand("x"),
+            "weights": Operand("weights", "const int8_t *"),
+            "mul": Operand("mul", "const void *"),
+            "add": Operand("add"),
+            "y": Operand("y"),
+            **named("x_h", "x_w", "x_c", "x_pitch"),
+            **named("y_h", "y_w", "y_c", "y_pitch"),
+            **named("pad_top", "pad_left"),
+            "stride_h": conv.window.strides[0],
+            "stride_w": conv.window.strides[1],
+            "x_signed": int(layer.inputs[0].signed),
+            "shift": step.shift,
+            "lo": step.lo,
+            "hi": step.hi,
         }
-        arguments = StructValue(tuple(values.items()), "dory_kite_conv3x3_t")
+        arguments = Struct(members, "dory_kite_conv3x3_t")
         return FunctionCall(self.symbol(layer), {"arguments": arguments})
 
     def headers(self, layer: Layer) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from dory_core.api import (
     Kernel,
     Layer,
     Number,
+    Operand,
     OutputFile,
     Rejection,
     Tensor,
@@ -24,6 +25,7 @@ from dory_core.api import (
     hookimpl,
     ops,
     reject_type,
+    size,
 )
 
 HERE = Path(__file__).parent
@@ -121,11 +123,11 @@ class DistanceKernel(Kernel):
 
     def call(self, layer: Layer) -> FunctionCall:
         arguments = {
-            "x": "(const int8_t *)$x",
-            "centre": "(const int8_t *)$weights",
-            "y": "(int32_t *)$y",
-            "pixels": "$y_h * $y_w",
-            "channels": "$x_c",
+            "x": Operand("x", "const int8_t *"),
+            "centre": Operand("weights", "const int8_t *"),
+            "y": Operand("y", "int32_t *"),
+            "pixels": size("y_h") * size("y_w"),
+            "channels": size("x_c"),
         }
         return FunctionCall("dory_distance", arguments)
 

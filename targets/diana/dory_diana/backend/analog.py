@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from dory_core.api import (
+    Argument,
     Constraint,
     FunctionCall,
     Layer,
@@ -21,6 +22,7 @@ from dory_core.api import (
     WeightBlock,
     ceil_div,
     ops,
+    size,
 )
 from dory_diana.backend.array import (
     ArrayKernel,
@@ -147,7 +149,7 @@ class AnalogKernel(ArrayKernel):
         """Return the operations of up to 512 outputs."""
 
     @property
-    def arguments(self) -> dict[str, str]:
+    def arguments(self) -> dict[str, Argument]:
         """Return the arguments of the call but its parameters."""
         return {
             "l2_x": l2("l2_x"),
@@ -203,28 +205,29 @@ class AnalogConv(AnalogKernel):
         conv, x, y = layer.conv, layer.inputs[0], layer.output
         kernel_h, kernel_w = conv.window.kernel
         most = max(u for u in _UNROLLS if u == 1 or _can_unroll(layer, 1, u))
-        unroll = "1"
+        unroll: Number = 1
         for step in _UNROLLS[1:]:
-            if step <= most:
-                unroll = f"$y_c <= {image.COLUMNS // step} ? {step} : {unroll}"
+            if step <= most:  # as many columns as the outputs leave room for
+                unroll = unroll + (step - step // 2) * (size("y_c") <= image.COLUMNS // step)
         # The right border of the image, whose columns need not all be reached.
         right = (y.width - 1) * conv.window.strides[1] + kernel_w - conv.window.pads[1] - x.width
-        padding = f"$pad_bottom | $pad_top << 2 | {max(right, 0) << 4 | conv.window.pads[1] << 6}"
+        padding = size("pad_top") * 4 + size("pad_bottom")
+        padding = padding + (max(right, 0) << 4) + (conv.window.pads[1] << 6)
         fields = (
             ("padding", padding),
-            ("c", str(_channels(layer))),
-            ("k", "$y_c"),
-            ("cx", str(x.width)),
-            ("cy", "$x_h"),
-            ("fx", str(kernel_w)),
-            ("fy", str(kernel_h)),
-            ("ox", f"{y.width} / unroll"),
-            ("oy", "$y_h"),
-            ("ox_unroll", "unroll"),
+            ("c", _channels(layer)),
+            ("k", size("y_c")),
+            ("cx", x.width),
+            ("cy", size("x_h")),
+            ("fx", kernel_w),
+            ("fy", kernel_h),
+            ("ox", y.width // unroll),
+            ("oy", size("y_h")),
+            ("ox_unroll", unroll),
             *requantisation(self.form(layer)),
-            ("stride", str(conv.window.strides[0])),
+            ("stride", conv.window.strides[0]),
         )
-        return self.driver_call(fields, self.arguments, (f"const int unroll = {unroll};",))
+        return self.driver_call(fields, self.arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,11 +264,11 @@ class AnalogLinear(AnalogKernel):
         """The public call."""
         ones = ("cx", "cy", "fx", "fy", "ox", "oy", "ox_unroll")
         fields = (
-            ("c", str(self.rows(layer))),
-            ("k", "$y_c"),
-            *((name, "1") for name in ones),
+            ("c", self.rows(layer)),
+            ("k", size("y_c")),
+            *((name, 1) for name in ones),
             *requantisation(self.form(layer)),
-            ("stride", "1"),
+            ("stride", 1),
         )
         return self.driver_call(fields, self.arguments)
 

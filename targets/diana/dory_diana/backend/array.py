@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dory_core.api import FunctionCall, Kernel, Layer, OutputFile, Rejection, Tensor, ops
+from dory_core.api import (
+    Argument,
+    FunctionCall,
+    Kernel,
+    Layer,
+    Local,
+    Operand,
+    OutputFile,
+    Rejection,
+    Struct,
+    Symbol,
+    Tensor,
+    ops,
+)
 from dory_diana.requant import Adc, Shift
 
+#: Members of a struct of the driver, by name.
+Arguments = tuple[tuple[str, Argument], ...]
 #: Sides of filters that the arrays have.
 SIDES = (1, 3, 5, 7)
 DRIVER = "dory_diana_driver.h"
@@ -40,35 +55,33 @@ class ArrayKernel(Kernel):
 
     def driver_call(
         self,
-        fields: Sequence[tuple[str, str]],
-        arguments: Mapping[str, str],
-        before: Sequence[str] = (),
+        fields: Iterable[tuple[str, Argument]],
+        arguments: Mapping[str, Argument],
     ) -> FunctionCall:
         """Return the call and the barrier that completes it."""
-        lines = [*before, "Layer_parameters parameters = {"]
-        lines += [f"  .{name} = {value}," for name, value in fields]
-        barrier = f"dory_cores_barrier_{self.array}();"
-        all_arguments = {**arguments, "parameters": "&parameters"}
-        return FunctionCall(self.function, all_arguments, (*lines, "};"), (barrier,))
+        parameters = Local("Layer_parameters", "parameters", Struct(dict(fields)))
+        barrier = FunctionCall(f"dory_cores_barrier_{self.array}")
+        all_arguments = {**arguments, "parameters": Symbol("&parameters")}
+        return FunctionCall(self.function, all_arguments, (parameters,), (barrier,))
 
 
-def requantisation(form: Adc | Shift) -> tuple[tuple[str, str], ...]:
+def requantisation(form: Adc | Shift) -> Arguments:
     """Return the fields that say what happens to sums, or behind the converters."""
     return (
-        ("activation_function", str(int(form.relu))),
-        ("output_shift", str(form.shift)),
-        ("dilation", "1"),
+        ("activation_function", int(form.relu)),
+        ("output_shift", form.shift),
+        ("dilation", 1),
     )
 
 
-def l1(name: str) -> str:
+def l1(name: str) -> Operand:
     """Return the L1 address of a buffer as the calls count."""
-    return f"dory_diana_l1(${name})"
+    return Operand(name, function="dory_diana_l1")
 
 
-def l2(name: str) -> str:
+def l2(name: str) -> Operand:
     """Return an L2 address as the calls take it."""
-    return f"(uintptr_t)${name}"
+    return Operand(name, "uintptr_t")
 
 
 def reject_bytes(tensors: Sequence[Tensor]) -> Rejection | None:

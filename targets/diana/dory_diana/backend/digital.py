@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from dory_core.api import (
+    Argument,
     Constraint,
     FunctionCall,
     Layer,
@@ -20,8 +21,10 @@ from dory_core.api import (
     WeightBlock,
     ceil_div,
     ops,
+    size,
 )
 from dory_diana.backend.array import (
+    Arguments,
     ArrayKernel,
     l1,
     l2,
@@ -52,11 +55,11 @@ _L2_BYTES_PER_CYCLE = 16
 _L1_BYTES_PER_CYCLE = 64
 
 #: Arguments of calls with weights, but for the parameters.
-_WEIGHTED = {
+_WEIGHTED: dict[str, Argument] = {
     "l2_x": l2("l2_x"),
     "l1_x": l1("x"),
     "l2_W": l2("weights"),
-    "l1_W": "0",
+    "l1_W": 0,
     "l1_y": l1("y"),
 }
 _OTHER_KIND = Rejection(
@@ -164,22 +167,22 @@ class DigitalConv(DigitalKernel):
         conv = layer.conv
         kernel_h, kernel_w = conv.window.kernel
         fields = (
-            ("padding", f"{conv.window.pads[1]} | $pad_top << 8 | $pad_bottom << 12"),
+            ("padding", size("pad_bottom") * 4096 + size("pad_top") * 256 + conv.window.pads[1]),
             *self.channel_fields(layer),
-            ("cx", str(_up(layer.inputs[0].width))),
-            ("cy", "$x_h"),
-            ("fx", str(kernel_w)),
-            ("fy", str(kernel_h)),
-            ("ox", str(_up(layer.output.width))),
-            ("oy", "$y_h"),
+            ("cx", _up(layer.inputs[0].width)),
+            ("cy", size("x_h")),
+            ("fx", kernel_w),
+            ("fy", kernel_h),
+            ("ox", _up(layer.output.width)),
+            ("oy", size("y_h")),
             *requantisation(needed(digital_form(layer))),
-            ("stride", str(conv.window.strides[0] - 1)),
+            ("stride", conv.window.strides[0] - 1),
         )
         return self.driver_call(fields, _WEIGHTED)
 
-    def channel_fields(self, layer: Layer) -> tuple[tuple[str, str], ...]:
+    def channel_fields(self, layer: Layer) -> Arguments:
         """All input channels, and the outputs of the tile."""
-        return (("c", str(_up(layer.inputs[0].channels))), ("k", "($y_c + 15) / 16 * 16"))
+        return (("c", _up(layer.inputs[0].channels)), ("k", _outputs()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +219,9 @@ class DigitalDepthwise(DigitalConv):
         channels = ceil_div(tile.c_out, blocks.CHANNELS) * blocks.CHANNELS
         return self._cycles(layer, tile, channels // blocks.DEPTHWISE_OUTPUTS, channels)
 
-    def channel_fields(self, layer: Layer) -> tuple[tuple[str, str], ...]:
+    def channel_fields(self, layer: Layer) -> Arguments:
         """The channels of the tile, without companions."""
-        return (("c", "($y_c + 15) / 16 * 16"), ("k", "($y_c + 15) / 16 * 16"))
+        return (("c", _outputs()), ("k", _outputs()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,10 +273,10 @@ class DigitalLinear(DigitalKernel):
 
     def call(self, layer: Layer) -> FunctionCall:
         """The public call."""
-        ones = tuple((name, "1") for name in ("cx", "cy", "fx", "fy", "ox", "oy"))
+        ones = tuple((name, 1) for name in ("cx", "cy", "fx", "fy", "ox", "oy"))
         fields = (
-            ("c", str(_inputs(layer))),
-            ("k", str(blocks.OUTPUTS)),
+            ("c", _inputs(layer)),
+            ("k", blocks.OUTPUTS),
             *ones,
             *requantisation(needed(digital_form(layer))),
         )
@@ -305,19 +308,19 @@ class DigitalSum(DigitalKernel):
 
     def call(self, layer: Layer) -> FunctionCall:
         """The public call on padded sizes."""
-        width = str(_up(layer.output.width))
+        width = _up(layer.output.width)
         fields = (
-            ("c", "($y_c + 15) / 16 * 16"),
-            ("k", "($y_c + 15) / 16 * 16"),
+            ("c", _outputs()),
+            ("k", _outputs()),
             ("cx", width),
-            ("cy", "$y_h"),
-            ("fx", "1"),
-            ("fy", "1"),
+            ("cy", size("y_h")),
+            ("fx", 1),
+            ("fy", 1),
             ("ox", width),
-            ("oy", "$y_h"),
+            ("oy", size("y_h")),
             *requantisation(needed(sum_form(layer))),
         )
-        arguments = {
+        arguments: dict[str, Argument] = {
             "l2_x": l2("l2_x"),
             "l1_x": l1("x"),
             "l2_x2": l2("l2_x2"),
@@ -325,6 +328,11 @@ class DigitalSum(DigitalKernel):
             "l1_y": l1("y"),
         }
         return self.driver_call(fields, arguments)
+
+
+def _outputs() -> Number:
+    """Return the output channels of the tile, padded to whole units."""
+    return (size("y_c") + (_UNIT - 1)) // _UNIT * _UNIT
 
 
 def pixel_rows(layer: Layer, pixel: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:

@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dory_core.api import (
+    Argument,
     FunctionCall,
     Layer,
     Number,
     Rejection,
     Requant,
-    StructValue,
+    Struct,
     ceil_div,
     ops,
     reject_type,
+    size,
 )
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.instance import (
     INPUT_TYPES,
     OUTPUT_TYPES,
@@ -28,6 +29,7 @@ from dory_gap8.backend.instance import (
     call_text,
     element_macros,
     reject_channelwise,
+    tile_arguments,
 )
 from dory_gap8.backend.requant import (
     NO_STEP,
@@ -99,13 +101,13 @@ class AddKernel(ClusterKernel):
     def call(self, layer: Layer) -> FunctionCall:
         """One call for all elements of the tile."""
         chosen, operands = self._steps(layer)
-        arguments: list[tuple[str, str | StructValue]] = [
+        arguments: list[tuple[str, Argument]] = [
             *tile_arguments("x", "x2", "y"),
-            ("pixels", "$y_h * $y_w"),
-            ("channels", "$y_c"),
+            ("pixels", size("y_h") * size("y_w")),
+            ("channels", size("y_c")),
         ]
         if any(operands):
-            as_it_is = StructValue((("shift", "0"),))
+            as_it_is = Struct({"shift": 0})
             steps = (as_it_is if s is None else s.struct() for s in operands)
             arguments += [(f"operand[{n}]", step) for n, step in enumerate(steps)]
         if chosen.steps:

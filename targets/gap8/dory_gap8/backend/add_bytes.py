@@ -15,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import (
+    Argument,
     Feature,
     FunctionCall,
     Layer,
     Number,
+    Operand,
     Rejection,
     Requant,
     Tensor,
@@ -27,9 +29,9 @@ from dory_core.api import (
     ops,
     reject_type,
     requantisation,
+    size,
 )
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.instance import (
     HALVES,
     ClusterKernel,
@@ -37,6 +39,7 @@ from dory_gap8.backend.instance import (
     c_type,
     call_text,
     reject_channelwise,
+    tile_arguments,
 )
 from dory_gap8.backend.requant import INT32, fits, reject_requants, reject_steps
 
@@ -56,7 +59,7 @@ Values = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Operand:
+class Addend:
     """One operand. values: what it contributes, for each bit pattern of a byte.
 
     mul, add: the contribution is mul * x + add; mul is None where it is not.
@@ -110,16 +113,16 @@ class Scheme:
         return forms[self.form] + finish[self.finish]
 
 
-def _operand(x: Tensor, step: Requant | None) -> Operand:
+def _operand(x: Tensor, step: Requant | None) -> Addend:
     patterns = np.arange(256, dtype=np.int64)
     inputs = np.where(patterns > 127, patterns - 256, patterns) if x.signed else patterns
     reachable = (inputs >= x.lo) & (inputs <= x.hi)
     if step is None:
-        return Operand(inputs, reachable, 1, 0)
+        return Addend(inputs, reachable, 1, 0)
     values = step.apply(np.clip(inputs, x.lo, x.hi)[None])[0]
     if step.div == 1 and step.lo is None and step.add_negative is None:
-        return Operand(values, reachable, step.mul[0], step.add[0])
-    return Operand(values, reachable, None, 0)
+        return Addend(values, reachable, step.mul[0], step.add[0])
+    return Addend(values, reachable, None, 0)
 
 
 def _apply(steps: tuple[Requant, ...], acc: Values) -> Values:
@@ -172,7 +175,7 @@ def _scheme(layer: Layer) -> Scheme | None:
     return _multiplied(layer, one, two)
 
 
-def _products(one: Operand, two: Operand, mul: int = 1) -> Scheme | None:
+def _products(one: Addend, two: Addend, mul: int = 1) -> Scheme | None:
     """Return the form for operands that are products, times ``mul``, which 32 bits hold."""
     if one.mul is None or two.mul is None:
         return None
@@ -203,7 +206,7 @@ def _with(
     return replace(base, finish=finish, tables=data, add=add, shift=shift, hi=hi)
 
 
-def _operand_tables(one: Operand, two: Operand) -> tuple[bytes, int, int]:
+def _operand_tables(one: Addend, two: Addend) -> tuple[bytes, int, int]:
     """Return the tables of both operands, the bytes of an entry and what both leave out."""
     if all(o.hi - o.lo <= 255 for o in (one, two)):
         moved = [np.clip(o.values, o.lo, o.hi) - o.lo - 128 for o in (one, two)]
@@ -216,7 +219,7 @@ def _tables(tables: Iterable[npt.NDArray[Any]]) -> bytes:
     return b"".join(table.tobytes() + bytes(GAP) for table in tables)
 
 
-def _of_16_bits(layer: Layer, one: Operand, two: Operand) -> Scheme | None:
+def _of_16_bits(layer: Layer, one: Addend, two: Addend) -> Scheme | None:
     """Return a scheme of outputs of 16 bits: one shift is left of a step, and a clip."""
     step, y = layer.add.requants[0], layer.output
     if len(layer.add.requants) > 1 or y.bits != 16 or not _shifts(step):
@@ -233,7 +236,7 @@ def _of_16_bits(layer: Layer, one: Operand, two: Operand) -> Scheme | None:
     return _with(base, SHIFTED, step.add[0], step.shift, clip[1] or 0)
 
 
-def _parts(one: Operand, two: Operand, mul: int, add: int) -> bytes | None:
+def _parts(one: Addend, two: Addend, mul: int, add: int) -> bytes | None:
     """Return the tables of operands that are multiplied; None where 32 bits do not hold them."""
     parts = [np.clip(o.values, o.lo, o.hi) * mul for o in (one, two)]
     bounds = [int(parts[0].min() + parts[1].min()), int(parts[0].max() + parts[1].max())]
@@ -243,7 +246,7 @@ def _parts(one: Operand, two: Operand, mul: int, add: int) -> bytes | None:
     return _tables(part.astype("<i4") for part in parts)
 
 
-def _multiplied(layer: Layer, one: Operand, two: Operand) -> Scheme | None:
+def _multiplied(layer: Layer, one: Addend, two: Addend) -> Scheme | None:
     """Return a scheme whose tables have been multiplied: one shift is left."""
     steps = layer.op.requants
     last = steps[-1]
@@ -330,17 +333,20 @@ class AddBytesKernel(ClusterKernel):
     def call(self, layer: Layer) -> FunctionCall:
         """One call for all elements of the tile."""
         scheme = self._scheme(layer)
-        arguments = [*tile_arguments("x", "x2", "y"), ("elements", "$y_h * $y_w * $y_c")]
+        arguments: list[tuple[str, Argument]] = [
+            *tile_arguments("x", "x2", "y"),
+            ("elements", size("y_h") * size("y_w") * size("y_c")),
+        ]
         if scheme.tables:
-            arguments.append(("tables", "$weights"))
+            arguments.append(("tables", Operand("weights")))
         if scheme.form in (DOT, PRODUCTS):
-            arguments += [("mul", str(scheme.mul[0])), ("mul2", str(scheme.mul[1]))]
+            arguments += [("mul", scheme.mul[0]), ("mul2", scheme.mul[1])]
         if scheme.form != HALF:
-            arguments.append(("add", str(scheme.add)))
+            arguments.append(("add", scheme.add))
         if scheme.finish != STORE:
-            arguments.append(("shift", str(scheme.shift)))
+            arguments.append(("shift", scheme.shift))
         if scheme.finish == SHIFTED:
-            arguments.append(("hi", str(scheme.hi)))
+            arguments.append(("hi", scheme.hi))
         return call_text(self.symbol(layer), "add_bytes", arguments)
 
     def instance(self, layer: Layer) -> Instance:

@@ -19,6 +19,7 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
+    Operand,
     Rejection,
     Term,
     WeightBlock,
@@ -37,6 +38,7 @@ from dory_gap8.backend.instance import (
     Instance,
     c_type,
     call_text,
+    tile_arguments,
     vector_macros,
 )
 from dory_gap8.backend.packing import Constants
@@ -44,7 +46,7 @@ from dory_gap8.backend.requant import LIMBS, Epilogue
 from dory_gap8.backend.weights import encode, is_wide, padded, two_parts
 
 if TYPE_CHECKING:
-    from dory_core.api import StructValue, Tile
+    from dory_core.api import Tile
 
 # A table of pointers to all taps of four pixels lies on the stack: 16 bytes per tap.
 MOST_TAPS = 49
@@ -402,13 +404,13 @@ class BlockKernel(ClusterKernel):
         names = (*names, "x_h", "x_w", "x_c", "y_h", "y_w", "y_c")
         if any(layer.window.pads):
             names = (*names, "pad_top", "pad_left")
-        arguments: list[tuple[str, str | StructValue]] = [(name, f"${name}") for name in names]
+        arguments = [*tile_arguments(*names)]
         if raw:
             arguments.append(("requant", weighted_epilogue(layer).struct(pointed=True)))
         else:
-            arguments += [("parameters", "$mul"), ("shift", str(done.shift))]
-            arguments += [("low_bits", str(done.low_bits))] if done.low_bits else []
-            arguments += [("hi", str(done.hi))]
+            arguments += [("parameters", Operand("mul")), ("shift", done.shift)]
+            arguments += [("low_bits", done.low_bits)] if done.low_bits else []
+            arguments += [("hi", done.hi)]
         return call_text(self.symbol(layer), self.kind, arguments)
 
     @abstractmethod

@@ -8,31 +8,35 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Constraint, FunctionCall, Layer, Number, Rejection, geometry, ops
+from dory_core.api import (
+    Constraint,
+    FunctionCall,
+    Layer,
+    Number,
+    Rejection,
+    geometry,
+    ops,
+    size,
+)
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.dense import DenseKernel, reject_weighted, weighted_epilogue
-from dory_gap8.backend.instance import call_text
+from dory_gap8.backend.instance import Arguments, call_text, tile_arguments
 from dory_gap8.backend.packing import packed_bytes, per_byte
 
 if TYPE_CHECKING:
     from dory_core.api import Tile
 
 
-def geometry_arguments(window: ops.Window) -> tuple[tuple[str, str], ...]:
+def geometry_arguments(window: ops.Window) -> Arguments:
     """Return the arguments that the shape of a window fixes."""
     return (
-        ("kernel_h", str(window.kernel[0])),
-        ("kernel_w", str(window.kernel[1])),
-        ("stride_h", str(window.strides[0])),
-        ("stride_w", str(window.strides[1])),
-        ("dilation_h", str(window.dilations[0])),
-        ("dilation_w", str(window.dilations[1])),
+        ("kernel_h", window.kernel[0]),
+        ("kernel_w", window.kernel[1]),
+        ("stride_h", window.strides[0]),
+        ("stride_w", window.strides[1]),
+        ("dilation_h", window.dilations[0]),
+        ("dilation_w", window.dilations[1]),
     )
-
-
-def tile_arguments(*names: str) -> tuple[tuple[str, str], ...]:
-    """Return arguments that the tile loop supplies under their own names."""
-    return tuple((name, f"${name}") for name in names)
 
 
 class ConvolutionKernel(DenseKernel):
@@ -70,8 +74,8 @@ class ConvolutionKernel(DenseKernel):
             *self.partial_arguments(),
             *self._gather_arguments(layer),
             *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c"),
-            ("group_in", str(group_in or "$x_c")),
-            ("group_out", str(group_out or "$y_c")),
+            ("group_in", group_in or size("x_c")),
+            ("group_out", group_out or size("y_c")),
             *geometry_arguments(layer.window),
             ("requant", weighted_epilogue(layer).struct()),
         )
@@ -116,7 +120,7 @@ class ConvolutionKernel(DenseKernel):
             ),
         )
 
-    def _gather_arguments(self, layer: Layer) -> tuple[tuple[str, str], ...]:
+    def _gather_arguments(self, layer: Layer) -> Arguments:
         return tile_arguments("scratch", "pad_top", "pad_left") if self.gathers(layer) else ()
 
 

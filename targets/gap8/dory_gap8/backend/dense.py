@@ -16,6 +16,7 @@ from dory_core.api import (
     WeightBlock,
     ceil_div,
     minimum,
+    named,
     ops,
     reject_type,
 )
@@ -25,6 +26,7 @@ from dory_gap8.backend.instance import (
     HALVES,
     INPUT_TYPES,
     OUTPUT_TYPES,
+    Arguments,
     ClusterKernel,
     Instance,
     c_type,
@@ -217,11 +219,9 @@ class DenseKernel(ClusterKernel):
         """Return the macros that only this kind has."""
         return ()
 
-    def partial_arguments(self) -> tuple[tuple[str, str], ...]:
+    def partial_arguments(self) -> Arguments:
         """Return the arguments that only the form for partial sums has."""
-        if not self.partial:
-            return ()
-        return (("psum", "$psum"), ("first", "$first"), ("last", "$last"))
+        return tuple(named("psum", "first", "last").items()) if self.partial else ()
 
     @staticmethod
     def _types(layer: Layer) -> tuple[str, str, str]:

@@ -19,9 +19,16 @@ from dory_core.api import (
     ops,
 )
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.conv import geometry_arguments, tile_arguments
+from dory_gap8.backend.conv import geometry_arguments
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
-from dory_gap8.backend.instance import ClusterKernel, Instance, c_type, call_text, vector_macros
+from dory_gap8.backend.instance import (
+    ClusterKernel,
+    Instance,
+    c_type,
+    call_text,
+    tile_arguments,
+    vector_macros,
+)
 from dory_gap8.backend.packing import per_byte, weight_bits, weight_words
 from dory_gap8.backend.weights import block_bytes, encode_bytes, padded
 
@@ -119,7 +126,7 @@ class DepthwiseKernel(ClusterKernel):
             *tile_arguments("x", "weights", "y", "scratch"),
             *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),
             *geometry_arguments(conv.window),
-            ("multiplier", str(layer.output.channels // conv.groups)),
+            ("multiplier", layer.output.channels // conv.groups),
             ("requant", weighted_epilogue(layer).struct()),
         )
         return call_text(self.symbol(layer), "depthwise", arguments)

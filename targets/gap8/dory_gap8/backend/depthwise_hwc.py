@@ -18,9 +18,9 @@ from dory_core.api import (
     minimum,
     ops,
     reject_type,
+    size,
 )
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
 from dory_gap8.backend.depthwise_form import (
     LANES,
@@ -39,6 +39,7 @@ from dory_gap8.backend.instance import (
     Instance,
     c_type,
     call_text,
+    tile_arguments,
     vector_macros,
 )
 from dory_gap8.backend.packing import Constants
@@ -293,14 +294,14 @@ class DepthwiseHwcKernel(ClusterKernel):
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding along the kernel's axes."""
         conv, form = layer.conv, form_of(layer)
-        x_a, x_b = form.axes("$x_h", "$x_w")
-        y_a, y_b = form.axes("$y_h", "$y_w")
-        x_step = form.axes("$x_w * $x_c", "$x_c")
-        y_step = form.axes("$y_w * $y_c", "$y_c")
-        pad_a, pad_b = form.axes("$pad_top", "$pad_left")
+        x_a, x_b = form.axes(size("x_h"), size("x_w"))
+        y_a, y_b = form.axes(size("y_h"), size("y_w"))
+        x_step = form.axes(size("x_w") * size("x_c"), size("x_c"))
+        y_step = form.axes(size("y_w") * size("y_c"), size("y_c"))
+        pad_a, pad_b = form.axes(size("pad_top"), size("pad_left"))
         arguments = (
             *tile_arguments("x", "weights", "y", "scratch", "x_c", "y_c"),
-            ("multiplier", str(layer.output.channels // conv.groups)),
+            ("multiplier", layer.output.channels // conv.groups),
             ("x_a", x_a),
             ("x_b", x_b),
             ("x_step_a", x_step[0]),
@@ -365,9 +366,9 @@ class DepthwiseHwcKernel(ClusterKernel):
         if form.stride or form.classes:
             return ()
         return (
-            ("words", str(form.words)),
-            ("kernel_b", str(form.kernel[1])),
-            ("stride_a", str(form.strides[0])),
-            ("stride_b", str(form.strides[1])),
-            ("dilation_b", str(form.dilations[1])),
+            ("words", form.words),
+            ("kernel_b", form.kernel[1]),
+            ("stride_a", form.strides[0]),
+            ("stride_b", form.strides[1]),
+            ("dilation_b", form.dilations[1]),
         )

@@ -35,6 +35,7 @@ from dory_gap8.backend.instance import (
     Instance,
     c_type,
     call_text,
+    tile_arguments,
     vector_macros,
 )
 from dory_gap8.objective import BETA_BALANCE, tiles_of, whole_units
@@ -325,6 +326,6 @@ class HeldKernel(ClusterKernel):
         """One call with the tile's sizes and padding."""
         names = ["x", "weights", "y", "scratch", "x_h", "x_w", "x_c", "y_h", "y_w", "y_c"]
         names += ["pad_top", "pad_left"] if any(layer.window.pads) else []
-        arguments = [(name, f"${name}") for name in names]
-        arguments.append(("strip_cycles", str(self._strip_cycles(layer))))
+        arguments = [*tile_arguments(*names)]
+        arguments.append(("strip_cycles", self._strip_cycles(layer)))
         return call_text(self.symbol(layer), "held", arguments)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from dory_core.api import (
+    Argument,
     Feature,
     FunctionCall,
     Kernel,
@@ -17,9 +18,13 @@ from dory_core.api import (
     OutputFile,
     Rejection,
     Requant,
-    StructValue,
+    Struct,
+    named,
 )
 from dory_gap8.code_sizes import kernel_bytes
+
+#: Arguments of a kernel by name.
+Arguments = tuple[tuple[str, Argument], ...]
 
 # Element types that inputs and outputs of the kernels may have.
 BYTE_TYPES = ("u8", "i8", "u16", "i16")
@@ -233,8 +238,11 @@ def argument_type(kind: str) -> str:
     return f"dory_gap8_{_ARGUMENTS.get(kind, 'conv')}_t"
 
 
-def call_text(
-    symbol: str, kind: str, arguments: Iterable[tuple[str, str | StructValue]]
-) -> FunctionCall:
+def call_text(symbol: str, kind: str, arguments: Iterable[tuple[str, Argument]]) -> FunctionCall:
     """Return the call of an instance with named arguments."""
-    return FunctionCall(symbol, {"arguments": StructValue(tuple(arguments), argument_type(kind))})
+    return FunctionCall(symbol, {"arguments": Struct(dict(arguments), argument_type(kind))})
+
+
+def tile_arguments(*names: str) -> Arguments:
+    """Return operands and sizes of the tile as arguments that are called like them."""
+    return tuple(named(*names).items())

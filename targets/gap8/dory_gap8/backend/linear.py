@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from dory_core.api import FunctionCall, Layer, Number, Rejection, ceil_div, ops
+from dory_core.api import FunctionCall, Layer, Number, Rejection, ceil_div, ops, size
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.dense import (
     DenseKernel,
     block_cycles,
     reject_weighted,
     weighted_epilogue,
 )
-from dory_gap8.backend.instance import call_text
+from dory_gap8.backend.instance import call_text, tile_arguments
 from dory_gap8.backend.packing import Columns, packed_bytes, per_byte
 
 if TYPE_CHECKING:
@@ -61,16 +60,12 @@ class LinearKernel(DenseKernel):
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the sizes of the two vectors."""
         pixel, bits = _pixel(layer), layer.inputs[0].bits
-        if pixel:
-            size = f"$x_c / {pixel} * {packed_bytes(pixel, bits)}"
-        elif bits < 8:
-            size = f"($x_c * {bits} + 7) / 8"
-        else:
-            size = f"$x_c * {bits // 8}"
+        inputs = size("x_c")
+        whole = inputs // pixel * packed_bytes(pixel, bits) if pixel else packed_bytes(inputs, bits)
         arguments = (
             *tile_arguments("x", "weights", "y"),
             *self.partial_arguments(),
-            ("x_bytes", size),
+            ("x_bytes", whole),
             *tile_arguments("y_c"),
             ("requant", weighted_epilogue(layer).struct()),
         )

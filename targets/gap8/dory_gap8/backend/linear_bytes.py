@@ -21,9 +21,15 @@ from dory_core.api import (
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.block import interleave
-from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
-from dory_gap8.backend.instance import ClusterKernel, Instance, c_type, call_text, vector_macros
+from dory_gap8.backend.instance import (
+    ClusterKernel,
+    Instance,
+    c_type,
+    call_text,
+    tile_arguments,
+    vector_macros,
+)
 from dory_gap8.backend.weights import padded
 from dory_gap8.objective import BETA_BALANCE, whole_units
 

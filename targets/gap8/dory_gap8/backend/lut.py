@@ -13,11 +13,13 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
+    Operand,
     Rejection,
     WeightBlock,
     ceil_div,
     ops,
     requantisation,
+    size,
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import Instance, call_text
@@ -82,11 +84,11 @@ class LutKernel(OneInstance):
     def call(self, layer: Layer) -> FunctionCall:
         """One call for all elements of the tile."""
         arguments = (
-            ("x", "$x"),
-            ("table", "$weights"),
-            ("y", "$y"),
-            ("elements", "$y_h * $y_w * $y_c"),
-            ("channels", "$y_c"),
+            ("x", Operand("x")),
+            ("table", Operand("weights")),
+            ("y", Operand("y")),
+            ("elements", size("y_h") * size("y_w") * size("y_c")),
+            ("channels", size("y_c")),
         )
         return call_text(self.symbol(layer), self.template, arguments)
 

@@ -9,21 +9,24 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
+    Operand,
     Rejection,
+    Symbol,
     WeightBlock,
     ceil_div,
     minimum,
     ops,
     reject_type,
+    size,
 )
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.conv import tile_arguments
 from dory_gap8.backend.instance import (
     ClusterKernel,
     Instance,
     c_type,
     call_text,
     reject_channelwise,
+    tile_arguments,
 )
 from dory_gap8.backend.requant import Epilogue, epilogue, reject_requants
 
@@ -95,19 +98,20 @@ class ConcatKernel(OneInstance):
     def call(self, layer: Layer) -> FunctionCall:
         """One call with all inputs."""
         axis, inputs = layer.of(ops.Concat).axis, layer.inputs
-        size = layer.output.bits // 8
+        element = layer.output.bits // 8
+        h, w, c = size("y_h"), size("y_w"), size("y_c")
         # Runs, elements of a unit, units of the output tile and the first of them, by axis.
         count, unit, length, first = (
-            ("$y_h * $y_w", f"{size}", "$y_c", "$y_channel"),
-            ("1", f"$y_w * $y_c * {size}", "$y_h", "$y_row"),
-            ("$y_h", f"$y_c * {size}", "$y_w", "$y_column"),
+            (h * w, element, c, size("y_channel")),
+            (1, w * c * element, h, size("y_row")),
+            (h, c * element, w, size("y_column")),
         )[axis]
-        names = (f"$x{n}" if n > 1 else "$x" for n in range(1, len(inputs) + 1))
+        names = ("x", *(f"x{n}" for n in range(2, len(inputs) + 1)))
         arguments = (
-            *((f"x[{n}]", name) for n, name in enumerate(names)),
-            *((f"sizes[{n}]", str(x.shape[axis])) for n, x in enumerate(inputs)),
-            ("y", "$y"),
-            ("inputs", str(len(inputs))),
+            *((f"x[{n}]", Operand(name)) for n, name in enumerate(names)),
+            *((f"sizes[{n}]", x.shape[axis]) for n, x in enumerate(inputs)),
+            ("y", Operand("y")),
+            ("inputs", len(inputs)),
             ("count", count),
             ("unit", unit),
             ("first", first),
@@ -153,10 +157,10 @@ class MoveKernel(OneInstance):
         channel, row, column = begin
         arguments = (
             *tile_arguments("x", "y", "x_h", "x_w", "x_c", "y_h", "y_w", "y_c"),
-            ("row", f"{row} + $y_row - $x_row"),
-            ("column", f"{column} + $y_column - $x_column"),
-            ("channel", f"{channel} + $y_channel - $x_channel"),
-            ("value", f"0x{(value & 255) * 0x01010101:08x}u"),
+            ("row", row + size("y_row") - size("x_row")),
+            ("column", column + size("y_column") - size("x_column")),
+            ("channel", channel + size("y_channel") - size("x_channel")),
+            ("value", Symbol(f"0x{(value & 255) * 0x01010101:08x}u")),
         )
         return call_text(self.symbol(layer), self.template, arguments)
 
@@ -212,12 +216,12 @@ class ResizeKernel(ClusterKernel):
         chosen = self._epilogue(layer)
         requant = (("requant", chosen.struct(arrays=False)),) if chosen.steps else ()
         arguments = (
-            ("x", "$x"),
-            ("taps", "(const void *)$weights"),
-            ("y", "$y"),
+            ("x", Operand("x")),
+            ("taps", Operand("weights", "const int32_t *")),
+            ("y", Operand("y")),
             *tile_arguments("x_w", "x_row", "x_column"),
             *tile_arguments("y_h", "y_w", "y_c", "y_row", "y_column"),
-            ("height", str(layer.output.height)),
+            ("height", layer.output.height),
             *requant,
         )
         return call_text(self.symbol(layer), "resize", arguments)
@@ -281,15 +285,15 @@ class SoftmaxKernel(ClusterKernel):
         """One call for the pixels of the tile."""
         step = layer.op.requants[0]
         arguments = (
-            ("x", "$x"),
-            ("table", "(const void *)$weights"),
-            ("y", "$y"),
-            ("pixels", "$y_h * $y_w"),
+            ("x", Operand("x")),
+            ("table", Operand("weights", "const int32_t *")),
+            ("y", Operand("y")),
+            ("pixels", size("y_h") * size("y_w")),
             *tile_arguments("x_c", "y_c"),
-            ("channel", "$y_channel"),
-            ("add", str(step.add[0])),
-            ("lo", str(step.lo)),
-            ("hi", str(step.hi)),
+            ("channel", size("y_channel")),
+            ("add", step.add[0]),
+            ("lo", step.lo),
+            ("hi", step.hi),
         )
         return call_text(self.symbol(layer), "softmax", arguments)
 

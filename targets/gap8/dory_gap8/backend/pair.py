@@ -14,13 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import (
+    Argument,
     Feature,
     FunctionCall,
+    Items,
     Layer,
     Number,
+    Operand,
     Rejection,
     Requant,
-    StructValue,
+    Symbol,
     Tensor,
     WeightBlock,
     ceil_div,
@@ -28,9 +31,11 @@ from dory_core.api import (
     ops,
     reject_type,
     requantisation,
+    size,
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import (
+    Arguments,
     ClusterKernel,
     Instance,
     c_type,
@@ -275,16 +280,16 @@ class PairKernel(ClusterKernel):
         first, second = self._operands(layer)
         chosen = epilogue(layer)
         flat = self._is_flat(layer)
-        arguments: list[tuple[str, str | StructValue]] = [
-            ("x", "$x"),
-            ("x2", "$weights" if second.form == WORD else "$x2"),
-            ("y", "$y"),
-            ("pixels", "1" if flat else "$y_h * $y_w"),
-            ("y_w", "1" if flat else "$y_w"),
-            ("channels", "$y_h * $y_w * $y_c" if flat else "$y_c"),
+        arguments: list[tuple[str, Argument]] = [
+            ("x", Operand("x")),
+            ("x2", Operand("weights" if second.form == WORD else "x2")),
+            ("y", Operand("y")),
+            ("pixels", 1 if flat else size("y_h") * size("y_w")),
+            ("y_w", 1 if flat else size("y_w")),
+            ("channels", size("y_h") * size("y_w") * size("y_c") if flat else size("y_c")),
             *self._places(layer),
         ]
-        for n, (one, part) in enumerate(((first, "$add"), (second, "$weights"))):
+        for n, (one, part) in enumerate(((first, "add"), (second, "weights"))):
             arguments += _operand_arguments(n, one, part)
         if chosen.steps:
             arguments.append(("requant", chosen.struct(arrays=False)))
@@ -312,17 +317,17 @@ class PairKernel(ClusterKernel):
         purpose = f"{what.capitalize()} of {x} and {x2} to {y}, operands of any size."
         return Instance("pair", self.label(layer), purpose, macros)
 
-    def _places(self, layer: Layer) -> tuple[tuple[str, str | StructValue], ...]:
+    def _places(self, layer: Layer) -> Arguments:
         """Return where the second operand's elements lie: steps from row to row and so on."""
         one_channel, one_row, one_column = self._shared(layer)
         constant = layer.of(ops.Pairwise).constant
-        channels = "1" if one_channel else "$y_c"
-        width = "1" if one_column else "$y_w" if constant is None else str(layer.output.width)
-        row = "0" if one_row else f"{width} * {channels}"
-        column = "0" if one_column else channels
+        channels = 1 if one_channel else size("y_c")
+        width = 1 if one_column else size("y_w") if constant is None else layer.output.width
+        row = 0 if one_row else width * channels
+        column = 0 if one_column else channels
         if self._is_flat(layer):
-            return (("row", "0"), ("column", "0"), ("first", "0"))
-        first = "0" if constant is None else f"$y_row * ({row}) + $y_column * ({column})"
+            return (("row", 0), ("column", 0), ("first", 0))
+        first = 0 if constant is None else size("y_row") * row + size("y_column") * column
         return (("row", row), ("column", column), ("first", first))
 
     def _shared(self, layer: Layer) -> tuple[bool, bool, bool]:
@@ -358,23 +363,20 @@ class PairKernel(ClusterKernel):
         return found
 
 
-def _operand_arguments(
-    n: int, one: Contribution, part: str
-) -> tuple[tuple[str, str | StructValue], ...]:
+def _operand_arguments(n: int, one: Contribution, part: str) -> Arguments:
     """Return the arguments of a contribution: its records, and how it is shifted and clipped."""
     if one.form in (PLAIN, WORD):
         return ()
     if one.form == TABLE or one.per_channel:
-        records = f"(const void *){part}"
+        records: Argument = Operand(part, "const int32_t *")
     else:
-        words = ", ".join(c_int(int(word)) for word in one.records[0])
-        records = f"(const int32_t[]){{{words}}}"
-    found: list[tuple[str, str | StructValue]] = [(f"operand[{n}].records", records)]
+        records = Items(tuple(int(word) for word in one.records[0]), "const int32_t")
+    found: list[tuple[str, Argument]] = [(f"operand[{n}].records", records)]
     if one.form == SHIFTED:
         lo, hi = one.clip
         found += [
-            (f"operand[{n}].shift", str(one.shift)),
-            (f"operand[{n}].lo", f"(int32_t){c_int(lo)}"),
-            (f"operand[{n}].hi", c_int(hi)),
+            (f"operand[{n}].shift", one.shift),
+            (f"operand[{n}].lo", Symbol(f"(int32_t){c_int(lo)}")),
+            (f"operand[{n}].hi", hi),
         ]
     return tuple(found)

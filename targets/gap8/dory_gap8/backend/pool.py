@@ -11,7 +11,6 @@ from dory_core.api import (
     Layer,
     Number,
     Rejection,
-    StructValue,
     ceil_div,
     minimum,
     ops,
@@ -19,16 +18,18 @@ from dory_core.api import (
     reject_type,
 )
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.conv import geometry_arguments, tile_arguments
+from dory_gap8.backend.conv import geometry_arguments
 from dory_gap8.backend.instance import (
     INPUT_TYPES,
     OUTPUT_TYPES,
+    Arguments,
     ClusterKernel,
     Instance,
     c_type,
     call_text,
     element_macros,
     reject_channelwise,
+    tile_arguments,
 )
 from dory_gap8.backend.packing import per_byte
 from dory_gap8.backend.requant import Epilogue, epilogue, reject_requants
@@ -162,5 +163,5 @@ class AvgPoolKernel(ClusterKernel):
         return epilogue(layer)
 
 
-def _requant_argument(chosen: Epilogue) -> tuple[tuple[str, StructValue], ...]:
+def _requant_argument(chosen: Epilogue) -> Arguments:
     return (("requant", chosen.struct(arrays=False)),) if chosen.steps else ()

@@ -13,13 +13,21 @@ from dory_core.api import (
     Layer,
     Number,
     Rejection,
+    Symbol,
     ops,
     reject_type,
     requantisation,
 )
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.conv import geometry_arguments, tile_arguments
-from dory_gap8.backend.instance import ClusterKernel, Instance, c_type, call_text, vector_macros
+from dory_gap8.backend.conv import geometry_arguments
+from dory_gap8.backend.instance import (
+    ClusterKernel,
+    Instance,
+    c_type,
+    call_text,
+    tile_arguments,
+    vector_macros,
+)
 from dory_gap8.backend.pool import TILE
 from dory_gap8.backend.pool_bytes import pool_cycles, reject_window
 
@@ -119,17 +127,17 @@ class RealPoolKernel(ClusterKernel):
         pool = (*tile_arguments(*TILE), *geometry_arguments(op.window))
         arguments = (
             *((f"pool.{name}", value) for name, value in pool),
-            ("add", f"INT64_C({add})"),
-            ("mul", str(found.mul)),
-            ("shift", str(found.shift)),
-            ("margin", str(found.margin)),
-            ("lo", str(step.lo)),
-            ("hi", str(step.hi)),
-            ("zero_point", str(real.zero_point)),
-            ("out_zero", str(real.out_zero)),
-            ("taps", str(op.window.taps)),
-            ("scale", f"{real.scale.hex()}f"),
-            ("out_scale", f"{real.out_scale.hex()}f"),
+            ("add", Symbol(f"INT64_C({add})")),
+            ("mul", found.mul),
+            ("shift", found.shift),
+            ("margin", found.margin),
+            ("lo", step.lo),
+            ("hi", step.hi),
+            ("zero_point", real.zero_point),
+            ("out_zero", real.out_zero),
+            ("taps", op.window.taps),
+            ("scale", Symbol(f"{real.scale.hex()}f")),
+            ("out_scale", Symbol(f"{real.out_scale.hex()}f")),
         )
         return call_text(self.symbol(layer), "realpool", arguments)
 

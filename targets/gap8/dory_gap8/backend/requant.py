@@ -14,7 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Layer, Rejection, Requant, StructValue, Tensor, ops, requantisation
+from dory_core.api import (
+    Argument,
+    Items,
+    Layer,
+    Operand,
+    Rejection,
+    Requant,
+    Struct,
+    Tensor,
+    ops,
+    requantisation,
+)
 from dory_gap8 import calibration as cal
 
 INT32 = (-(1 << 31), (1 << 31) - 1)
@@ -60,16 +71,13 @@ class Step:
     offset: tuple[int, ...] | None = None
     below: tuple[int, ...] | None = None
 
-    def struct(self, with_scalars: bool = True) -> StructValue:
+    def struct(self, with_scalars: bool = True) -> Struct:
         """Return a ``dory_gap8_step_t``: only the fields that are read."""
-        fields = []
+        fields: dict[str, Argument] = {}
         if with_scalars:
-            fields += [("mul", c_int(self.mul[0])), ("add", c_int(self.add[0]))]
-        exact = self.form == EXACT
-        fields.append(("div", c_int(self.div)) if exact else ("shift", str(self.shift)))
-        if self.clip is not None:
-            fields += [("lo", c_int(self.clip[0])), ("hi", c_int(self.clip[1]))]
-        return StructValue(tuple(fields))
+            fields = {"mul": self.mul[0], "add": self.add[0]}
+        fields |= {"div": self.div} if self.form == EXACT else {"shift": self.shift}
+        return Struct(fields | _bounds(self.clip))
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -267,35 +275,29 @@ class Epilogue:
             ]
         return tuple(found)
 
-    def struct(self, arrays: bool = True, pointed: bool = False) -> StructValue:
+    def struct(self, arrays: bool = True, pointed: bool = False) -> Struct:
         """Return a ``dory_gap8_requant_t``, or a pointer to one.
 
         arrays: whether biases, where there is no step, lie in a weight block.
         """
         type_ = "dory_gap8_requant_t" if pointed else ""
         if not self.steps:
-            bias = ("bias", "(const void *)$bias")
-            return StructValue((bias if arrays else ("shift", "0"),), type_)
-        fields = []
-        if self.per_channel:
-            fields.append(("channels", "(const void *)$mul"))
-        else:
-            words = ", ".join(c_int(int(w)) for w in self.records[0])
-            fields.append(("channels", f"(const int32_t[]){{{words}}}"))
+            bias = Operand("bias", "const int32_t *")
+            return Struct({"bias": bias} if arrays else {"shift": 0}, type_)
+        own = Items(tuple(int(word) for word in self.records[0]), "const int32_t")
+        found = Operand("mul", "const int32_t *") if self.per_channel else own
+        fields: dict[str, Argument] = {"channels": found}
         if self.zero is not None:
-            fields.append(("zero", str(self.zero)))
-            if self.clip is not None:
-                fields += [("lo", c_int(self.clip[0])), ("hi", c_int(self.clip[1]))]
+            fields |= {"zero": self.zero} | _bounds(self.clip)
         elif self.narrow is None:
-            steps = ", ".join(str(s.struct(with_scalars=n > 0)) for n, s in enumerate(self.steps))
-            fields.append(("steps", f"(const dory_gap8_step_t[]){{{steps}}}"))
+            steps = tuple(s.struct(with_scalars=n > 0) for n, s in enumerate(self.steps))
+            fields["steps"] = Items(steps, "const dory_gap8_step_t")
         else:
-            fields.append(("shift", str(self.narrow.high_shift)))
+            fields["shift"] = self.narrow.high_shift
             if self.narrow.low_bits:
-                fields.append(("low_bits", str(self.narrow.low_bits)))
-            if self.clip is not None:
-                fields += [("lo", c_int(self.clip[0])), ("hi", c_int(self.clip[1]))]
-        return StructValue(tuple(fields), type_)
+                fields["low_bits"] = self.narrow.low_bits
+            fields |= _bounds(self.clip)
+        return Struct(fields, type_)
 
     @property
     def cycles(self) -> int:
@@ -329,6 +331,11 @@ class Epilogue:
         """Cycles of a narrow form beyond one multiplication."""
         limbs = cal.LIMBS_EXTRA * (self.form == LIMBS)
         return cal.CLAMP_EXTRA * self.reach + limbs + cal.TURNED_EXTRA * self.turned
+
+
+def _bounds(clip: tuple[int, int] | None) -> dict[str, Argument]:
+    """Return the members of a clip, none without."""
+    return {} if clip is None else {"lo": clip[0], "hi": clip[1]}
 
 
 _CLIP_TOKENS = {

@@ -9,27 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from string import Template
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from dory_core.api import (
+    Argument,
     Constraint,
     FunctionCall,
     Kernel,
     Layer,
     Number,
+    Operand,
     OutputFile,
     Rejection,
-    StructValue,
+    Struct,
     Tensor,
     Term,
     Traits,
     WeightBlock,
     ceil_div,
+    named,
     ops,
     requantisation,
+    size,
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import ClusterKernel, shipped
@@ -203,42 +206,39 @@ class UnpackingKernel(Kernel):
 
     def call(self, layer: Layer) -> FunctionCall:
         """Unpack, meet, compute, and where outputs are packed meet and pack them."""
-        x, y = layer.inputs[0], layer.output
-        lines = ["uint8_t *rest = (uint8_t *)$scratch;"]
-        names = {"scratch": "rest"}
-
-        def take(name: str, size: str) -> None:
-            names[name] = f"{name}_bytes"
-            lines.append(f"uint8_t *const {name}_bytes = rest;")
-            lines.append(f"rest += (({size}) + 7) / 8 * 8;")
-
+        x, y, bits = layer.inputs[0], layer.output, self._weight_bits(layer)
+        x_pixels, y_pixels = size("x_h") * size("x_w"), size("y_h") * size("y_w")
+        words = self._words(layer, size("y_c")) if bits < 8 else 0
+        counts = (
+            ("x", x.bits, x_pixels * size("x_c")),
+            ("weights", bits, words * self._word(layer) if bits < 8 else 0),
+            ("y", y.bits, y_pixels * size("y_c")),
+        )
+        bytes_of: dict[str, Operand] = {}
+        end: Number = 0
+        for name, width, count in counts:
+            if width < 8:
+                bytes_of[name] = Operand("scratch", offset=end)
+                end = end + _eights(count)
+        bytes_of["scratch"] = Operand("scratch", offset=end)
+        meet, before, after = FunctionCall("dory_barrier"), [], ()
         if x.bits < 8:
-            take("x", "$x_h * $x_w * $x_c")
-        bits = self._weight_bits(layer)
+            values = {"bytes": bytes_of["x"], **named("x"), "pixels": x_pixels, **named("x_c")}
+            before.append(FunctionCall(f"dory_gap8_unpack_{x.type_name}", values))
         if bits < 8:
-            form = self._constants(layer)
-            whole = form.channels
-            channels = "$y_c" if whole == 1 else f"($y_c + {whole - 1}) / {whole} * {whole}"
-            word = self._word(layer)
-            words = f"({channels} * {form.weights} + {word - 1}) / {word}"
-            take("weights", f"{words} * {word}")
+            values = {"bytes": bytes_of["weights"], **named("weights"), "words": words}
+            before.append(FunctionCall(f"dory_gap8_unpack_weights_i{bits}", values))
         if y.bits < 8:
-            take("y", "$y_h * $y_w * $y_c")
-        if x.bits < 8:
-            lines.append(f"dory_gap8_unpack_{x.type_name}(x_bytes, $x, $x_h * $x_w, $x_c);")
-        if bits < 8:
-            lines.append(f"dory_gap8_unpack_weights_i{bits}(weights_bytes, $weights, {words});")
-        if min(x.bits, bits) < 8:
-            lines.append("dory_barrier();")
+            values = {**named("y"), "bytes": bytes_of["y"], "pixels": y_pixels, **named("y_c")}
+            after = (meet, FunctionCall(f"dory_gap8_pack_{y.bits}", values))
         inner = self.inner.call(wide(layer))
         [(name, struct)] = inner.arguments.items()
-        assert isinstance(struct, StructValue)
-        arguments = {name: Template(struct.literal).safe_substitute(names)}
-        after = ["(void)rest;"]
-        if y.bits < 8:
-            pack = f"dory_gap8_pack_{y.bits}($y, y_bytes, $y_h * $y_w, $y_c);"
-            after = ["dory_barrier();", pack, *after]
-        return FunctionCall(inner.function, arguments, tuple(lines), tuple(after))
+        assert isinstance(struct, Struct)
+        members = {n: _moved(value, bytes_of) for n, value in struct.members.items()}
+        arguments = {name: replace(struct, members=members, literal=True)}
+        return FunctionCall(
+            inner.function, arguments, (*before, *([meet] if before else [])), after
+        )
 
     def _known(self, layer: Layer) -> Constants | None:
         inner: ByteKernel = self.inner  # type: ignore[assignment]
@@ -270,6 +270,13 @@ def wide(layer: Layer) -> Layer:
     """Return the layer as the kernel of bytes sees it."""
     inputs = tuple(_wide_tensor(x) for x in layer.inputs)
     return replace(layer, op=_wide_weights(layer), inputs=inputs, output=_wide_tensor(layer.output))
+
+
+def _moved(value: Argument, bytes_of: Mapping[str, Operand]) -> Argument:
+    """Return an argument of the kernel inside with the places of what is unpacked."""
+    if not isinstance(value, Operand) or value.name not in bytes_of:
+        return value
+    return replace(bytes_of[value.name], type=value.type)
 
 
 @requantisation.cached_per_layer

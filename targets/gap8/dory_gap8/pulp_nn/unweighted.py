@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dory_core.api import FunctionCall, Layer, Number, Rejection, Requant, ceil_div, ops
+from dory_core.api import (
+    Argument,
+    FunctionCall,
+    Layer,
+    Number,
+    Operand,
+    Rejection,
+    Requant,
+    ceil_div,
+    ops,
+    size,
+)
 from dory_gap8.pulp_nn import cycles as cost
 from dory_gap8.pulp_nn.upstream import (
     INT16_MAX,
@@ -68,14 +79,14 @@ class UpstreamAdd(UpstreamKernel):
         kind = layer.add
         first_scale, second_scale = (_scale(step) for step in kind.operand_requants)
         div = kind.requants[0].div if kind.requants else 1
-        arguments = {
-            "x": "(uint8_t *)$x",
-            "x2": "(uint8_t *)$x2",
-            "y": "$y",
-            "mult1": str(first_scale),
-            "mult2": str(second_scale),
-            "shift": str(div.bit_length() - 1),
-            **{name: f"$y_{name}" for name in "hwc"},
+        arguments: dict[str, Argument] = {
+            "x": Operand("x", "uint8_t *"),
+            "x2": Operand("x2", "uint8_t *"),
+            "y": Operand("y"),
+            "mult1": first_scale,
+            "mult2": second_scale,
+            "shift": div.bit_length() - 1,
+            **{name: size(f"y_{name}") for name in "hwc"},
         }
         return FunctionCall(self.name, arguments)
 
@@ -132,23 +143,23 @@ class UpstreamAvgPool(UpstreamKernel):
         """One call; lambda is the multiplier of the sum times the taps, which it divides again."""
         window, step = layer.window, layer.op.requants[0]
         kh, kw = window.kernel
-        arguments = {
-            "x": "(uint8_t *)$x",
-            "y": "$y",
-            "lambda": str(step.mul[0] * window.taps),
-            "shift": str(step.div.bit_length() - 1),
-            "add": str(step.add[0]),
-            "x_w": "$x_w",
-            "x_h": "$x_h",
-            "c": "$y_c",
-            "y_w": "$y_w",
-            "y_h": "$y_h",
-            "kernel_w": str(kw),
-            "kernel_h": str(kh),
-            **dict.fromkeys(("top", "bottom", "left", "right"), "0"),
-            "stride_x": str(window.strides[1]),
-            "stride_y": str(window.strides[0]),
-            "requant": "1",
+        arguments: dict[str, Argument] = {
+            "x": Operand("x", "uint8_t *"),
+            "y": Operand("y"),
+            "lambda": step.mul[0] * window.taps,
+            "shift": step.div.bit_length() - 1,
+            "add": step.add[0],
+            "x_w": size("x_w"),
+            "x_h": size("x_h"),
+            "c": size("y_c"),
+            "y_w": size("y_w"),
+            "y_h": size("y_h"),
+            "kernel_w": kw,
+            "kernel_h": kh,
+            **dict.fromkeys(("top", "bottom", "left", "right"), 0),
+            "stride_x": window.strides[1],
+            "stride_y": window.strides[0],
+            "requant": 1,
         }
         return FunctionCall(self.name, arguments)
 

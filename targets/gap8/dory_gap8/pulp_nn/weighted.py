@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dory_core.api import (
+    Argument,
     Constraint,
     FunctionCall,
     Layer,
     Number,
+    Operand,
     Rejection,
     Requant,
     Traits,
     WeightBlock,
     ceil_div,
     geometry,
+    named,
     ops,
+    size,
 )
 from dory_gap8.pulp_nn import cycles as cost
 from dory_gap8.pulp_nn.upstream import INT32, U8_MAX, U16_MAX, UpstreamKernel, first, reject_u8
@@ -110,35 +114,35 @@ class WeightedKernel(UpstreamKernel):
         parts["weights"] = self.rows(layer)[chosen]
         return blocks(parts)
 
-    def scales(self, layer: Layer) -> dict[str, str]:
+    def scales(self, layer: Layer) -> dict[str, Argument]:
         """The arguments of the requantisation: k, lambda, a factor that is not used, d."""
-        integer = f"int{self.library.bits}_t"
+        pointer = f"int{self.library.bits}_t *"
         shift = layer.op.requants[0].div.bit_length() - 1
-        values = (f"({integer} *)$mul", f"({integer} *)$add", "0", str(shift))
-        return dict(zip(("k", "lambda", "mult", "shift"), values, strict=True))
+        k, factor = Operand("mul", pointer), Operand("add", pointer)
+        return {"k": k, "lambda": factor, "mult": 0, "shift": shift}
 
-    def convolution(self, layer: Layer, columns: str, *unused: str) -> FunctionCall:
+    def convolution(self, layer: Layer, columns: Argument, *unused: str) -> FunctionCall:
         """The call of a convolution with the tile's sizes and padding.
 
         columns: argument of the im2col buffer. unused: parameters behind the weights.
         """
         window = layer.window
-        arguments = {
-            "x": "$x",
+        arguments: dict[str, Argument] = {
+            "x": Operand("x"),
             "columns": columns,
-            "bias": "NULL",
-            "y": "$y",
-            "weights": "(const int8_t *)$weights",
-            **dict.fromkeys(unused, "NULL"),
+            "bias": None,
+            "y": Operand("y"),
+            "weights": Operand("weights", "const int8_t *"),
+            **dict.fromkeys(unused),
             **self.scales(layer),
-            **{name: f"${name}" for name in ("x_w", "x_h", "x_c", "y_w", "y_h", "y_c")},
-            "kernel_w": str(window.kernel[1]),
-            "kernel_h": str(window.kernel[0]),
-            **{name: f"$pad_{name}" for name in ("top", "bottom", "left", "right")},
-            "stride_x": str(window.strides[1]),
-            "stride_y": str(window.strides[0]),
-            "relu": "1",
-            "batch_norm": "1",
+            **named("x_w", "x_h", "x_c", "y_w", "y_h", "y_c"),
+            "kernel_w": window.kernel[1],
+            "kernel_h": window.kernel[0],
+            **named("pad_top", "pad_bottom", "pad_left", "pad_right"),
+            "stride_x": window.strides[1],
+            "stride_y": window.strides[0],
+            "relu": 1,
+            "batch_norm": 1,
         }
         return FunctionCall(self.name, arguments)
 
@@ -201,7 +205,7 @@ class UpstreamConv(WeightedKernel):
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with an im2col buffer."""
-        return self.convolution(layer, "$scratch")
+        return self.convolution(layer, Operand("scratch"))
 
 
 @dataclass(frozen=True)
@@ -233,7 +237,7 @@ class UpstreamPointwise(UpstreamConv):
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call; there is no im2col buffer."""
-        return self.convolution(layer, "NULL")
+        return self.convolution(layer, None)
 
 
 @dataclass(frozen=True)
@@ -299,7 +303,7 @@ class UpstreamDepthwise(WeightedKernel):
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call; the buffer for weights is not used."""
-        return self.convolution(layer, "$scratch", "unused")
+        return self.convolution(layer, Operand("scratch"), "unused")
 
 
 @dataclass(frozen=True)
@@ -328,16 +332,16 @@ class UpstreamLinear(WeightedKernel):
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call for the outputs of the tile."""
-        arguments = {
-            "x": "(uint8_t *)$x",
-            "bias": "NULL",
-            "y": "$y",
-            "weights": "(int8_t *)$weights",
+        arguments: dict[str, Argument] = {
+            "x": Operand("x", "uint8_t *"),
+            "bias": None,
+            "y": Operand("y"),
+            "weights": Operand("weights", "int8_t *"),
             **self.scales(layer),
-            "inputs": "$x_c",
-            "outputs": "$y_c",
-            "relu": "1",
-            "batch_norm": "1",
+            "inputs": size("x_c"),
+            "outputs": size("y_c"),
+            "relu": 1,
+            "batch_norm": 1,
         }
         return FunctionCall(self.name, arguments)
 
@@ -374,12 +378,12 @@ class UpstreamLinear32(UpstreamLinear):
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call; the library reads the 32-bit bias through a pointer to bytes."""
-        arguments = {
-            "x": "(uint8_t *)$x",
-            "bias": "(int8_t *)$bias",
-            "y": "(int32_t *)(void *)$y",
-            "weights": "(int8_t *)$weights",
-            "inputs": "$x_c",
-            "outputs": "$y_c",
+        arguments: dict[str, Argument] = {
+            "x": Operand("x", "uint8_t *"),
+            "bias": Operand("bias", "int8_t *"),
+            "y": Operand("y", "int32_t *"),
+            "weights": Operand("weights", "int8_t *"),
+            "inputs": size("x_c"),
+            "outputs": size("y_c"),
         }
         return FunctionCall(self.name, arguments)

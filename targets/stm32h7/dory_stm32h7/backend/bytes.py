@@ -10,13 +10,16 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
+    Operand,
     Rejection,
+    Symbol,
     Tile,
     WeightBlock,
     ceil_div,
     ops,
     reject_type,
     requantisation,
+    size,
 )
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import epilogue, reject_epilogue
@@ -82,8 +85,8 @@ class LutKernel(InstanceKernel):
         """One call for all elements of the tile."""
         arguments = (
             *tile_arguments("x", "y", "y_c"),
-            ("table", "$weights"),
-            ("pixels", "$y_h * $y_w"),
+            ("table", Operand("weights")),
+            ("pixels", size("y_h") * size("y_w")),
         )
         return self.instance_call(layer, arguments)
 
@@ -152,9 +155,9 @@ class ResizeKernel(InstanceKernel):
         arguments = (
             *tile_arguments("x", "y", "x_w", "x_row", "x_column"),
             *tile_arguments("y_h", "y_w", "y_c", "y_row", "y_column"),
-            ("taps", "(const void *)$weights"),
-            ("height", str(layer.output.height)),
-            ("requant", epilogue(layer).initialiser(arrays=False)),
+            ("taps", Operand("weights", "const int32_t *")),
+            ("height", layer.output.height),
+            ("requant", epilogue(layer).struct(arrays=False)),
         )
         return self.instance_call(layer, arguments)
 
@@ -218,13 +221,13 @@ class SoftmaxKernel(InstanceKernel):
         step = op.requants[0]
         arguments = (
             *tile_arguments("x", "y", "x_c", "y_c"),
-            ("table", "$weights"),
-            ("pixels", "$y_h * $y_w"),
-            ("channel", "$y_channel"),
-            ("factor", f"{op.factor}.0f"),
-            ("add", str(step.add[0])),
-            ("lo", str(step.lo)),
-            ("hi", str(step.hi)),
+            ("table", Operand("weights")),
+            ("pixels", size("y_h") * size("y_w")),
+            ("channel", size("y_channel")),
+            ("factor", Symbol(f"{op.factor}.0f")),
+            ("add", step.add[0]),
+            ("lo", step.lo),
+            ("hi", step.hi),
         )
         return self.instance_call(layer, arguments)
 

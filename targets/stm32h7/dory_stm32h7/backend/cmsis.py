@@ -24,6 +24,7 @@ from dory_core.api import (
     ceil_div,
     ops,
     reject_maximum,
+    size,
 )
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import (
@@ -65,9 +66,9 @@ class CmsisConv(WeightedCmsisKernel, caches.MemoryAccesses):
         """arm_convolve_s8_get_buffer_size: two columns of 16-bit numbers."""
         return 4 * (ceil_div(taps_of(layer) * tile.c_in, 4) * 4)
 
-    def buffer_text(self, layer: Layer) -> str:
+    def buffer_size(self, layer: Layer) -> Number:
         """The same with the channels of the tile."""
-        return f"({taps_of(layer)} * $x_c + 3) / 4 * 16"
+        return (taps_of(layer) * size("x_c") + 3) // 4 * 16
 
     def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """Columns of two pixels, then all weights; columns are copies of rows of channels."""
@@ -208,9 +209,9 @@ class CmsisDepthwise(_Depthwise):
         """arm_depthwise_conv_s8_opt_get_buffer_size_dsp: a window of 16-bit numbers."""
         return 2 * taps_of(layer) * tile.c_in
 
-    def buffer_text(self, layer: Layer) -> str:
+    def buffer_size(self, layer: Layer) -> Number:
         """The same with the channels of the tile."""
-        return f"{2 * taps_of(layer)} * $x_c"
+        return 2 * taps_of(layer) * size("x_c")
 
     def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Columns, then four channels at a time."""

@@ -9,17 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import (
+    Argument,
     FunctionCall,
     Layer,
     Number,
+    Operand,
     OutputFile,
     Rejection,
-    StructValue,
+    Struct,
     Tile,
     WeightBlock,
     ceil_div,
     ops,
     reject_type,
+    size,
 )
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.cmsis_library import CmsisNn
@@ -130,38 +133,38 @@ class CmsisKernel(TimedKernel):
         has = {
             name for name, part in (("mul", values.mul), ("bias", values.bias)) if part is not None
         }
-        arguments = [
+        arguments: list[tuple[str, Argument]] = [
             *tile_arguments("x", "y"),
-            ("weights", "$weights" if found is not None else "0"),
-            ("mul", "(const void *)$mul" if "mul" in has else "0"),
-            ("rest", "(const void *)$add" if "mul" in has else "0"),
-            ("bias", "(const void *)$bias" if "bias" in has else "0"),
-            ("scratch", "$scratch" if self._has_scratch(layer) else "0"),
-            ("buffer", self.buffer_text(layer)),
+            ("weights", Operand("weights") if found is not None else 0),
+            ("mul", Operand("mul", "const int32_t *") if "mul" in has else 0),
+            ("rest", Operand("add", "const int32_t *") if "mul" in has else 0),
+            ("bias", Operand("bias", "const int32_t *") if "bias" in has else 0),
+            ("scratch", Operand("scratch") if self._has_scratch(layer) else 0),
+            ("buffer", self.buffer_size(layer)),
             *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),
-            ("group_in", str(weights_of(layer).shape[1]) if grouped else "$x_c"),
-            ("kernel_h", str(window.kernel[0])),
-            ("kernel_w", str(window.kernel[1])),
-            ("stride_h", str(window.strides[0])),
-            ("stride_w", str(window.strides[1])),
-            ("dilation_h", str(window.dilations[0])),
-            ("dilation_w", str(window.dilations[1])),
-            ("x_turned", str(int(x_turned))),
-            ("y_turned", str(int(y_turned))),
-            ("x_offset", str(values.x_offset)),
-            ("y_offset", str(values.y_offset)),
-            ("lo", str(lo)),
-            ("hi", str(hi)),
+            ("group_in", weights_of(layer).shape[1] if grouped else size("x_c")),
+            ("kernel_h", window.kernel[0]),
+            ("kernel_w", window.kernel[1]),
+            ("stride_h", window.strides[0]),
+            ("stride_w", window.strides[1]),
+            ("dilation_h", window.dilations[0]),
+            ("dilation_w", window.dilations[1]),
+            ("x_turned", int(x_turned)),
+            ("y_turned", int(y_turned)),
+            ("x_offset", values.x_offset),
+            ("y_offset", values.y_offset),
+            ("lo", lo),
+            ("hi", hi),
         ]
-        struct = StructValue(tuple(arguments), "dory_cmsis_nn_t")
-        return FunctionCall(self.symbol(layer), {"arguments": struct.literal})
+        struct = Struct(dict(arguments), "dory_cmsis_nn_t", literal=True)
+        return FunctionCall(self.symbol(layer), {"arguments": struct})
 
-    def buffer_text(self, layer: Layer) -> str:
-        """Return the size of the library's buffer as a C expression."""
-        return "0"
+    def buffer_size(self, layer: Layer) -> Number:
+        """Return the size of the library's buffer."""
+        return 0
 
     def _has_scratch(self, layer: Layer) -> bool:
-        return self.buffer_text(layer) != "0" or turned(layer.inputs[0])
+        return not isinstance(self.buffer_size(layer), int) or turned(layer.inputs[0])
 
     def copy_tenths(self, layer: Layer, tile: Tile) -> Number:
         """Return the tenths of cycles of a call, and of turning bits of input and output."""

@@ -21,6 +21,7 @@ from dory_core.api import (
     minimum,
     ops,
     requantisation,
+    size,
 )
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import columns
@@ -122,10 +123,10 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
         arguments = (
             *tile_arguments("x", "weights", "y", "scratch"),
             *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),
-            ("group_in", str(conv.weights.shape[1]) if grouped else "$x_c"),
-            ("group_out", str(layer.output.channels // conv.groups) if grouped else "$y_c"),
+            ("group_in", conv.weights.shape[1] if grouped else size("x_c")),
+            ("group_out", layer.output.channels // conv.groups if grouped else size("y_c")),
             *step_arguments(conv.window),
-            ("requant", epilogue(layer).initialiser()),
+            ("requant", epilogue(layer).struct()),
         )
         return self.instance_call(layer, arguments)
 
@@ -290,8 +291,8 @@ def _inner_outputs(layer: Layer) -> tuple[int, int]:
     """Return how many pixels of the output see no padding, and how many there are."""
     window, x, y = layer.window, layer.inputs[0], layer.output
     inner = 1
-    for axis, (size, outputs) in enumerate(((x.height, y.height), (x.width, y.width))):
+    for axis, (length, outputs) in enumerate(((x.height, y.height), (x.width, y.width))):
         reach = (window.kernel[axis] - 1) * window.dilations[axis]
         firsts = (n * window.strides[axis] - window.pads[axis] for n in range(outputs))
-        inner *= sum(0 <= first < size - reach for first in firsts)
+        inner *= sum(0 <= first < length - reach for first in firsts)
     return inner, y.height * y.width

@@ -126,7 +126,7 @@ class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
             *tile_arguments("x", "weights", "y", *(("scratch",) if _planar(layer) else ())),
             *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),
             *step_arguments(layer.window),
-            ("requant", epilogue(layer).initialiser()),
+            ("requant", epilogue(layer).struct()),
         )
         return self.instance_call(layer, arguments)
 

@@ -15,12 +15,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Layer, Rejection, Requant, requantisation
+from dory_core.api import (
+    Argument,
+    Items,
+    Layer,
+    Operand,
+    Rejection,
+    Requant,
+    Struct,
+    Symbol,
+    requantisation,
+)
 
 Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 # Shifts that are tried, the cheapest first: larger ones where thresholds lie close, smaller ones
 # for scales of one half and more.
+_WORDS = "const int32_t *"
 _SHIFTS = (32, 33, 34, 35, 36, 37, 38, 39, 40, 31, 30, 29, 28, 26, 22, 18, 14, 10, 6, 2, 0)
 _INT32 = (1 << 31) - 1
 # Products of steps in binary32 are below this: a zero point is added as an integer.
@@ -51,12 +62,10 @@ class Line:
     beyond: npt.NDArray[np.int64] | None = None
     even: bool = False
 
-    def initialiser(self) -> str:
-        """Return the fields of a ``dory_stm32h7_line_t``, for one channel."""
-        fields = [f".add = INT64_C({self.add[0]})", f".mul = {self.mul[0]}"]
-        if self.clip is not None:
-            fields.append(f".lo = {self.clip[0]}, .hi = {self.clip[1]}")
-        return "{" + ", ".join((*fields, f".shift = {self.shift}")) + "}"
+    def struct(self) -> Struct:
+        """Return a ``dory_stm32h7_line_t``, for one channel."""
+        factors = {"add": Symbol(f"INT64_C({self.add[0]})"), "mul": int(self.mul[0])}
+        return Struct(factors | _bounds(self.clip) | {"shift": self.shift})
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,22 +189,25 @@ class Epilogue:
             found.append(("DORY_CLIP2", int(self.steps[1].clip is not None)))
         return tuple(found)
 
-    def initialiser(self, arrays: bool = True) -> str:
-        """Return the C initialiser of a ``dory_stm32h7_requant_t``.
+    def struct(self, arrays: bool = True) -> Struct:
+        """Return a ``dory_stm32h7_requant_t``.
 
         arrays: whether parameters lie in a weight block; else they are immediates.
         """
         if not self.steps:
-            return "{.bias = (const void *)$bias}" if self.bias is not None else "{.bias = 0}"
-        words = ", ".join(_word(int(w)) for w in self.records[0])
-        where = "(const void *)$mul" if arrays else f"(const int32_t[]){{{words}}}"
-        fields = [f".channels = {where}"]
-        first = self.steps[0].clip
-        if first is not None and self.clip[0] == "BOUNDS":
-            fields.append(f".lo = {first[0]}, .hi = {first[1]}")
+            return Struct({"bias": Operand("bias", _WORDS) if self.bias is not None else 0})
+        own = Items(tuple(int(word) for word in self.records[0]), "const int32_t")
+        fields: dict[str, Argument] = {"channels": Operand("mul", _WORDS) if arrays else own}
+        if self.clip[0] == "BOUNDS":
+            fields |= _bounds(self.steps[0].clip)
         if len(self.steps) == 2:
-            fields.append(f".next = {self.steps[1].initialiser()}")
-        return "{" + ", ".join(fields) + "}"
+            fields["next"] = self.steps[1].struct()
+        return Struct(fields)
+
+
+def _bounds(clip: tuple[int, int] | None) -> dict[str, Argument]:
+    """Return the members of a clip, none without."""
+    return {} if clip is None else {"lo": clip[0], "hi": clip[1]}
 
 
 def _is_above(line: Line) -> bool:
@@ -208,10 +220,6 @@ def _above(line: Line) -> Line:
     if line.below is None or not _is_above(line):
         return line
     return replace(line, add=line.add + line.below, below=-line.below)
-
-
-def _word(value: int) -> str:
-    return str(value) if value > -(1 << 31) else "(-2147483647 - 1)"
 
 
 def epilogue(layer: Layer) -> Epilogue:

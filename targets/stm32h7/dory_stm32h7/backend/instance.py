@@ -9,19 +9,23 @@ from collections.abc import Iterable
 from importlib.resources import files
 
 from dory_core.api import (
+    Argument,
     Feature,
     FunctionCall,
     Kernel,
     Layer,
     Number,
     OutputFile,
-    StructValue,
+    Struct,
     Tensor,
     Tile,
     ceil_div,
+    named,
     ops,
 )
 
+#: Arguments of a kernel by name.
+Arguments = tuple[tuple[str, Argument], ...]
 PREFIX = "dory_stm32h7"
 BYTES = ("u8", "i8")
 HALVES = ("u16", "i16")
@@ -128,10 +132,12 @@ class InstanceKernel(TimedKernel):
         macros = (*core, *self.instance_macros(layer))
         return "".join(f"#define {name} {value}\n" for name, value in macros)
 
-    def instance_call(self, layer: Layer, arguments: Iterable[tuple[str, str]]) -> FunctionCall:
+    def instance_call(
+        self, layer: Layer, arguments: Iterable[tuple[str, Argument]]
+    ) -> FunctionCall:
         """Return the call of the instance with named arguments, a literal in read-only memory."""
-        struct = StructValue(tuple(arguments), self._argument())
-        return FunctionCall(self.symbol(layer), {"arguments": struct.literal})
+        struct = Struct(dict(arguments), self._argument(), literal=True)
+        return FunctionCall(self.symbol(layer), {"arguments": struct})
 
     def _argument(self) -> str:
         return f"{PREFIX}_{_ARGUMENTS.get(self.template, self.template)}_t"
@@ -143,18 +149,18 @@ def _shipped(name: str) -> OutputFile:
     return OutputFile(f"kernels/{name}", text)
 
 
-def tile_arguments(*names: str) -> tuple[tuple[str, str], ...]:
-    """Return arguments that the tile loop supplies under their own names."""
-    return tuple((name, f"${name}") for name in names)
+def tile_arguments(*names: str) -> Arguments:
+    """Return operands and sizes of the tile as arguments that are called like them."""
+    return tuple(named(*names).items())
 
 
-def step_arguments(window: ops.Window) -> tuple[tuple[str, str], ...]:
+def step_arguments(window: ops.Window) -> Arguments:
     """Return strides and dilations."""
     return (
-        ("stride_h", str(window.strides[0])),
-        ("stride_w", str(window.strides[1])),
-        ("dilation_h", str(window.dilations[0])),
-        ("dilation_w", str(window.dilations[1])),
+        ("stride_h", window.strides[0]),
+        ("stride_w", window.strides[1]),
+        ("dilation_h", window.dilations[0]),
+        ("dilation_w", window.dilations[1]),
     )
 
 
@@ -169,9 +175,9 @@ def pad_token(layer: Layer) -> str:
     return f"_pads_{pad_value(layer)}".replace("-", "m") if pad_value(layer) else ""
 
 
-def kernel_arguments(window: ops.Window) -> tuple[tuple[str, str], ...]:
+def kernel_arguments(window: ops.Window) -> Arguments:
     """Return the size of a window."""
-    return (("kernel_h", str(window.kernel[0])), ("kernel_w", str(window.kernel[1])))
+    return (("kernel_h", window.kernel[0]), ("kernel_w", window.kernel[1]))
 
 
 def c_type(tensor: Tensor) -> str:

@@ -71,7 +71,7 @@ class LinearKernel(WeightedKernel, caches.MemoryAccesses):
         """One call with the sizes of the two vectors."""
         arguments = (
             *tile_arguments("x", "weights", "y", "x_c", "y_c"),
-            ("requant", epilogue(layer).initialiser()),
+            ("requant", epilogue(layer).struct()),
         )
         return self.instance_call(layer, arguments)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dory_core.api import (
     FunctionCall,
+    Items,
     Layer,
     Number,
+    Operand,
     Rejection,
     Tile,
     ceil_div,
     ops,
     reject_type,
+    size,
 )
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.instance import BYTES, OUTPUTS, InstanceKernel, tile_arguments
@@ -61,14 +64,14 @@ class MoveKernel(InstanceKernel):
             begin = (-c, -h, -w)
         names = ("channel", "row", "column")
         places = (
-            (name, f"(int32_t)($y_{name}) * {by} + {first} - (int32_t)($x_{name})")
+            (name, size(f"y_{name}") * by + first - size(f"x_{name}"))
             for name, first, by in zip(names, begin, step, strict=True)
         )
         arguments = (
             *tile_arguments("x", "y", "x_h", "x_w", "x_c", "y_h", "y_w", "y_c"),
             *places,
-            ("step_h", str(step[1])),
-            ("step_w", str(step[2])),
+            ("step_h", step[1]),
+            ("step_w", step[2]),
         )
         return self.instance_call(layer, arguments)
 
@@ -112,22 +115,22 @@ class ConcatKernel(InstanceKernel):
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the slices of the axis and their bytes."""
         axis, element = layer.of(ops.Concat).axis, layer.output.bits // 8
+        h, w, c = size("y_h"), size("y_w"), size("y_c")
         outer, slices, slice_ = (
-            ("$y_h * $y_w", "channel", ""),
-            ("1", "row", "$y_w * $y_c * "),
-            ("$y_h", "column", "$y_c * "),
+            (h * w, "channel", element),
+            (1, "row", w * c * element),
+            (h, "column", c * element),
         )[axis]
         names = ("x", *(f"x{n}" for n in range(2, len(layer.inputs) + 1)))
-        inputs = ", ".join(f"${name}" for name in names)
-        sizes = ", ".join(str(x.shape[axis]) for x in layer.inputs)
+        sizes = tuple(x.shape[axis] for x in layer.inputs)
         arguments = (
-            ("x", f"(const void *const[]){{{inputs}}}"),
-            ("sizes", f"(const int32_t[]){{{sizes}}}"),
+            ("x", Items(tuple(map(Operand, names)), "const void *const")),
+            ("sizes", Items(sizes, "const int32_t")),
             *tile_arguments("y"),
             ("outer", outer),
-            ("first", f"(int32_t)($y_{slices})"),
-            ("count", f"$y_{'chw'[axis]}"),
-            ("slice", f"{slice_}{element}"),
+            ("first", size(f"y_{slices}")),
+            ("count", size(f"y_{'chw'[axis]}")),
+            ("slice", slice_),
         )
         return self.instance_call(layer, arguments)
 

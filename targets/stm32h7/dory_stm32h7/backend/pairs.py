@@ -10,10 +10,13 @@ import numpy as np
 from dory_core.api import (
     Feature,
     FunctionCall,
+    Items,
     Layer,
     Number,
+    Operand,
     Rejection,
     Requant,
+    Struct,
     Tile,
     WeightBlock,
     ceil_div,
@@ -21,6 +24,7 @@ from dory_core.api import (
     ranges,
     reject_type,
     requantisation,
+    size,
 )
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import Line, epilogue, reject_epilogue
@@ -36,7 +40,7 @@ _OPERANDS = ("u8", "i8", "u16", "i16")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Operand:
+class Side:
     """What happens to an operand before the sum. form: its macro; line: None as it is."""
 
     form: str
@@ -144,27 +148,27 @@ class PairKernel(InstanceKernel):
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call for the tile, with the steps from element to element of the second operand."""
-        lines = [
-            "{.shift = 0}" if o is None or o.line is None else o.line.initialiser()
+        lines = tuple(
+            Struct({"shift": 0}) if o is None or o.line is None else o.line.struct()
             for o in _operands(layer)
-        ]
+        )
         one_channel, one_row, one_column = _second(layer).shared
         constant = layer.of(ops.Pairwise).constant
         if constant is None:
-            channels, width = "1" if one_channel else "$x_c", "1" if one_column else "$x_w"
-            second = "$x2"
+            channels, width = 1 if one_channel else size("x_c"), 1 if one_column else size("x_w")
+            second = Operand("x2")
         else:
-            channels, width = "1" if one_channel else "$y_c", str(constant.shape[2])
-            row, column = "0" if one_row else "$y_row", "0" if one_column else "$y_column"
-            place = f"((int32_t)({row}) * {width} + (int32_t)({column})) * {channels}"
-            second = f"(const {_second(layer).c_type} *)(const void *)$weights + {place}"
+            channels, width = 1 if one_channel else size("y_c"), constant.shape[2]
+            row, column = 0 if one_row else size("y_row"), 0 if one_column else size("y_column")
+            place = (row * width + column) * channels * (_second(layer).bits // 8)
+            second = Operand("weights", f"const {_second(layer).c_type} *", place)
         arguments = (
             *tile_arguments("x", "y", "y_h", "y_w", "y_c"),
             ("x2", second),
-            ("row", "0" if one_row else f"{width} * {channels}"),
-            ("column", "0" if one_column else channels),
-            ("operand", "{" + ", ".join(lines) + "}"),
-            ("requant", epilogue(layer).initialiser(arrays=False)),
+            ("row", 0 if one_row else width * channels),
+            ("column", 0 if one_column else channels),
+            ("operand", Items(lines)),
+            ("requant", epilogue(layer).struct(arrays=False)),
         )
         return self.instance_call(layer, arguments)
 
@@ -243,22 +247,22 @@ def _is_flat(layer: Layer) -> bool:
 
 
 @requantisation.cached_per_layer
-def _operands(layer: Layer) -> tuple[Operand | None, ...]:
+def _operands(layer: Layer) -> tuple[Side | None, ...]:
     """Return both operands; None where no 32-bit arithmetic has its values."""
     first, second = layer.of(ops.Pairwise).operand_requants
     x, x2 = layer.inputs[0], _second(layer)
     return _operand(first, x.lo, x.hi), _operand(second, x2.lo, x2.hi)
 
 
-def _operand(step: Requant | None, lo: int, hi: int) -> Operand | None:
+def _operand(step: Requant | None, lo: int, hi: int) -> Side | None:
     if step is None or step.is_identity:
-        return Operand("DORY_AS_IS")
+        return Side("DORY_AS_IS")
     if step.div == 1 and step.lo is None and step.add_negative is None:
         ends = [step.mul[0] * v + step.add[0] for v in (lo, hi)]
         if max(*map(abs, (*ends, step.mul[0], step.add[0]))) < 1 << 31:
             mul, add = (np.array(values, dtype=np.int64) for values in (step.mul, step.add))
             form = "DORY_OFFSET" if step.mul == (1,) else "DORY_SCALED"
-            return Operand(form, Line(mul, add, 0, None))
+            return Side(form, Line(mul, add, 0, None))
     stairs = requantisation.staircase((step,), np.array([lo]), np.array([hi]))
     found = None if stairs is None else requantisation.narrow_32(stairs)
     if found is None or stairs is None:
@@ -268,5 +272,5 @@ def _operand(step: Requant | None, lo: int, hi: int) -> Operand | None:
     # Steep lines may overshoot the bounds, flat ones need no clip when their ends are inside.
     ends = [(int(found.mul[0]) * v + int(found.add[0])) >> found.shift for v in (lo, hi)]
     if clip is None or (clip[0] <= min(ends) and max(ends) <= clip[1]):
-        return Operand("DORY_SCALED", Line(mul, add, found.shift, None))
-    return Operand("DORY_CLIPPED", Line(mul, add, found.shift, clip))
+        return Side("DORY_SCALED", Line(mul, add, found.shift, None))
+    return Side("DORY_CLIPPED", Line(mul, add, found.shift, clip))

@@ -8,6 +8,8 @@ from dory_core.api import (
     Layer,
     Number,
     Rejection,
+    Struct,
+    Symbol,
     Tile,
     caches,
     ops,
@@ -123,7 +125,7 @@ class AvgPoolKernel(InstanceKernel, caches.MemoryAccesses):
             *tile_arguments(*_TILE),
             *kernel_arguments(window),
             *step_arguments(window),
-            ("requant", epilogue(layer).initialiser(arrays=False)),
+            ("requant", epilogue(layer).struct(arrays=False)),
         )
         return self.instance_call(layer, arguments)
 
@@ -175,11 +177,11 @@ class RealPoolKernel(InstanceKernel):
             *tile_arguments(*_TILE),
             *kernel_arguments(op.window),
             *step_arguments(op.window),
-            ("requant", f"{{.lo = {step.lo}, .hi = {step.hi}}}"),
-            ("scale", f"{real.scale.hex()}f"),
-            ("out_scale", f"{real.out_scale.hex()}f"),
-            ("zero_point", str(real.zero_point)),
-            ("out_zero", str(real.out_zero)),
+            ("requant", Struct({"lo": step.lo, "hi": step.hi})),
+            ("scale", Symbol(f"{real.scale.hex()}f")),
+            ("out_scale", Symbol(f"{real.out_scale.hex()}f")),
+            ("zero_point", real.zero_point),
+            ("out_zero", real.out_zero),
         )
         return self.instance_call(layer, arguments)
 

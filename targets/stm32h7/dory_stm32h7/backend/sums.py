@@ -12,6 +12,7 @@ from dory_core.api import (
     FunctionCall,
     Layer,
     Number,
+    Operand,
     Rejection,
     Requant,
     Tile,
@@ -19,6 +20,7 @@ from dory_core.api import (
     ops,
     reject_type,
     requantisation,
+    size,
 )
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.instance import BYTES, InstanceKernel, c_type, tile_arguments
@@ -113,8 +115,8 @@ class SumTablesKernel(InstanceKernel):
         """One call for all elements of the tile."""
         arguments = (
             *tile_arguments("x", "x2", "y"),
-            ("tables", "(const void *)$weights"),
-            ("count", "$y_h * $y_w * $y_c"),
+            ("tables", Operand("weights", "const int32_t *")),
+            ("count", size("y_h") * size("y_w") * size("y_c")),
         )
         return self.instance_call(layer, arguments)
 
