@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,7 @@ def test_only_what_is_better_is_kept(l2: int) -> None:
     assert kept
     for trial in kept:
         assert trial.after is not None and trial.after < trial.before
-    for one, following in zip(kept, kept[1:], strict=False):
+    for one, following in itertools.pairwise(kept):
         assert following.before == one.after
     assert kept[-1].after is not None and kept[-1].after[0] == plan.cycles
 
