@@ -139,7 +139,7 @@ TRANSFERS: dict[str, Fault] = {
     ),
     "a_tile_begins_a_row_late": (
         CONV,
-        more(r"l2 \+ \(t\.h == 2 \? (\d+) :", 1),
+        replaced(r"l2 \+ x_row\[t\.h\]", "l2 + (x_row[t.h] + 1)"),
         "layer 0",
     ),
     "a_tile_loads_a_row_less": (
@@ -149,7 +149,7 @@ TRANSFERS: dict[str, Fault] = {
     ),
     "padding_is_counted_at_the_wrong_side": (
         CONV,
-        replaced(r"\.pad_top = \(t\.h == 0", ".pad_top = (t.h == 2"),
+        replaced(r"DORY_TOP_LEFT\(pad, t\.h == 0", "DORY_TOP_LEFT(pad, t.h == 2"),
         "layer 0",
     ),
     "last_tile_is_left_out": (
