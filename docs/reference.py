@@ -1,10 +1,11 @@
-"""Write what docs/ says about names and hooks: api.md, onnx.md, and the hooks of plugins.md.
+"""Write what docs/ says about names and hooks: pages of names, and the hooks of plugins.md.
 
     python docs/reference.py            writes them
     python docs/reference.py --check    says which are stale, status 1 when one is
 
-All come from docstrings: of ``dory_core.plugins.hookspecs``, of what ``dory_core.api`` lists, and
-of what ``dory_onnx`` lists, where it is installed.
+All come from docstrings: of ``dory_core.plugins.hookspecs``, of what ``dory_core.api``,
+``dory_core.importing`` and ``dory_core.tools`` list (api.md, importing.md, tools.md), and of what
+``dory_onnx`` lists (onnx.md), where it is installed.
 """
 
 from __future__ import annotations
@@ -17,45 +18,57 @@ import textwrap
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from dory_core import api
+from dory_core import api, importing, tools
 from dory_core.plugins import hookspecs
 from dory_core.plugins.hooks import specifications
 
 DOCS = Path(__file__).parent
-#: Titles of docs/api.md, and the modules whose names stand below them.
+#: By namespace: the titles of its page, and the modules whose names stand below them.
 SECTIONS = {
-    "From Python": ("dory_core.cli.python",),
-    "Hooks and errors": ("dory_core.plugins.hooks", "dory_core.errors"),
-    "Chips": (
-        "dory_core.hardware.memories",
-        "dory_core.hardware.code_sizes",
-        "dory_core.hardware.target",
-    ),
-    "Networks": (
-        "dory_core.ir",
-        "dory_core.ir.layout",
-        "dory_core.ir.ranges",
-        "dory_core.passes",
-    ),
-    "Kernels": (
-        "dory_core.kernels.kernel",
-        "dory_core.kernels.call",
-        "dory_core.kernels",
-        "dory_core.ir.features",
-        "dory_core.schedule.caches",
-    ),
-    "Tiles": ("dory_core.ir.geometry", "dory_core.expr"),
-    "Requantisation": ("dory_core.ir.requantisation",),
-    "Frontends": (
-        "dory_core.plugins.frontend",
-        "dory_core.golden.desktop",
-        "dory_core.golden.layers",
-    ),
-    "Applications": ("dory_core.plan", "dory_core.codegen.application_record"),
-    "Runners": ("dory_core.driver.application", "dory_core.simulate"),
-    "Commands": ("dory_core", "dory_core.plugins.manager"),
+    api: {
+        "Hooks and errors": ("dory_core.plugins.hooks", "dory_core.errors"),
+        "Chips": (
+            "dory_core.hardware.memories",
+            "dory_core.hardware.code_sizes",
+            "dory_core.hardware.target",
+        ),
+        "Networks": ("dory_core.ir", "dory_core.ir.layout", "dory_core.passes"),
+        "Kernels": (
+            "dory_core.kernels.kernel",
+            "dory_core.kernels.call",
+            "dory_core.kernels",
+            "dory_core.ir.features",
+            "dory_core.schedule.caches",
+        ),
+        "Tiles": ("dory_core.ir.geometry", "dory_core.expr"),
+        "Requantisation": ("dory_core.ir.requantisation",),
+        "Applications": ("dory_core.plan", "dory_core.codegen.application_record"),
+        "Runners": ("dory_core.simulate",),
+    },
+    importing: {
+        "Frontends": ("dory_core.plugins.frontend",),
+        "Graphs": ("dory_core.ir", "dory_core.ir.ranges"),
+        "Goldens": ("dory_core.golden.desktop", "dory_core.golden.layers"),
+    },
+    tools: {
+        "From Python": ("dory_core.cli.python",),
+        "Commands and reports": (
+            "dory_core.cli",
+            "dory_core.quoting",
+            "dory_core.driver.application",
+            "dory_core.plugins.manager",
+        ),
+    },
+}
+#: What a page of names says first.
+INTRODUCTIONS = {
+    api: "What a plugin for a chip imports. What each hook is given and returns is in\n"
+    "[plugins.md](plugins.md).",
+    importing: "What makes a Graph: for frontends, and for targets whose passes rewrite it.",
+    tools: "Commands and reports, and dory from Python.",
 }
 _HOOKS_BEGIN, _HOOKS_END = "<!-- hooks: docs/reference.py -->\n", "<!-- end of hooks -->\n"
 _ORDER = "in this order: hooks marked `first`, the plugin of the target, the others"
@@ -65,11 +78,14 @@ _SECTION = re.compile(
 )
 _ENTRY = re.compile(r"^([\w*]+(?:, [\w*]+)*): (.*(?:\n    .*)*)", re.MULTILINE)
 _INTRODUCTION = """\
-# Names of dory_core.api
+# Names of {module}
 
-Written by `python docs/reference.py` from the docstrings. A plugin imports these names and no
-others from `dory_core`; its tests also use `dory_core.testing`. What each hook is given and returns
-is in [plugins.md](plugins.md).
+{text}
+
+Written by `python docs/reference.py` from the docstrings. A plugin imports `dory_core.api`,
+`dory_core.importing` and `dory_core.tools`, and nothing else from `dory_core`; its tests also use
+`dory_core.testing`. A *provisional* name may change in any version, every other one only with the
+version of the API (`DORY_API`).
 """
 _ONNX = """\
 # Names of dory_onnx
@@ -106,26 +122,28 @@ def _parts(docstring: str) -> tuple[str, str]:
     return text.strip(), (mark + example).strip()
 
 
-def api_text() -> str:
-    """Return docs/api.md; KeyError when a name is in no section, or in two."""
-    homes = [home for modules in SECTIONS.values() for home in modules]
-    parts, listed = [_INTRODUCTION], []
-    for title, modules in SECTIONS.items():
+def names_text(namespace: ModuleType) -> str:
+    """Return the page of a namespace; KeyError when a name is in no section, or in two."""
+    sections = SECTIONS[namespace]
+    homes = [home for modules in sections.values() for home in modules]
+    head = _INTRODUCTION.format(module=namespace.__name__, text=INTRODUCTIONS[namespace])
+    parts, listed = [head], []
+    for title, modules in sections.items():
         parts.append(f"\n## {title}\n")
-        names = [name for home in modules for name in _at(home, homes)]
-        parts += [_name(api, name) for name in names]
+        names = [name for home in modules for name in _at(namespace, home, homes)]
+        parts += [_name(namespace, name) for name in names]
         listed += names
-    if sorted(listed) != sorted(api.HOMES):
-        raise KeyError(f"SECTIONS differ: {sorted({*listed} ^ {*api.HOMES})}")
+    if sorted(listed) != sorted(namespace.HOMES):
+        raise KeyError(f"SECTIONS differ: {sorted({*listed} ^ {*namespace.HOMES})}")
     return "".join(parts)
 
 
-def _at(home: str, homes: Sequence[str]) -> list[str]:
+def _at(namespace: ModuleType, home: str, homes: Sequence[str]) -> list[str]:
     """Return the names of a module, or of a package that is listed for itself."""
-    paths = {name: f"{module}.{name}" for name, module in api.HOMES.items()}
+    paths = {name: f"{module}.{name}" for name, module in namespace.HOMES.items()}
     return [
         name
-        for name, module in api.HOMES.items()
+        for name, module in namespace.HOMES.items()
         if paths[name] == home or (module == home and paths[name] not in homes)
     ]
 
@@ -143,10 +161,18 @@ def onnx_text() -> str:
 
 
 def _name(namespace: Any, name: str) -> str:
+    text = _described(namespace, name)
+    if name not in getattr(namespace, "PROVISIONAL", ()):
+        return text
+    heading, _, rest = text.lstrip("\n").partition("\n")
+    return f"\n{heading}\n\n*Provisional.*\n{rest}"
+
+
+def _described(namespace: Any, name: str) -> str:
     thing = inspect.unwrap(getattr(namespace, name))
     kinds = (inspect.isclass, inspect.isfunction, inspect.ismodule)
     if thing is Any or not any(kind(thing) for kind in kinds):
-        home = importlib.import_module(api.HOMES.get(name, "dory_onnx.marks"))
+        home = importlib.import_module(getattr(namespace, "HOMES", {}).get(name, "dory_onnx.marks"))
         if not (comment := _comment(home, name)):
             raise ValueError(f"{home.__name__}.{name} has no docstring and no comment with #:")
         return _entry(name, comment)
@@ -334,7 +360,7 @@ def texts() -> dict[Path, str]:
     after = rest.partition(_HOOKS_END)[2]
     onnx = {DOCS / "onnx.md": onnx_text()} if importlib.util.find_spec("dory_onnx") else {}
     return onnx | {
-        DOCS / "api.md": api_text(),
+        **{DOCS / f"{n.__name__.split('.')[1]}.md": names_text(n) for n in SECTIONS},
         manual: f"{before}{_HOOKS_BEGIN}\n{hooks_text()}\n{_HOOKS_END}{after}",
     }
 

@@ -1,17 +1,8 @@
 """The names of ``dory_core.api``, as type checkers see them."""
 
-from dory_core import cli as cli
-from dory_core import quoting as quoting
 from dory_core import simulate as simulate
-from dory_core.cli.python import ApplicationRun as ApplicationRun
-from dory_core.cli.python import CheckedNetwork as CheckedNetwork
-from dory_core.cli.python import CompiledNetwork as CompiledNetwork
-from dory_core.cli.python import check as check
-from dory_core.cli.python import compile as compile
-from dory_core.cli.python import run as run
 from dory_core.codegen.application_record import Application as Application
 from dory_core.codegen.application_record import ApplicationLayer as ApplicationLayer
-from dory_core.driver.application import read_plan as read_plan
 from dory_core.errors import DoesNotFit as DoesNotFit
 from dory_core.errors import DoryError as DoryError
 from dory_core.errors import NotSupported as NotSupported
@@ -22,8 +13,6 @@ from dory_core.expr import Number as Number
 from dory_core.expr import ceil_div as ceil_div
 from dory_core.expr import maximum as maximum
 from dory_core.expr import minimum as minimum
-from dory_core.golden import desktop as desktop
-from dory_core.golden.layers import load_arrays as load_arrays
 from dory_core.hardware.code_sizes import CodeSizes as CodeSizes
 from dory_core.hardware.memories import Level as Level
 from dory_core.hardware.memories import Link as Link
@@ -35,16 +24,12 @@ from dory_core.hardware.target import Option as Option
 from dory_core.hardware.target import OutputFile as OutputFile
 from dory_core.hardware.target import Target as Target
 from dory_core.hardware.target import TargetContext as TargetContext
-from dory_core.ir import Array as Array
 from dory_core.ir import Graph as Graph
 from dory_core.ir import Layer as Layer
 from dory_core.ir import Requant as Requant
-from dory_core.ir import State as State
 from dory_core.ir import Tensor as Tensor
 from dory_core.ir import geometry as geometry
 from dory_core.ir import ops as ops
-from dory_core.ir import ranges as ranges
-from dory_core.ir import requant as requant
 from dory_core.ir import requantisation as requantisation
 from dory_core.ir.features import Feature as Feature
 from dory_core.ir.geometry import Tile as Tile
@@ -69,10 +54,5 @@ from dory_core.kernels.kernel import reject_maximum as reject_maximum
 from dory_core.kernels.kernel import reject_type as reject_type
 from dory_core.passes import Pass as Pass
 from dory_core.plan import Place as Place
-from dory_core.plugins.frontend import Frontend as Frontend
-from dory_core.plugins.frontend import FrontendOptions as FrontendOptions
-from dory_core.plugins.frontend import GoldenRequest as GoldenRequest
-from dory_core.plugins.frontend import ReadOperator as ReadOperator
 from dory_core.plugins.hooks import hookimpl as hookimpl
-from dory_core.plugins.manager import load_plugins as load_plugins
 from dory_core.schedule import caches as caches

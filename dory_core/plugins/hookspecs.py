@@ -43,7 +43,8 @@ def dory_frontends() -> list[Frontend]:
     NotSupported with the node and the reason. It is called only when the format is asked for, so
     import what it needs inside. Frontends of ONNX dialects share the package ``dory_onnx``.
 
-    >>> from dory_core.api import Frontend, hookimpl
+    >>> from dory_core.api import hookimpl
+    >>> from dory_core.importing import Frontend
     >>> def read(path, options):
     ...     from dory_core.api import NotSupported
     ...     raise NotSupported(f"{path.name}: this example reads nothing")
@@ -298,7 +299,8 @@ def dory_commands(app: typer.Typer) -> None:
     plugin: keep that module light. ``cli`` holds what commands share: options, console, messages.
 
     >>> import typer
-    >>> from dory_core.api import cli, hookimpl
+    >>> from dory_core.api import hookimpl
+    >>> from dory_core.tools import cli
     >>> @hookimpl
     ... def dory_commands(app):
     ...     @app.command()

@@ -1,0 +1,12 @@
+"""The names of ``dory_core.importing``, as type checkers see them."""
+
+from dory_core.golden import desktop as desktop
+from dory_core.golden.layers import load_arrays as load_arrays
+from dory_core.ir import Array as Array
+from dory_core.ir import State as State
+from dory_core.ir import ranges as ranges
+from dory_core.ir import requant as requant
+from dory_core.plugins.frontend import Frontend as Frontend
+from dory_core.plugins.frontend import FrontendOptions as FrontendOptions
+from dory_core.plugins.frontend import GoldenRequest as GoldenRequest
+from dory_core.plugins.frontend import ReadOperator as ReadOperator
