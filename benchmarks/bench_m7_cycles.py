@@ -31,10 +31,11 @@ from dory_stm32h7.emulator.cycles import LayerCycles, has_disassembler, measure
 from dory_stm32h7.emulator.runner import Session
 from dory_stm32h7.toolchain import GCC
 
-from dory_core.api import read_plan, simulate
+from dory_core.api import simulate
 from dory_core.driver.compiler import CompileOptions, compile_network
 from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.testing import read_graph
+from dory_core.tools import read_plan
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = Path(__file__).with_name("m7_cycles.json")

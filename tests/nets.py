@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dory_core.api import FrontendOptions, Graph
+from dory_core.api import Graph
+from dory_core.importing import FrontendOptions
 from dory_core.testing import compare_golden, golden_input, read_golden, reference
 
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "nets"

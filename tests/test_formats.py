@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from dory_core.api import Frontend, FrontendOptions, Graph, NotSupported, UsageError, hookimpl
+from dory_core.api import Graph, NotSupported, UsageError, hookimpl
 from dory_core.cli.tables.check import print_check
 from dory_core.driver.check import check_network
 from dory_core.driver.compiler import CompileOptions
 from dory_core.driver.pipeline import Source, parse
+from dory_core.importing import Frontend, FrontendOptions
 from dory_core.plugins.manager import Plugins
 from dory_core.testing.graphs import GraphBuilder
 

@@ -1,6 +1,6 @@
 """The command line: one file per command, heavy imports inside the commands.
 
-What commands share is listed here; plugins have it as ``from dory_core.api import cli``.
+What commands share is listed here; plugins have it as ``from dory_core.tools import cli``.
 """
 
 from __future__ import annotations

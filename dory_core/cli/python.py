@@ -1,6 +1,6 @@
 """dory from Python: the commands as functions, whose results a notebook can show.
 
-    import dory_core.api as dory
+    import dory_core.tools as dory
 
     network = dory.compile("model.tflite", target="gap8", output="app")
     network.report()

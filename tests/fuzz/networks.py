@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from dory_core.api import FrontendOptions
 from dory_core.driver.application import run_application
 from dory_core.driver.compiler import CompileOptions, CompileResult, compile_network
 from dory_core.errors import DoesNotFit, DoryError, UsageError, VerificationFailed
+from dory_core.importing import FrontendOptions
 from tests.fuzz.cases import Case, Verdict, plugins, refusal
 from tests.fuzz.quick import quick_runs
 

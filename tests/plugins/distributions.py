@@ -26,7 +26,7 @@ def dory_memory_hierarchy(ctx):
 """
 
 GOOD_FRONTEND = """
-from dory_core.api import Frontend
+from dory_core.importing import Frontend
 from dory_core.api import hookimpl
 
 @hookimpl

@@ -132,9 +132,7 @@ def test_names_are_there_and_documented(space: ModuleType) -> None:
         assert thing is not None, name
         if any(kind(thing) for kind in (inspect.isclass, inspect.isfunction, inspect.ismodule)):
             text = inspect.getdoc(thing) or ""
-            assert text and not text.startswith(f"{name}("), (
-                f"{name} has no docstring"
-            )
+            assert text and not text.startswith(f"{name}("), f"{name} has no docstring"
 
 
 @pytest.mark.parametrize("name, space", [("Frontend", importing), ("cli", tools)])

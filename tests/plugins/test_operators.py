@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dory_core.api import Array, Graph, NotSupported, hookimpl, ops
+from dory_core.api import Graph, NotSupported, hookimpl, ops
 from dory_core.driver.application import read_graph, run_application
 from dory_core.driver.compiler import CompileOptions, compile_network
 from dory_core.errors import PluginError, UsageError
+from dory_core.importing import Array
 from dory_core.ir.parse import parse_graph
 from dory_core.ir.reference import run_layer
 from dory_core.ir.text import graph_text

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import dory_core.api as dory
+import dory_core.tools as dory
 from dory_core.api import DoesNotFit, UsageError
 
 ROOT = Path(__file__).parents[2]

@@ -12,9 +12,11 @@ from dory_nemo.testing import NemoBuilder
 from dory_onnx.testing import write_golden
 from dory_quantlab.testing import QuantlabBuilder
 
-from dory_core.api import FrontendOptions, NotSupported, load_plugins, ops
+from dory_core.api import NotSupported, ops
 from dory_core.driver.application import run_application
 from dory_core.driver.compiler import CompileOptions, compile_network
+from dory_core.importing import FrontendOptions
+from dory_core.tools import load_plugins
 
 SIZE = (4, 6, 5)
 Make = Callable[[NemoBuilder], None]

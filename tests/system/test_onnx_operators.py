@@ -15,10 +15,12 @@ from dory_nemo.testing import NemoBuilder
 from dory_onnx.testing import OnnxBuilder, evaluate
 from dory_quantlab.testing import QuantlabBuilder
 
-from dory_core.api import FrontendOptions, Graph, NotSupported, load_plugins
+from dory_core.api import Graph, NotSupported
 from dory_core.driver.application import run_application
 from dory_core.driver.compiler import CompileOptions, compile_network
+from dory_core.importing import FrontendOptions
 from dory_core.ir.reference import run
+from dory_core.tools import load_plugins
 
 SIZE = (4, 5, 6)
 DIALECTS = {"nemo": NemoBuilder, "quantlab": QuantlabBuilder, "deeploy": DeeployBuilder}

@@ -6,7 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from dory_core.api import Frontend, FrontendOptions, Graph, NotSupported, hookimpl
+from dory_core.api import Graph, NotSupported, hookimpl
+from dory_core.importing import Frontend, FrontendOptions
 
 NAME = "plain"
 

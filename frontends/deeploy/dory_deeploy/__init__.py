@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from dory_core.api import hookimpl
 
 if TYPE_CHECKING:
-    from dory_core.api import Frontend, FrontendOptions, Graph
+    from dory_core.api import Graph
+    from dory_core.importing import Frontend, FrontendOptions
 
 
 def _read(path: Path, options: FrontendOptions) -> Graph:
@@ -29,7 +30,7 @@ def _recognises(path: Path) -> bool:
 @hookimpl
 def dory_frontends() -> list[Frontend]:
     """Return the frontend ``deeploy``."""
-    from dory_core.api import Frontend
+    from dory_core.importing import Frontend
 
     summary = "networks of Deeploy (integer ONNX with RequantShift)"
     return [Frontend("deeploy", summary, _read, _recognises)]

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from dory_onnx import Dialect, Node, OnnxModel, Step, import_onnx
 
-from dory_core.api import FrontendOptions, Graph, NotSupported
+from dory_core.api import Graph, NotSupported
+from dory_core.importing import FrontendOptions
 from dory_deeploy.requant_shift import REQUANT_SHIFTS, plain_name, steps_of_requant_shift
 
 #: Integer operators of Deeploy that this frontend does not read, and what to do about them.

@@ -8,7 +8,8 @@ import pytest
 from dory_deeploy.dialect import parse
 from dory_deeploy.testing import DeeployBuilder
 
-from dory_core.api import FrontendOptions, NotSupported
+from dory_core.api import NotSupported
+from dory_core.importing import FrontendOptions
 
 
 def rejected(builder: DeeployBuilder, folder: Path, reason: str) -> NotSupported:

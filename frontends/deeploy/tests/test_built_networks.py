@@ -7,7 +7,8 @@ import pytest
 from dory_deeploy.dialect import parse
 from dory_deeploy.testing import DeeployBuilder, values_of
 
-from dory_core.api import FrontendOptions, Graph, ops, requant
+from dory_core.api import Graph, ops
+from dory_core.importing import FrontendOptions, requant
 from dory_core.testing import random_inputs
 from dory_core.testing import run_reference as run
 

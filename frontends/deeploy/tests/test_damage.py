@@ -9,7 +9,8 @@ import pytest
 from dory_deeploy.dialect import parse
 from dory_deeploy.testing import DeeployBuilder
 
-from dory_core.api import FrontendOptions, NotSupported
+from dory_core.api import NotSupported
+from dory_core.importing import FrontendOptions
 
 
 def network() -> DeeployBuilder:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from dory_deeploy.dialect import parse
 
-from dory_core.api import FrontendOptions
+from dory_core.importing import FrontendOptions
 from dory_core.testing import compare_golden, golden_input, read_golden, reference
 from tests.nets import onnx_names, onnx_net, onnx_params
 

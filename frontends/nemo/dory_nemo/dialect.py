@@ -28,7 +28,8 @@ from pathlib import Path
 
 from dory_onnx import Dialect, import_onnx
 
-from dory_core.api import FrontendOptions, Graph
+from dory_core.api import Graph
+from dory_core.importing import FrontendOptions
 
 
 class NemoDialect(Dialect):

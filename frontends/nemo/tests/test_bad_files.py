@@ -9,7 +9,8 @@ import pytest
 from dory_nemo.dialect import parse
 from dory_nemo.testing import NemoBuilder
 
-from dory_core.api import FrontendOptions, NotSupported, UsageError
+from dory_core.api import NotSupported, UsageError
+from dory_core.importing import FrontendOptions
 
 
 def rejected(builder: NemoBuilder, folder: Path, reason: str) -> NotSupported:

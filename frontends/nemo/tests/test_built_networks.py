@@ -8,7 +8,8 @@ from dory_nemo.dialect import parse
 from dory_nemo.testing import NemoBuilder
 from dory_onnx.testing import evaluate
 
-from dory_core.api import FrontendOptions, Graph, ops, requant
+from dory_core.api import Graph, ops
+from dory_core.importing import FrontendOptions, requant
 from dory_core.testing import random_inputs
 from dory_core.testing import run_reference as run
 from tests.cli.command_line import dory

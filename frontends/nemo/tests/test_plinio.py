@@ -9,7 +9,8 @@ from dory_nemo.testing import NemoBuilder, PlinioBuilder
 from dory_onnx.testing import evaluate
 from onnx import TensorProto
 
-from dory_core.api import FrontendOptions, Graph, NotSupported
+from dory_core.api import Graph, NotSupported
+from dory_core.importing import FrontendOptions
 from dory_core.testing import random_inputs
 from dory_core.testing import run_reference as run
 from tests.cli.command_line import dory

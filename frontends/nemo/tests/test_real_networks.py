@@ -5,7 +5,8 @@ import time
 import pytest
 from dory_nemo.dialect import parse
 
-from dory_core.api import FrontendOptions, Graph
+from dory_core.api import Graph
+from dory_core.importing import FrontendOptions
 from tests.nets import assert_equals_golden, import_net, net, net_names, net_params
 
 

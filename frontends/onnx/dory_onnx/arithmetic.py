@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import NotSupported, Requant, requant
+from dory_core.api import NotSupported, Requant
+from dory_core.importing import requant
 from dory_onnx.marks import FLOAT_HINT
 from dory_onnx.model import Node, OnnxModel
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-from dory_core.api import NotSupported, Requant, Tensor, requant
+from dory_core.api import NotSupported, Requant, Tensor
+from dory_core.importing import requant
 from dory_onnx.arithmetic import ARITHMETIC, Step, requants_of, steps_of
 from dory_onnx.model import Node, OnnxModel
 

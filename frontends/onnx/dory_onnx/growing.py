@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypedDict
 
-from dory_core.api import FrontendOptions, NotSupported, Requant, Tensor, ops, ranges
+from dory_core.api import NotSupported, Requant, Tensor, ops
+from dory_core.importing import FrontendOptions, ranges
 from dory_onnx.arithmetic import ARITHMETIC, requants_of
 from dory_onnx.dialect import Dialect
 from dory_onnx.model import Node, OnnxModel

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from dory_core.api import FrontendOptions, Graph, NotSupported, ranges
+from dory_core.api import Graph, NotSupported
+from dory_core.importing import FrontendOptions, ranges
 from dory_onnx.arithmetic import NARROW_TYPES, Step, data_input, integers, is_narrow_cast
 from dory_onnx.chains import RESHAPES, keeps_order
 from dory_onnx.dialect import Dialect

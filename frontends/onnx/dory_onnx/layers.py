@@ -8,7 +8,8 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Array, FrontendOptions, NotSupported, Requant, ops, requant
+from dory_core.api import NotSupported, Requant, ops
+from dory_core.importing import Array, FrontendOptions, requant
 from dory_onnx.arithmetic import Step
 from dory_onnx.chains import follow_chain
 from dory_onnx.dialect import AddMeaning, Dialect, Operand

@@ -9,7 +9,8 @@ from math import lcm
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Array, NotSupported, ops
+from dory_core.api import NotSupported, ops
+from dory_core.importing import Array
 from dory_onnx.chains import RESHAPES
 from dory_onnx.model import EXPORT_HINT, Node, OnnxModel
 from dory_onnx.shapes import Shape, reduced_axes, window_of

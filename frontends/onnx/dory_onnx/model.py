@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import NotSupported, UsageError, quoting
+from dory_core.api import NotSupported, UsageError
+from dory_core.tools import quoting
 
 _EXTERNAL_HINT = "put the file with the external data beside the network, or save it as one file"
 EXPORT_HINT = "export the integer network from the quantiser again, as a static ONNX file"

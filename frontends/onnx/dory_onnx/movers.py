@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dory_core.api import Array, NotSupported
+from dory_core.api import NotSupported
+from dory_core.importing import Array
 from dory_onnx.model import EXPORT_HINT, Node, OnnxModel, whole_numbers
 
 #: How elements are found with which a Resize by whole factors repeats each of them.

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import NotSupported, ops, ranges
+from dory_core.api import NotSupported, ops
+from dory_core.importing import ranges
 from dory_onnx.arithmetic import Step, integers
 from dory_onnx.model import EXPORT_HINT, Node, OnnxModel
 from dory_onnx.shapes import Shape, integers_of, window_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dory_core.api import FrontendOptions, NotSupported, Tensor, UsageError, ranges
+from dory_core.api import NotSupported, Tensor, UsageError
+from dory_core.importing import FrontendOptions, ranges
 from dory_onnx.arithmetic import Step
 from dory_onnx.model import Node, OnnxModel
 from dory_onnx.operators import Pads, chw_of

@@ -13,7 +13,8 @@ from dory_onnx.quantised import is_float
 from dory_onnx.testing import IntegerOnnxBuilder
 from onnx import numpy_helper
 
-from dory_core.api import FrontendOptions, NotSupported
+from dory_core.api import NotSupported
+from dory_core.importing import FrontendOptions
 
 
 def network(**options: object) -> onnx.ModelProto:

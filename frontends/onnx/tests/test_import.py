@@ -10,7 +10,8 @@ from dory_onnx import Dialect, import_onnx
 from dory_onnx.testing import OnnxBuilder
 from onnx import TensorProto, helper
 
-from dory_core.api import FrontendOptions, Graph, NotSupported, Requant, ops, requant
+from dory_core.api import Graph, NotSupported, Requant, ops
+from dory_core.importing import FrontendOptions, requant
 
 
 def imported(builder: OnnxBuilder, folder: Path, dialect: Dialect | None = None) -> Graph:

@@ -8,7 +8,8 @@ import pytest
 from dory_onnx import Dialect, import_onnx
 from dory_onnx.testing import OnnxBuilder
 
-from dory_core.api import FrontendOptions, NotSupported
+from dory_core.api import NotSupported
+from dory_core.importing import FrontendOptions
 
 
 def refusal(builder: OnnxBuilder, folder: Path) -> NotSupported:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import typer
 
-    from dory_core.api import Frontend, FrontendOptions, GoldenRequest, Graph, ReadOperator
+    from dory_core.api import Graph
+    from dory_core.importing import Frontend, FrontendOptions, GoldenRequest, ReadOperator
 
 
 def _read(path: Path, options: FrontendOptions) -> Graph:
@@ -47,7 +48,7 @@ def _golden(path: Path, request: GoldenRequest) -> dict[str, npt.NDArray[Any]]:
 @hookimpl
 def dory_frontends() -> list[Frontend]:
     """Return the frontend ``qdq``."""
-    from dory_core.api import Frontend
+    from dory_core.importing import Frontend
 
     summary = "QDQ and QOperator ONNX of 8 bits, exact to onnxruntime's integer operators"
     return [

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import GoldenRequest, NotSupported, UsageError, load_arrays
+from dory_core.api import NotSupported, UsageError
+from dory_core.importing import GoldenRequest, load_arrays
 from dory_qdq.importer import Imported, import_file
 from dory_qdq.runtime import need_onnxruntime, quiet_session, reason_of, runtime_errors, silent
 

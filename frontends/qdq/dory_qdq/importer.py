@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 from dory_onnx import Node, OnnxModel, clipped, load
 
-from dory_core.api import FrontendOptions, Graph, NotSupported, ops, ranges
+from dory_core.api import Graph, NotSupported, ops
+from dory_core.importing import FrontendOptions, ranges
 from dory_qdq.call import QUANTISE_HINT, Call
 from dory_qdq.forms import OPSETS, check_form, opset_of
 from dory_qdq.fusion import Fusion

@@ -7,7 +7,8 @@ from types import MappingProxyType
 
 from dory_onnx import Node, OnnxModel
 
-from dory_core.api import NotSupported, ReadOperator
+from dory_core.api import NotSupported
+from dory_core.importing import ReadOperator
 from dory_qdq.call import Call
 from dory_qdq.constraints import CONSTRAINTS, check
 from dory_qdq.operators import movers

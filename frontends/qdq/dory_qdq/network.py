@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dory_core.api import NotSupported, Tensor, ops, ranges
+from dory_core.api import NotSupported, Tensor, ops
+from dory_core.importing import ranges
 from dory_qdq.numerics import Floats, Integers, Quantisation
 from dory_qdq.values import FloatInput, Place, Shape
 

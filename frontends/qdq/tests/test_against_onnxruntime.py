@@ -26,7 +26,8 @@ from dory_qdq.testing import (
 )
 from onnx import TensorProto, helper
 
-from dory_core.api import FrontendOptions, NotSupported, VerificationFailed
+from dory_core.api import NotSupported, VerificationFailed
+from dory_core.importing import FrontendOptions
 from dory_core.testing import make_vectors
 
 pytest.importorskip("onnxruntime", reason="the extra test of dory-qdq is not installed")

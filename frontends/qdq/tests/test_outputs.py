@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from dory_qdq.testing import OPERATORS, Builder
 
-from dory_core.api import load_plugins
 from dory_core.testing import CompileOptions, compile_network
 from dory_core.testing.apps import assert_exact
+from dory_core.tools import load_plugins
 
 SHAPE = (1, 3, 4, 5)
 

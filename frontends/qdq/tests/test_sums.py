@@ -13,7 +13,8 @@ from dory_qdq.importer import parse
 from dory_qdq.testing import Builder
 from onnx import TensorProto
 
-from dory_core.api import FrontendOptions, Graph
+from dory_core.api import Graph
+from dory_core.importing import FrontendOptions
 from dory_core.testing import make_vectors
 
 ROWS = 6

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from dory_onnx import AddMeaning, Dialect, Node, Operand, Step, import_onnx
 
-from dory_core.api import FrontendOptions, Graph, NotSupported
+from dory_core.api import Graph, NotSupported
+from dory_core.importing import FrontendOptions
 from dory_quantlab.residual import ADD_ATTRIBUTES, add_meaning
 
 WEIGHT_BITS = (2, 4, 8)

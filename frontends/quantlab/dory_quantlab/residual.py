@@ -17,7 +17,8 @@ from typing import Any
 
 from dory_onnx import AddMeaning, Node, Operand, Step, normal_add, requants_of
 
-from dory_core.api import NotSupported, Requant, requant
+from dory_core.api import NotSupported, Requant
+from dory_core.importing import requant
 
 _PARTS = ("in1", "in2", "out")
 _FIELDS = ("rq", "mul", "add", "shift", "n_levels")

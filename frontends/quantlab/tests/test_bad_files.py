@@ -9,7 +9,8 @@ import pytest
 from dory_quantlab.dialect import parse
 from dory_quantlab.testing import QuantlabBuilder
 
-from dory_core.api import FrontendOptions, NotSupported, UsageError
+from dory_core.api import NotSupported, UsageError
+from dory_core.importing import FrontendOptions
 
 
 def rejected(builder: QuantlabBuilder, folder: Path, reason: str) -> NotSupported:

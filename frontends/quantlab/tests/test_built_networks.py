@@ -9,7 +9,8 @@ from dory_onnx.testing import evaluate
 from dory_quantlab.dialect import parse
 from dory_quantlab.testing import QuantlabBuilder
 
-from dory_core.api import FrontendOptions, Graph, ops, requant
+from dory_core.api import Graph, ops
+from dory_core.importing import FrontendOptions, requant
 from dory_core.testing import random_inputs
 from dory_core.testing import run_reference as run
 from frontends.quantlab.tests.standard_onnx import Signs, standard

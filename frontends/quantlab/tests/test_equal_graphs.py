@@ -8,7 +8,8 @@ from dory_onnx.testing import OnnxBuilder
 from dory_quantlab.dialect import parse
 from dory_quantlab.testing import QuantlabBuilder
 
-from dory_core.api import FrontendOptions, Graph
+from dory_core.api import Graph
+from dory_core.importing import FrontendOptions
 
 nemo_dialect = pytest.importorskip("dory_nemo.dialect")
 nemo_testing = pytest.importorskip("dory_nemo.testing")

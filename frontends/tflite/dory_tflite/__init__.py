@@ -13,7 +13,8 @@ from dory_core.api import hookimpl
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dory_core.api import Frontend, FrontendOptions, GoldenRequest, Graph, ReadOperator, desktop
+    from dory_core.api import Graph
+    from dory_core.importing import Frontend, FrontendOptions, GoldenRequest, ReadOperator, desktop
 
 
 def _read(path: Path, options: FrontendOptions) -> Graph:
@@ -51,7 +52,7 @@ def _golden(path: Path, request: GoldenRequest) -> dict[str, npt.NDArray[Any]]:
 @hookimpl
 def dory_frontends() -> list[Frontend]:
     """Return the frontend ``tflite``."""
-    from dory_core.api import Frontend
+    from dory_core.importing import Frontend
 
     summary = "TensorFlow Lite files of 8-bit networks, exact to TensorFlow Lite Micro"
     return [

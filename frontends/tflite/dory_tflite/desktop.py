@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Graph, Layer, NotSupported, ToolMissing, desktop
+from dory_core.api import Graph, Layer, NotSupported, ToolMissing
+from dory_core.importing import desktop
 from dory_tflite.desktop_reasons import reason
 from dory_tflite.golden import computed_tensors
 from dory_tflite.importer import Imported, import_model

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Layer, Requant, desktop
+from dory_core.api import Layer, Requant
+from dory_core.importing import desktop
 from dory_tflite.model import FileOperator, Subgraph
 
 Array = npt.NDArray[Any]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import GoldenRequest, UsageError, load_arrays
+from dory_core.api import UsageError
+from dory_core.importing import GoldenRequest, load_arrays
 from dory_tflite.golden import golden_arrays, random_inputs
 from dory_tflite.model import ELEMENT_TYPES, Subgraph
 from dory_tflite.reader import read_model

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Array, FrontendOptions, Graph, NotSupported, State, ranges
+from dory_core.api import Graph, NotSupported
+from dory_core.importing import Array, FrontendOptions, State, ranges
 from dory_tflite.fixed_point import FactorError
 from dory_tflite.host import Host
 from dory_tflite.model import FileTensor, Model, Subgraph

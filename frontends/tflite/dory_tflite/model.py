@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import quoting
+from dory_core.tools import quoting
 
 #: numpy types of the elements that are read; others have no constants.
 ELEMENT_TYPES: Mapping[str, type[np.generic]] = {

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import NotSupported, State, Tensor, ops, ranges
+from dory_core.api import NotSupported, Tensor, ops
+from dory_core.importing import State, ranges
 from dory_tflite.model import FileTensor, Subgraph
 
 Triple = tuple[int, int, int]

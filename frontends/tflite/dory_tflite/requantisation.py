@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dory_core.api import Requant, requant
+from dory_core.api import Requant
+from dory_core.importing import requant
 from dory_tflite.fixed_point import FactorError, FloorForm, Multiplier, floor_form, with_shift
 
 # Bits that mul * acc + add may have; 63 is what the Graph allows.

@@ -9,7 +9,9 @@ from dory_tflite.model import FileTensor
 from dory_tflite.reader import model_of, read_model
 from dory_tflite.testing import random_network
 
-from dory_core.api import FrontendOptions, NotSupported, UsageError, load_plugins
+from dory_core.api import NotSupported, UsageError
+from dory_core.importing import FrontendOptions
+from dory_core.tools import load_plugins
 
 
 def test_missing_file_and_directory_are_wrong_usage(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from dory_tflite.importer import import_model
 from dory_tflite.reader import model_of
 from dory_tflite.testing import TfliteBuilder
 
-from dory_core.api import Graph, NotSupported, load_plugins
+from dory_core.api import Graph, NotSupported
 from dory_core.testing import CompileOptions, compile_network
 from dory_core.testing.apps import assert_exact
+from dory_core.tools import load_plugins
 
 SHAPE = (1, 4, 4, 3)
 POST = "CUSTOM TFLite_Detection_PostProcess"

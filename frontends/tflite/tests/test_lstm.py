@@ -14,9 +14,10 @@ from dory_tflite.operators.lstm import sigmoid_table
 from dory_tflite.reader import model_of
 from dory_tflite.testing import TfliteBuilder, lstm_network
 
-from dory_core.api import Graph, NotSupported, VerificationFailed, load_plugins
+from dory_core.api import Graph, NotSupported, VerificationFailed
 from dory_core.testing import CompileOptions, compile_network, make_vectors, run_application
 from dory_core.testing.apps import assert_exact
+from dory_core.tools import load_plugins
 
 pytest.importorskip("tflite_micro", reason="the extra golden is not installed")
 

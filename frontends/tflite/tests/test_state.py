@@ -11,9 +11,10 @@ from dory_tflite.importer import import_model
 from dory_tflite.reader import model_of
 from dory_tflite.testing import TfliteBuilder
 
-from dory_core.api import Graph, NotSupported, load_plugins
+from dory_core.api import Graph, NotSupported
 from dory_core.testing import CompileOptions, compile_network, run_application, run_reference
 from dory_core.testing.apps import assert_exact
+from dory_core.tools import load_plugins
 
 pytest.importorskip("tflite_micro", reason="the extra golden is not installed")
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dory_core.api import Array, Graph, Layer, Pass, Tensor, ops, ranges
+from dory_core.api import Graph, Layer, Pass, Tensor, ops
+from dory_core.importing import Array, ranges
 from dory_diana.backend.forms import NO_ADC, NO_SHIFT
 from dory_diana.requant.common import steps_of
 from dory_diana.requant.nearest import Nearest, nearest_adc, nearest_shift

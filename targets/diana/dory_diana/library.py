@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dory_core.api import OutputFile, quoting
+from dory_core.api import OutputFile
+from dory_core.tools import quoting
 
 if TYPE_CHECKING:
     from dory_core.api import Application, ApplicationLayer, Place

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dory_core.api import Graph, Requant, ops, requant
+from dory_core.api import Graph, Requant, ops
+from dory_core.importing import requant
 from dory_core.testing.graphs import GraphBuilder, Range
 
 BYTES: Range = (-128, 127)

@@ -14,7 +14,8 @@ import diana_bytes as layout
 import numpy as np
 from diana_machine import SANITIZE, Machine, library
 
-from dory_core.api import Array, Layer, ops, requant
+from dory_core.api import Layer, ops
+from dory_core.importing import Array, requant
 from dory_core.testing import Op, reference
 from dory_core.testing.kernels import alone, typed
 

@@ -14,7 +14,8 @@ from dory_diana.requant.nearest import nearest_adc, nearest_shift
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dory_core.api import Graph, ops, ranges, requant
+from dory_core.api import Graph, ops
+from dory_core.importing import ranges, requant
 from dory_core.testing import IMPORTED, PASSES, Plugins, Setup, reference, resolve_budgets
 from dory_core.testing import run_stages as run
 

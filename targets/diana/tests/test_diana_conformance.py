@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from array_networks import BYTES, ArrayBuilder, layer_cases, win
 
-from dory_core.api import DoesNotFit, load_plugins
+from dory_core.api import DoesNotFit
 from dory_core.testing import (
     IMPORTED,
     Capabilities,
@@ -17,6 +17,7 @@ from dory_core.testing import (
     setup_for,
 )
 from dory_core.testing import run_stages as run
+from dory_core.tools import load_plugins
 
 
 @pytest.mark.sample(6)

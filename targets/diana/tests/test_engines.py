@@ -15,7 +15,8 @@ from dory_diana.backend.analog import AnalogConv, AnalogLinear
 from dory_diana.backend.array import requantisation
 from dory_diana.backend.digital import DigitalConv, DigitalDepthwise, DigitalLinear, DigitalSum
 
-from dory_core.api import Array, Layer, Requant, UsageError, geometry, ops, ranges, requant
+from dory_core.api import Layer, Requant, UsageError, geometry, ops
+from dory_core.importing import Array, ranges, requant
 from dory_core.testing import Plugins, make_tile
 from dory_core.testing.graphs import GraphBuilder, Range
 

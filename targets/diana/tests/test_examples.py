@@ -12,17 +12,7 @@ import numpy as np
 import pytest
 from dory_diana import plugin
 
-from dory_core.api import (
-    DoesNotFit,
-    Kernel,
-    Layer,
-    NotSupported,
-    TargetContext,
-    cli,
-    hookimpl,
-    load_plugins,
-    ops,
-)
+from dory_core.api import DoesNotFit, Kernel, Layer, NotSupported, TargetContext, hookimpl, ops
 from dory_core.testing import (
     IMPORTED,
     CompileOptions,
@@ -35,6 +25,7 @@ from dory_core.testing import (
 from dory_core.testing import parse_network as parse
 from dory_core.testing import run_stages as run
 from dory_core.testing.apps import assert_exact
+from dory_core.tools import cli, load_plugins
 
 MAKE = Path(__file__).resolve().parents[1] / "examples" / "make.py"
 # Share of multiplications that each engine has to have, at least.
@@ -135,7 +126,7 @@ def test_no_layer_makes_the_network_faster_on_its_next_engine(
 
 
 def test_activations_use_their_range(make: ModuleType, tmp_path: Path, plugins: Plugins) -> None:
-    from dory_core.api import FrontendOptions
+    from dory_core.importing import FrontendOptions
     from dory_core.testing import reference
 
     for name, build in make.NETWORKS.items():

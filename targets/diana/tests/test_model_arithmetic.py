@@ -11,7 +11,8 @@ import pytest
 from diana_layers import KINDS, SCALE, Case, check, run_conv
 from diana_machine import Machine, library
 
-from dory_core.api import Array, ops, requant
+from dory_core.api import ops
+from dory_core.importing import Array, requant
 from dory_core.testing.kernels import alone, typed
 from dory_core.testing.sanitizers import run_sanitized
 

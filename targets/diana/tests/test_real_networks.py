@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.api import DoesNotFit, load_plugins
+from dory_core.api import DoesNotFit
 from dory_core.testing import CompileResult, Plugins
 from dory_core.testing.apps import assert_exact
+from dory_core.tools import load_plugins
 from tests.compiled import compiled as compile_for
 from tests.nets import net, net_names
 

@@ -9,7 +9,8 @@ from dory_diana.requant.common import Steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dory_core.api import Requant, requant
+from dory_core.api import Requant
+from dory_core.importing import requant
 
 FACTORS = np.array([-20]), np.array([20])
 

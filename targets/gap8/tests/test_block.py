@@ -11,7 +11,8 @@ from dory_gap8.backend import GatherKernel, WindowKernel
 from dory_gap8.backend.block import BlockKernel, finish, interleave
 from gap8_layers import CLIPS, RANGES, SPACE, make_case
 
-from dory_core.api import Array, Layer, Requant, ops, requant
+from dory_core.api import Layer, Requant, ops
+from dory_core.importing import Array, requant
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
 from dory_core.testing.random_layers import RandomLayers
 

@@ -15,7 +15,8 @@ from dory_gap8.backend import (
 )
 from dory_gap8.backend.add_bytes import GAP
 
-from dory_core.api import Array, Kernel, Layer, Requant, geometry, ops, requant
+from dory_core.api import Kernel, Layer, Requant, geometry, ops
+from dory_core.importing import Array, requant
 from dory_core.testing import make_tile
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
 

@@ -10,7 +10,8 @@ from dory_gap8.backend import DepthwiseHwcKernel
 from dory_gap8.backend.depthwise_form import form_of
 from gap8_layers import CLIPS, SPACE, make_case
 
-from dory_core.api import Array, Layer, NotSupported, ops, requant
+from dory_core.api import Layer, NotSupported, ops
+from dory_core.importing import Array, requant
 from dory_core.testing import make_tile
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
 from dory_core.testing.random_layers import RandomLayers

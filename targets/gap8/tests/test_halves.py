@@ -14,7 +14,8 @@ from gap8_layers import CLIPS, SPACE, make_case
 from test_block import conv, whole
 from test_bytes import add, every_pair
 
-from dory_core.api import Graph, Layer, Requant, load_plugins, ops, requant
+from dory_core.api import Graph, Layer, Requant, ops
+from dory_core.importing import requant
 from dory_core.testing import run_application
 from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
 from dory_core.testing.compilers import host_compiler_text
@@ -22,6 +23,7 @@ from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernel_cases import takes
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed
 from dory_core.testing.random_layers import RandomLayers
+from dory_core.tools import load_plugins
 
 SAME = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 POINT = ops.Window(kernel=(1, 1))

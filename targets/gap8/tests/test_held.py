@@ -12,7 +12,8 @@ from dory_gap8.backend.unpacked import is_packed
 from gap8_layers import BYTES, make_case
 from test_block import SAME, conv
 
-from dory_core.api import Array, Layer, geometry, ops, requant
+from dory_core.api import Layer, geometry, ops
+from dory_core.importing import Array, requant
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernels import HostLibrary, KernelCase, whole_case

@@ -15,7 +15,8 @@ from dory_gap8.backend import (
 )
 from gap8_layers import cases_of, make_case, turned_cases
 
-from dory_core.api import Array, Requant, ops, requant, simulate
+from dory_core.api import Requant, ops, simulate
+from dory_core.importing import Array, requant
 from dory_core.testing import ZIGLANG, KernelConformance
 from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 from dory_core.testing.random_layers import KINDS

@@ -9,7 +9,8 @@ import pytest
 from dory_gap8.backend import ConcatKernel, LutKernel, MoveKernel, ResizeKernel, SoftmaxKernel
 from gap8_layers import BYTES, byte_cases, cases_of
 
-from dory_core.api import Array, Layer, ops, requant
+from dory_core.api import Layer, ops
+from dory_core.importing import Array, requant
 from dory_core.testing import KernelConformance
 from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 

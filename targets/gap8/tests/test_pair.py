@@ -9,7 +9,8 @@ import pytest
 from dory_gap8.backend import PairKernel
 from dory_gap8.backend.pair import LINEAR, PLAIN, SHIFTED, TABLE, WORD, contributions
 
-from dory_core.api import Array, Layer, Requant, ops, requant
+from dory_core.api import Layer, Requant, ops
+from dory_core.importing import Array, requant
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
 
 SHAPE = (6, 5, 7)

@@ -12,19 +12,8 @@ from dory_gap8.backend import UnpackingKernel, WindowKernel, candidates
 from dory_gap8.hardware import DMA_COUNTERS, HIGH_VOLTAGE, MAX_CORES, TARGET
 from gap8_layers import SPACE, kernels_for
 
-from dory_core.api import (
-    Array,
-    Kernel,
-    Layer,
-    TargetContext,
-    Term,
-    Tile,
-    UsageError,
-    geometry,
-    ops,
-    read_plan,
-    requant,
-)
+from dory_core.api import Kernel, Layer, TargetContext, Term, Tile, UsageError, geometry, ops
+from dory_core.importing import Array, requant
 from dory_core.testing import (
     Code,
     Expr,
@@ -46,6 +35,7 @@ from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernels import alone, typed
 from dory_core.testing.random_layers import KINDS, RandomLayers
+from dory_core.tools import read_plan
 
 
 def context(cores: int = 8, kernels: str = "dory", **fields) -> TargetContext:

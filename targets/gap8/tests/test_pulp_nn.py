@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from dory_gap8.pulp_nn import Library, find_library, pulp_nn_kernels
 
-from dory_core.api import DoryError, Graph, UsageError, ops, requant
+from dory_core.api import DoryError, Graph, UsageError, ops
+from dory_core.importing import requant
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 

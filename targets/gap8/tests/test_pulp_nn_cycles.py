@@ -12,9 +12,10 @@ from dory_gap8.objective import terms
 from dory_gap8.pulp_nn import Library, cycles
 from dory_gap8.pulp_nn.weighted import UpstreamConv
 
-from dory_core.api import Kernel, Layer, Term, Tile, load_plugins, ops
+from dory_core.api import Kernel, Layer, Term, Tile, ops
 from dory_core.testing import TiledLayer, Tiler, bind_layer
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.tools import load_plugins
 
 CORES = 8
 # (rows, columns, output channels, input channels, bits) of outputs; cycles counted.

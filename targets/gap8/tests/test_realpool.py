@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from dory_gap8.backend import RealPoolKernel, realpool
 
-from dory_core.api import Layer, ops, requant
+from dory_core.api import Layer, ops
+from dory_core.importing import requant
 from dory_core.testing import reference
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, make_case, typed, whole_case
 

@@ -7,7 +7,8 @@ import pytest
 from dory_gap8.backend import AvgPoolKernel, LinearKernel
 from dory_gap8.backend.requant import EVEN, LIMBS, NARROW, STEPS, epilogue
 
-from dory_core.api import Array, Layer, Requant, ops, requant, requantisation
+from dory_core.api import Layer, Requant, ops, requantisation
+from dory_core.importing import Array, requant
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, values_of
 
 

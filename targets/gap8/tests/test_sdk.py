@@ -21,7 +21,6 @@ from dory_core.api import (
     ToolMissing,
     UsageError,
     VerificationFailed,
-    load_plugins,
     ops,
     simulate,
 )
@@ -30,6 +29,7 @@ from dory_core.testing.apps import build_app
 from dory_core.testing.cases import network_cases
 from dory_core.testing.compilers import host_compiler_text
 from dory_core.testing.graphs import U16, GraphBuilder
+from dory_core.tools import load_plugins
 
 SDK = Path(__file__).parent / "sdk"
 

@@ -10,7 +10,8 @@ from dory_gap8.backend import SlideKernel, UnpackingKernel, WindowKernel, candid
 from gap8_layers import CLIPS, RANGES, SPACE
 from test_block import SAME, conv
 
-from dory_core.api import Array, geometry, ops, requant
+from dory_core.api import geometry, ops
+from dory_core.importing import Array, requant
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, make_case, typed, whole_case
 from dory_core.testing.random_layers import RandomLayers
 

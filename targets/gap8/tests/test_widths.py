@@ -29,7 +29,8 @@ from dory_gap8.backend.packing import slots, weight_words
 from dory_gap8.backend.unpacked import wide
 from gap8_layers import CLIPS, RANGES, make_case
 
-from dory_core.api import Array, Kernel, Layer, Requant, ops, requant
+from dory_core.api import Kernel, Layer, Requant, ops
+from dory_core.importing import Array, requant
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed
 
 INPUTS = tuple(RANGES)

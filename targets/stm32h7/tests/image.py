@@ -12,8 +12,9 @@ from dory_stm32h7 import toolchain
 from dory_stm32h7.emulator.runner import Session
 from dory_stm32h7.runners import has_emulator
 
-from dory_core.api import read_plan, simulate
+from dory_core.api import simulate
 from dory_core.testing import CompileResult, Plugins, read_graph, run_application
+from dory_core.tools import read_plan
 from tests.compiled import compiled as compile_for
 
 RUNNER = "cortex-m7"

@@ -11,10 +11,11 @@ from dory_stm32h7.emulator.system import cache_size
 from dory_stm32h7.parts import CACHE_16K
 from image import require_emulator, session
 
-from dory_core.api import geometry, load_plugins, ops
+from dory_core.api import geometry, ops
 from dory_core.testing import Plugins, make_tile, missed_lines
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.tools import load_plugins
 
 SAME = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 POINT = ops.Window(kernel=(1, 1))

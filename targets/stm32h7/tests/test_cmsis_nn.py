@@ -31,16 +31,8 @@ from dory_stm32h7.backend.cmsis_parameters import Parameters, find_native, round
 from image import L1_BYTES, compiled, require_emulator, run_image
 from stm32h7_layers import SPACE
 
-from dory_core.api import (
-    Array,
-    Layer,
-    Rejection,
-    Requant,
-    UsageError,
-    load_plugins,
-    ops,
-    requant,
-)
+from dory_core.api import Layer, Rejection, Requant, UsageError, ops
+from dory_core.importing import Array, requant
 from dory_core.testing import (
     IMPORTED,
     CompileOptions,
@@ -57,6 +49,7 @@ from dory_core.testing.compilers import host_compiler
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, make_case, typed, whole_case
 from dory_core.testing.random_layers import RandomLayers
+from dory_core.tools import load_plugins
 from tests.nets import tflite_net
 
 KINDS = ("conv", "grouped", "pointwise", "depthwise", "linear", "maxpool")

@@ -13,9 +13,10 @@ from dory_stm32h7.emulator.counter import InstructionCounter
 from dory_stm32h7.emulator.memories import Region
 from image import require_emulator, session
 
-from dory_core.api import load_plugins, ops
+from dory_core.api import ops
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.tools import load_plugins
 
 FLASH = 0x0800_0000
 PAGE_BYTES = 1024  # where a block of the emulator ends at the latest

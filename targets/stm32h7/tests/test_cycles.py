@@ -14,9 +14,10 @@ from dory_stm32h7.emulator.pipeline import cycles as block_cycles
 from dory_stm32h7.toolchain import GCC, find_toolchain
 from image import require_emulator, session
 
-from dory_core.api import load_plugins, ops
+from dory_core.api import ops
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.tools import load_plugins
 
 FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
 RISE, FALL = 1.03, 0.75

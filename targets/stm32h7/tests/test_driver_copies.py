@@ -10,9 +10,10 @@ from dory_stm32h7.emulator.machine import Machine
 from dory_stm32h7.toolchain import find_toolchain
 from image import require_emulator
 
-from dory_core.api import load_plugins, ops, simulate
+from dory_core.api import ops, simulate
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.tools import load_plugins
 
 # Copies between a buffer in DTCM and one in AXI SRAM; a loop of the core says what must result.
 MAIN = """\

@@ -11,10 +11,12 @@ import pytest
 from dory_stm32h7 import hardware, parts
 from image import RUNNER, require_emulator, run_image
 
-from dory_core.api import VerificationFailed, load_plugins, ops, requant
+from dory_core.api import VerificationFailed, ops
+from dory_core.importing import requant
 from dory_core.testing import Plugins, run_application
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.tools import load_plugins
 
 DRIVER = "hal/stm32h7/dory_mdma.c"
 CHIP = "hal/stm32h7/dory_stm32h7.c"

@@ -14,9 +14,10 @@ from dory_stm32h7.emulator.mdma import Channel
 from dory_stm32h7.toolchain import find_toolchain
 from image import require_emulator
 
-from dory_core.api import load_plugins, ops, simulate
+from dory_core.api import ops, simulate
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.tools import load_plugins
 
 DRIVER = "hal/stm32h7/dory_mdma.c"
 ARENAS = ("dory_l1_arena", "dory_l2_arena", "dory_d2_arena")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from dory_stm32h7 import hardware
 
-from dory_core.api import Graph, Level, Link, Memory, MemoryHierarchy, TargetContext, ops, requant
+from dory_core.api import Graph, Level, Link, Memory, MemoryHierarchy, TargetContext, ops
+from dory_core.importing import requant
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 

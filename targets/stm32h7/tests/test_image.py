@@ -16,8 +16,8 @@ from image import (
     run_image,
 )
 
-from dory_core.api import load_plugins
 from dory_core.testing import Plugins, run_application
+from dory_core.tools import load_plugins
 
 
 @pytest.fixture(scope="module")

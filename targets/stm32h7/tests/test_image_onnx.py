@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from image import require_emulator, run_image
 
-from dory_core.api import Frontend, GoldenRequest, load_plugins
+from dory_core.importing import Frontend, GoldenRequest
 from dory_core.testing import CompileOptions, compile_network
+from dory_core.tools import load_plugins
 from tests.nets import onnx_names, onnx_net
 
 FRONTENDS = {"deeploy": "deeploy", "made": "qdq", "ortq": "qdq", "qdq": "qdq"}

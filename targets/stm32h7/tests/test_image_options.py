@@ -11,21 +11,13 @@ from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.toolchain import find_toolchain
 from image import IN_CI, LONG, RUNNER, compiled, require_emulator, run_image, session
 
-from dory_core.api import (
-    DoesNotFit,
-    ToolMissing,
-    UsageError,
-    VerificationFailed,
-    load_plugins,
-    ops,
-    read_plan,
-    requant,
-    simulate,
-)
+from dory_core.api import DoesNotFit, ToolMissing, UsageError, VerificationFailed, ops, simulate
+from dory_core.importing import requant
 from dory_core.testing import Plugins, run_application
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import network_cases
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.tools import load_plugins, read_plan
 from tests.nets import net_names, nets_dir
 
 

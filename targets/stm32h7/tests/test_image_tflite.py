@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from image import require_emulator, run_image
 
-from dory_core.api import load_plugins
 from dory_core.testing import CompileOptions, compile_network
+from dory_core.tools import load_plugins
 from tests.nets import tflite_names, tflite_net
 
 FAST = "tflm_hello_world"

@@ -20,7 +20,8 @@ from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel, RealPoolKern
 from dory_stm32h7.backend.sums import SumTablesKernel, find_sums
 from stm32h7_layers import cases_of, turned_cases
 
-from dory_core.api import Array, Kernel, Layer, Requant, ops, requant, requantisation
+from dory_core.api import Kernel, Layer, Requant, ops, requantisation
+from dory_core.importing import Array, requant
 from dory_core.testing import KernelConformance, make_tile, reference
 from dory_core.testing.kernels import HostLibrary, alone, make_case, typed, whole_case
 from dory_core.testing.random_layers import KINDS

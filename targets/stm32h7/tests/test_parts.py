@@ -18,19 +18,12 @@ from dory_stm32h7.parts import DEFAULT, KIB, PARTS, STM32H743, Part, part_of
 from dory_stm32h7.toolchain import GCC, find_toolchain
 from image import compiled, require_emulator, run_image
 
-from dory_core.api import (
-    TargetContext,
-    UsageError,
-    VerificationFailed,
-    load_plugins,
-    ops,
-    read_plan,
-    requant,
-    simulate,
-)
+from dory_core.api import TargetContext, UsageError, VerificationFailed, ops, simulate
+from dory_core.importing import requant
 from dory_core.testing import Plugins
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.tools import load_plugins, read_plan
 
 # Parts whose images differ in more than sizes; all others are run by the slow test.
 IN_CI = ("stm32h7a3", "stm32h7s7", "stm32f746", "cortex-m4", "cortex-m33")

@@ -21,10 +21,11 @@ from dory_stm32h7.parts import Part, part_of
 from dory_stm32h7.toolchain import GCC, find_toolchain, zig_flags
 from image import COMPILERS, choose_compiler, require_emulator
 
-from dory_core.api import load_plugins, ops, read_plan, simulate
+from dory_core.api import ops, simulate
 from dory_core.testing import Plugins
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder, requant
+from dory_core.tools import load_plugins, read_plan
 
 ZIG = (sys.executable, "-m", "ziglang")
 BOTH = pytest.mark.parametrize("compiler", COMPILERS)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from image import compiled, require_emulator, run_image
 
-from dory_core.api import ToolMissing, UsageError, load_plugins
+from dory_core.api import ToolMissing, UsageError
 from dory_core.testing import Plugins, run_application
+from dory_core.tools import load_plugins
 
 
 @pytest.fixture(scope="module")

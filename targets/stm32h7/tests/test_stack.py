@@ -8,9 +8,10 @@ import pytest
 from dory_stm32h7.hardware import STACK_BYTES
 from image import LONG, compiled, require_emulator, session
 
-from dory_core.api import Graph, load_plugins, ops
+from dory_core.api import Graph, ops
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.tools import load_plugins
 
 #: Left for interrupts and drivers of the user: a quarter of what is reserved.
 SPARE_BYTES = STACK_BYTES // 4

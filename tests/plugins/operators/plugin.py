@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dory_core.api import (
-    Array,
     Constraint,
     FunctionCall,
     Kernel,
@@ -27,6 +26,7 @@ from dory_core.api import (
     reject_type,
     size,
 )
+from dory_core.importing import Array
 
 HERE = Path(__file__).parent
 

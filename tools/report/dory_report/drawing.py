@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from dory_core.api import ToolMissing, UsageError, cli, quoting
+from dory_core.api import ToolMissing, UsageError
+from dory_core.tools import cli, quoting
 from dory_report import palette
 from dory_report.page import chart_style
 from dory_report.svg import Figure, label, tag

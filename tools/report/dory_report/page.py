@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dory_core.api import quoting
+from dory_core.tools import quoting
 from dory_report import palette
 from dory_report.svg import Figure
 from dory_report.tables import Table

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dory_core.api import cli, quoting
+from dory_core.tools import cli, quoting
 
 #: Height of a line of small text, in pixels.
 TEXT_PX = 12

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dory_core.api import cli
+from dory_core.tools import cli
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -100,7 +100,7 @@ def print_table(table: Table, out: Console, drop: Sequence[str] = ()) -> None:
     """
     from rich.text import Text
 
-    from dory_core.api import cli
+    from dory_core.tools import cli
 
     first = table.rows[0].cells
     numbers = tuple(n for n, cell in zip(table.columns, first, strict=True) if cell.right)

@@ -9,7 +9,7 @@ import pytest
 from dory_report.comparison.page import compare_figures, compare_page
 from dory_report.comparison.points import Comparison, Outcome, Point
 
-from dory_core.api import read_plan
+from dory_core.tools import read_plan
 from tools.report.tests.looks import hover, load, media, overflow, resize, violations
 
 CLOCK = {"name": "slow", "core_hz": 5e7, "io_hz": 1e7, "source": "a data sheet"}

@@ -17,9 +17,10 @@ from dory_report.application.charts import layer_label, timeline
 from dory_report.application.memory import KEPT, local_memory, memory_map
 from dory_report.application.page import figures, report_page
 
-from dory_core.api import ToolMissing, cli, ops, read_plan
+from dory_core.api import ToolMissing, ops
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.tools import cli, read_plan
 from tools.report.tests.looks import hover, load, media, overflow, resize, settle, violations
 
 FIGURES = ("cycles", "timeline", "memory-l2", "memory-l1")

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from dory_report.application.page import report_page
 
-from dory_core.api import DoesNotFit, NotSupported, UsageError, cli, load_plugins, ops, read_plan
+from dory_core.api import DoesNotFit, NotSupported, UsageError, ops
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.tools import cli, load_plugins, read_plan
 from tests import nets
 from tests.toy.chip import NAME, ToyChip
 

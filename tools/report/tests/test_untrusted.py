@@ -12,9 +12,10 @@ import pytest
 from dory_report.application.page import report_page
 from dory_report.application.trace import trace_bytes
 
-from dory_core.api import UsageError, cli, read_plan
+from dory_core.api import UsageError
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.tools import cli, read_plan
 
 VALUES = (None, 0, 1 << 63, 1e29, "", "</script>", [], {})
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dory_core.api import load_plugins
 from dory_core.testing import random_inputs, run_reference
+from dory_core.tools import load_plugins
 from dory_onnx.testing.integer import IntegerOnnxBuilder
 
 

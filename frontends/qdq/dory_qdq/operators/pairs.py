@@ -8,7 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from dory_core.api import Requant, ops, requant, requantisation
+from dory_core.api import Requant, ops, requantisation
+from dory_core.importing import requant
 from dory_qdq.call import Call
 from dory_qdq.network import Axes
 from dory_qdq.numerics import (

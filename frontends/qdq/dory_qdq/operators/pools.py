@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 from dory_onnx import window_of
 
-from dory_core.api import Requant, ops, requant
+from dory_core.api import Requant, ops
+from dory_core.importing import requant
 from dory_qdq.call import Call
 from dory_qdq.numerics import Quantisation, single
 from dory_qdq.operators.movers import pooled

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from dory_onnx import window_of
 
-from dory_core.api import Array, Requant, ops, requantisation
+from dory_core.api import Requant, ops, requantisation
+from dory_core.importing import Array
 from dory_qdq.call import QUANTISE_HINT, Call
 from dory_qdq.network import standard_axes
 from dory_qdq.numerics import Floats, Integers, product_scales, single

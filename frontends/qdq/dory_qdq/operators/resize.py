@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dory_core.api import Array, Requant, ops, requant
+from dory_core.api import Requant, ops
+from dory_core.importing import Array, requant
 from dory_qdq.call import Call
 from dory_qdq.network import standard_axes
 from dory_qdq.numerics import Floats, Integers, single

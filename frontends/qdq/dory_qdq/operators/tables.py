@@ -9,7 +9,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dory_core.api import Array, ops, requant
+from dory_core.api import ops
+from dory_core.importing import Array, requant
 from dory_qdq.call import Call
 from dory_qdq.numerics import Floats, Integers, Quantisation, dequantise, quantise_to, single
 from dory_qdq.values import Place

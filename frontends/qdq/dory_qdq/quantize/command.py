@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dory_core.api import NotSupported, UsageError, cli
+from dory_core.api import NotSupported, UsageError
+from dory_core.tools import cli
 
 if TYPE_CHECKING:
     from dory_core.api import Graph
@@ -98,7 +99,7 @@ def _choices(
     from dory_qdq.quantize.choices import choices_for
 
     if target is not None:
-        from dory_core.api import load_plugins
+        from dory_core.tools import load_plugins
 
         load_plugins().target(target)  # raises UsageError for an unknown one
     if activations not in (None, *_TYPES):
@@ -140,7 +141,7 @@ def _imported(model: Path, data: bytes) -> Graph:
     """Return the network as the frontend reads it; raises NotSupported when it does not."""
     import tempfile
 
-    from dory_core.api import FrontendOptions
+    from dory_core.importing import FrontendOptions
     from dory_qdq.importer import parse
 
     with tempfile.TemporaryDirectory() as folder:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from dory_core.api import cli
+from dory_core.tools import cli
 from dory_qdq.quantize.choices import Choices
 from dory_qdq.quantize.quality import Accuracy, LayerNoise, LeftInFloat
 from dory_qdq.quantize.samples import Samples

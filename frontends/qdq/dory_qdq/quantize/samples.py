@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import UsageError, load_arrays
+from dory_core.api import UsageError
+from dory_core.importing import load_arrays
 
 Shape = tuple[int, ...]
 Array = npt.NDArray[Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dory_core.api import ReadOperator
+from dory_core.importing import ReadOperator
 from dory_tflite.node import Operator
 from dory_tflite.operators import (
     border,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dory_core.api import ops, quoting
+from dory_core.api import ops
+from dory_core.tools import quoting
 from dory_tflite.fixed_point import INT32_MAX, quantize_multiplier
 from dory_tflite.node import BYTES, WIDE, Constraint, Node, Operator
 from dory_tflite.operators.tables import quantize_lower

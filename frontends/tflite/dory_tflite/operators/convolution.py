@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Array, Requant, ops
+from dory_core.api import Requant, ops
+from dory_core.importing import Array
 from dory_tflite.fixed_point import quantize_multiplier
 from dory_tflite.model import FileTensor
 from dory_tflite.network import MOST_PIXELS, Bound, canonical_shape

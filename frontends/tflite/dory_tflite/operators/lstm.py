@@ -11,7 +11,8 @@ import math
 
 import numpy as np
 
-from dory_core.api import Array, Requant, State, ops, requant
+from dory_core.api import Requant, ops
+from dory_core.importing import Array, State, requant
 from dory_tflite.fixed_point import (
     INT32_MAX,
     FactorError,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dory_core.api import Array, ops, requant
+from dory_core.api import ops
+from dory_core.importing import Array, requant
 from dory_tflite.model import FileTensor
 from dory_tflite.network import Bound, axis_of, canonical_shape
 from dory_tflite.node import Constraint, Node, Operator

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dory_core.api import Array, Requant, ops, requant
+from dory_core.api import Requant, ops
+from dory_core.importing import Array, requant
 from dory_tflite.fixed_point import quantize_multiplier
 from dory_tflite.model import FileTensor
 from dory_tflite.network import broadcastable, canonical_shape

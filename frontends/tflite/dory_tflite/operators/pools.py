@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dory_core.api import Array, ops, requant, requantisation
+from dory_core.api import ops, requantisation
+from dory_core.importing import Array, requant
 from dory_tflite.fixed_point import quantize_multiplier
 from dory_tflite.network import MOST_PIXELS, Bound, canonical_shape
 from dory_tflite.node import Constraint, Node, Operator

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dory_core.api import Array, Requant, State, ops
+from dory_core.api import Requant, ops
+from dory_core.importing import Array, State
 from dory_tflite.fixed_point import Integers, quantize_multiplier
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import constant

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dory_core.api import Array, ops, requant
+from dory_core.api import ops
+from dory_core.importing import Array, requant
 from dory_tflite.byte_functions import (
     Quantisation,
     hard_swish_table,

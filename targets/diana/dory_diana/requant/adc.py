@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dory_core.api import requant, requantisation
+from dory_core.api import requantisation
+from dory_core.importing import requant
 from dory_diana.requant.common import Integers, Steps, clipped
 
 T_LO, T_HI = -32, 31

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Layer, Requant, requant, requantisation
+from dory_core.api import Layer, Requant, requantisation
+from dory_core.importing import requant
 
 Integers = npt.NDArray[np.int64]
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Requant, requant, requantisation
+from dory_core.api import Requant, requantisation
+from dory_core.importing import requant
 from dory_diana.requant import adc, shift
 from dory_diana.requant.common import Integers, Steps, slopes
 

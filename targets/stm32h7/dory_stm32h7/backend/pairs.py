@@ -21,11 +21,11 @@ from dory_core.api import (
     WeightBlock,
     ceil_div,
     ops,
-    ranges,
     reject_type,
     requantisation,
     size,
 )
+from dory_core.importing import ranges
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import Line, epilogue, reject_epilogue
 from dory_stm32h7.backend.instance import (

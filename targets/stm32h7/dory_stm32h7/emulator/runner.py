@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import UsageError, VerificationFailed, read_plan, simulate
+from dory_core.api import UsageError, VerificationFailed, simulate
+from dory_core.tools import read_plan
 from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.emulator.faults import ChipFault
 from dory_stm32h7.emulator.machine import Machine

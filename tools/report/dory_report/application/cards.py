@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dory_core.api import cli
+from dory_core.tools import cli
 from dory_report.page import Card, Meter
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dory_core.api import cli
+from dory_core.tools import cli
 from dory_report.options import Html, ImageFormat, Images
 
 
@@ -26,7 +26,7 @@ def report(
     debug: cli.Debug = False,
 ) -> None:
     """Show layers, tiles, memory and estimate of an application."""
-    from dory_core.api import cli, quoting, read_plan
+    from dory_core.tools import cli, quoting, read_plan
 
     plan = read_plan(app)
     wrote = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dory_core.api import quoting
+from dory_core.tools import quoting
 from dory_report.application.charts import indices, layer_label
 from dory_report.svg import (
     TEXT_PX,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dory_core.api import cli
+from dory_core.tools import cli
 from dory_report.application.cards import cards
 from dory_report.application.charts import cycles, layer_cycles
 from dory_report.application.charts import timeline as timeline_chart

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from dory_core.api import cli
+from dory_core.tools import cli
 from dory_report.application.charts import cycles_chart, layer_cycles
 from dory_report.comparison.columns import budget_text, column_label
 from dory_report.palette import PLANS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dory_core.api import cli
+from dory_core.tools import cli
 
 #: More columns than this are compared by their totals only.
 MOST_SIDE_BY_SIDE = 4

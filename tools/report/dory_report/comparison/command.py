@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dory_core.api import DoesNotFit, NotSupported, UsageError, cli, quoting
+from dory_core.api import DoesNotFit, NotSupported, UsageError
+from dory_core.tools import cli, quoting
 from dory_report.options import Html, ImageFormat, Images
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def compare(
 ) -> None:
     """Compare targets, memory sizes and options for one network."""
     cli.existing_file(network, "network")
-    from dory_core.api import load_plugins
+    from dory_core.tools import load_plugins
     from dory_report.comparison.points import Comparison, Study
 
     frontend = cli.frontend_name(frontend, network, load_plugins())

@@ -14,7 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from dory_core.api import DoesNotFit, NotSupported, cli
+from dory_core.api import DoesNotFit, NotSupported
+from dory_core.tools import cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,7 +138,7 @@ def grid(targets: Sequence[str], varied: Mapping[str, Sequence[str]]) -> tuple[P
 
 def measure(study: Study, point: Point) -> Outcome:
     """Plan one point. Raises UsageError for names and values that do not exist."""
-    from dory_core.api import load_plugins
+    from dory_core.tools import load_plugins
 
     with _options(study, point) as options:
         try:
@@ -152,7 +153,7 @@ def measure(study: Study, point: Point) -> Outcome:
 @contextmanager
 def _options(study: Study, point: Point) -> Iterator[cli.CompileOptions]:
     """Give the options of one point, with the network in a file of this machine."""
-    from dory_core.api import load_plugins
+    from dory_core.tools import load_plugins
 
     settings = {}
     for name, value in study.settings.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dory_core.api import cli
+from dory_core.tools import cli
 from dory_report.comparison.columns import (
     MOST_SIDE_BY_SIDE,
     column_label,

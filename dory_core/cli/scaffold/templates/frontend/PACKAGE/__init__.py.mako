@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from dory_core.api import hookimpl
 
 if TYPE_CHECKING:
-    from dory_core.api import Frontend, FrontendOptions, Graph
+    from dory_core.api import Graph
+    from dory_core.importing import Frontend, FrontendOptions
 
 DORY_API = 1
 
@@ -23,6 +24,6 @@ def read(path: Path, options: FrontendOptions) -> Graph:
 @hookimpl
 def dory_frontends() -> list[Frontend]:
     """Return the dialect."""
-    from dory_core.api import Frontend
+    from dory_core.importing import Frontend
 
     return [Frontend("${n.name}", "ONNX as ${n.name} exports it", read)]

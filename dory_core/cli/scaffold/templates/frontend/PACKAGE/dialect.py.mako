@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dory_core.api import FrontendOptions, Graph
+from dory_core.api import Graph
+from dory_core.importing import FrontendOptions
 from dory_onnx import Dialect, Node, import_onnx
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from dory_onnx.testing import OnnxBuilder
 from ${n.package}.dialect import parse
 
-from dory_core.api import FrontendOptions
+from dory_core.importing import FrontendOptions
 from dory_core.testing import run_reference
 
 
