@@ -262,9 +262,6 @@ def make_plan(
     if not any(found.peaks[1:]):
         arenas = arenas[:1]
     verify_contents(program, found.steps)
-    arena_bytes = {1: budgets.bytes[1], HOME: arenas[0] - found.static_in(HOME)}
-    if found.transfers:
-        arena_bytes[BELOW] = budgets.bytes[BELOW] + found.constants_apart
     return Plan(
         target=ctx.name,
         frontend=frontend,
@@ -276,7 +273,7 @@ def make_plan(
         inputs=found.inputs,
         outputs=found.outputs,
         levels=found.levels(ctx, budgets),
-        arena_bytes=arena_bytes,
+        arena_bytes=_arena_bytes(found, budgets, arenas[0]),
         static_bytes={found.static_level: found.static_bytes},
         cores=ctx.memory.cores,
         any_core=any_core,
@@ -299,6 +296,14 @@ def make_plan(
         missing=missing,
         notes=graph.notes,
     )
+
+
+def _arena_bytes(found: MemoryMap, budgets: Budgets, first: int) -> dict[int, int]:
+    """Return the bytes that the caller hands over of each level; first: of home's first memory."""
+    sizes = {1: budgets.bytes[1], HOME: first - found.static_in(HOME)}
+    if found.transfers:
+        sizes[BELOW] = budgets.bytes[BELOW] + found.constants_apart
+    return sizes
 
 
 def _lower(found: MemoryMap, alignment: int, any_core: bool) -> Program:

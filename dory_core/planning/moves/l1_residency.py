@@ -1,10 +1,9 @@
-"""Tensors that stay in L1 between layers: neither loaded nor, where nobody else reads them, stored.
+"""Resident tensors: they lie in L1 between layers, and are neither loaded nor stored.
 
-A tensor can stay when the layer that makes it has all of it in one tile. The layers that read it
-next and have it in L1 as a whole find it there; where others read it too, or it leaves the network,
-it is stored as well. L1 is then a memory over the whole network, as L2 is: a tensor that stays
-keeps its bytes over several layers, every other buffer over one. A layer of several tiles may be
-computed in one instead. Whatever stays has to save estimated cycles.
+A tensor can be resident when the layer that makes it has all of it in one tile. The layers that
+read it next and have it in L1 as a whole find it there; it is also stored where others read it, or
+it leaves the network. L1 is packed over the whole network: a resident tensor keeps its bytes over
+several layers, every other buffer over one. A layer of several tiles may be computed in one.
 """
 
 from __future__ import annotations
@@ -39,9 +38,7 @@ from dory_core.tiling.tiled import TiledLayer
 
 NAME = "l1-residency"
 
-# So many layers that share L1 are packed as a whole; of more, those that lie so many layers about a
-# new stay, while what reaches farther stays where it is.
-WINDOW = 100
+WINDOW = 100  # layers that are packed as a whole; of more, those within a margin of a new resident
 MARGIN = 8
 
 # Returns the layer at a position in one tile, None when it cannot be computed so.

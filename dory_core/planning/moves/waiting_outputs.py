@@ -11,7 +11,7 @@ from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import Candidate
 from dory_core.planning.moves import l1_residency, weight_prefetch
 from dory_core.planning.moves.l1_residency import with_residents
-from dory_core.planning.moves.weight_prefetch import LONG_WAIT, with_prefetches
+from dory_core.planning.moves.smaller_tiles import LONG_WAIT, in_smaller_tiles
 from dory_core.planning.problem import Problem
 
 #: Moves whose decisions this one changes.
@@ -35,4 +35,4 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
         ):
             moved = (set(writes) - resident) | {writes[n]}
             other = with_residents(problem, decision, candidate.peak, moved)
-            yield with_prefetches(problem, other, problem.tiling.smaller)
+            yield in_smaller_tiles(problem, other)

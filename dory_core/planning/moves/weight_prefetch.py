@@ -1,11 +1,10 @@
-"""Constants that are loaded ahead: into L1 while the layer before computes.
+"""Weight prefetch: constants are loaded into L1 while the previous layer computes.
 
-The first block of a layer's constants depends on no other layer. Its load can start as soon as the
-layer before needs the link no more than it has it, where L1 has room beside that layer's buffers.
-So the place of such a block is taken in two layers, and the places of the block in one layer and in
-the next differ: this module chooses them all at once, as the shortest path through the layers whose
-length is the estimated cycles. Tensors that stay in L1 have two places, as low as possible and at
-its end, of which the better one is taken for all of them.
+The first block of a layer's constants depends on no other layer. Its load can start once the
+previous layer has issued its own transfers, where L1 has room beside the buffers of that layer. The
+block takes room in two layers, so the places of the blocks of neighbours differ: they are chosen
+together, as the shortest path through the layers, whose length is the estimated cycles. Resident
+tensors lie either as low as possible or at the end of L1; the better one is taken for all of them.
 """
 
 from __future__ import annotations
@@ -34,36 +33,35 @@ _WAYS = 8
 #: Of layers with more tiles, only the last ones may start the load for the next layer.
 _MANY_TILES = 64
 
-#: A wait for constants is long when it takes more than such a fraction of all cycles.
-LONG_WAIT = 100
-
-#: Sizes of L1 within which smaller tiles of a layer are looked for.
-_TRIES = 3
-
 Span = tuple[int, int]
-#: Returns a layer in the best tiles within some bytes of L1, None when nothing fits.
-Smaller = Callable[[TiledLayer, int], TiledLayer | None]
-
-
-@dataclass(frozen=True, slots=True)
-class LoadsAhead:
-    """residency: with the places of all buffers. loads: by the layer that starts one, the layer
-    that it is for and the load."""
-
-    residency: Residency
-    loads: Mapping[int, tuple[int, AheadLoad]]
+#: By the layer that starts a load: the layer that it is for, and the load.
+Prefetches = dict[int, tuple[int, AheadLoad]]
+#: Returns the estimated cycles of layers, the layers in the tiles to be used, and what each one
+#: loads for the next.
+Search = Callable[[list["PrefetchLayer"]], tuple[int, list["PrefetchLayer"], list["Found"]]]
 
 
 def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     """Yield the decision with weight prefetch where that saves estimated cycles."""
-    decision = with_prefetches(problem, candidate.decision, None)
+    decision = with_prefetches(problem, candidate.decision, as_tiled)
     if decision.prefetches:
         yield decision
 
 
-def with_prefetches(problem: Problem, decision: Decision, smaller: Smaller | None) -> Decision:
-    """Return the decision with weight prefetch. smaller: makes smaller tiles, which leave more
-    room for it."""
+def as_tiled(layers: list[PrefetchLayer]) -> tuple[int, list[PrefetchLayer], list[Found]]:
+    """Return the best weight prefetch of layers in their own tiles."""
+    cycles, found = cheapest_path(layers)
+    return cycles, layers, found
+
+
+def with_prefetches(problem: Problem, decision: Decision, search: Search) -> Decision:
+    """Return the decision with weight prefetch.
+
+    Args:
+        problem: The network.
+        decision: The decision, whose weight prefetch is planned again.
+        search: Finds what each layer of a row loads for the next one.
+    """
     hierarchy, network = problem.ctx.memory, problem.network
     residency = decision.unplaced or problem.residency(decision)
     alone = replace(residency, on_top=())
@@ -78,9 +76,9 @@ def with_prefetches(problem: Problem, decision: Decision, smaller: Smaller | Non
     if residency.on_top:
         ways.append(replace(alone, layers=residency.on_top))
     writes, budget = network.flow.writes, problem.budgets.bytes[1]
-    found = [_plan(way, writes, linked, hierarchy, budget, smaller) for way in ways]
-    best = min(found, key=lambda way: way[0])[1]
-    return replace(decision, residency=best.residency, unplaced=residency, prefetches=best.loads)
+    found = [_plan(way, writes, linked, hierarchy, budget, search) for way in ways]
+    _, placed, loads = min(found, key=lambda way: way[0])
+    return replace(decision, residency=placed, unplaced=residency, prefetches=loads)
 
 
 def _plan(
@@ -89,23 +87,24 @@ def _plan(
     linked: Collection[int],
     hierarchy: MemoryHierarchy,
     budget_bytes: int,
-    smaller: Smaller | None,
-) -> tuple[int, LoadsAhead]:
-    """Return the cycles of all runs of layers, and what they load ahead; see ``plan_ahead``."""
+    search: Search,
+) -> tuple[int, Residency, Prefetches]:
+    """Return the cycles of all rows of layers, with the places of their buffers and their loads."""
     total = 0
-    loads: dict[int, tuple[int, AheadLoad]] = {}
+    loads: Prefetches = {}
     stays, tiled = list(residency.layers), list(residency.tiled)
     unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
     kept = {
-        name: _sizes(one, unit)["y"]
+        name: buffer_bytes(one, unit)["y"]
         for name, one, stay in zip(writes, residency.tiled, stays, strict=True)
         if stay.leaves
     }
     for run in _runs(residency, linked):
         layers = [
-            _Layer(n, residency.tiled[n], stays[n], kept, hierarchy, budget_bytes) for n in run
+            PrefetchLayer(n, residency.tiled[n], stays[n], kept, hierarchy, budget_bytes)
+            for n in run
         ]
-        cycles, layers, found_ones = _cut_smaller(layers, smaller)
+        cycles, layers, found_ones = search(layers)
         total += cycles
         for one, layer, behind in zip(found_ones, layers, [*layers[1:], None], strict=True):
             tiled[layer.n], stays[layer.n] = layer.tiled, layer.stay
@@ -114,36 +113,7 @@ def _plan(
             if one.load is not None and behind is not None:
                 loads[layer.n] = (behind.n, one.load)
     found = replace(residency, tiled=tuple(tiled), layers=tuple(stays))
-    return total, LoadsAhead(found, loads)
-
-
-def _cut_smaller(
-    layers: list[_Layer], smaller: Smaller | None
-) -> tuple[int, list[_Layer], list[_Found]]:
-    """Return the cycles, the layers and what each loads ahead, in smaller tiles where all are
-    faster by it.
-
-    Only layers are tried beside which a load found no room: that for the next layer, or their own.
-    Layers in one tile are tried when they wait long for their own.
-    """
-    cycles, best = _best(layers)
-    if smaller is None:
-        return cycles, layers, best
-    for k in range(len(layers)):
-        following = layers[k + 1] if k + 1 < len(layers) else None
-        behind = following is not None and following.can_be_loaded and best[k].load is None
-        own = k > 0 and layers[k].can_be_loaded and best[k - 1].load is None
-        if layers[k].tiled.schedule.count == 1:
-            own = own and layers[k].first_cycles * LONG_WAIT > cycles
-            behind = False
-        if not (behind or own):
-            continue
-        for one in layers[k].in_smaller_tiles(smaller, following):
-            others = [*layers[:k], one, *layers[k + 1 :]]
-            less, found = _best(others)
-            if less < cycles:
-                cycles, best, layers = less, found, others
-    return cycles, layers, best
+    return total, found, loads
 
 
 def _runs(residency: Residency, linked: Collection[int]) -> Iterator[list[int]]:
@@ -162,7 +132,7 @@ def _runs(residency: Residency, linked: Collection[int]) -> Iterator[list[int]]:
         yield run
 
 
-class _Layer:
+class PrefetchLayer:
     """A layer: its buffers in L1, which of them may move, and its cycles."""
 
     def __init__(
@@ -178,11 +148,11 @@ class _Layer:
         self.n = n
         self.tiled = tiled
         self.stay = stay
-        self._others = (kept, hierarchy, budget_bytes)
+        self.others = (kept, hierarchy, budget_bytes)
         self.unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
         self.room = budget_bytes // self.unit * self.unit
         schedule = tiled.schedule
-        self.sizes = _sizes(tiled, self.unit)
+        self.sizes = buffer_bytes(tiled, self.unit)
         self.first_bytes = self.sizes.get("w", 0) // schedule.buffering.w
         self.offsets = dict(stay.offsets) or _in_order(self.sizes)
         self.stays = {*stay.found, *(["y"] if stay.leaves else [])}
@@ -195,56 +165,6 @@ class _Layer:
     def _by_dma(self) -> bool:
         carriages = self.costs.carriages
         return carriages is not None and carriages["w"].by != CORES
-
-    @property
-    def constants_bytes(self) -> int:
-        """Bytes of all blocks of constants."""
-        o, i = self.tiled.schedule.c_out, self.tiled.schedule.c_in
-        return sum(self.costs.moves.weights(a.size, b.size).bytes for a in o for b in i)
-
-    @property
-    def first_cycles(self) -> float:
-        """Cycles of the load of the first block of constants."""
-        return first_weights(self.costs, self.tiled.schedule).cycles
-
-    def in_smaller_tiles(self, smaller: Smaller, following: _Layer | None) -> Iterator[_Layer]:
-        """Yield the layer in smaller tiles: within what the first constants of the following layer
-        leave of L1, then within less. Their constants take no more bytes."""
-        first = self if following is None or not following.can_be_loaded else following
-        taken = sum(self._others[0][name] for name in self.stay.beside)
-        room = self.room - taken - align_up(first.first_bytes, self.unit)
-        if self.tiled.schedule.count == 1:
-            room = min(room, self.tiled.l1_bytes - 1)
-        for _ in range(_TRIES):
-            tiled = smaller(self.tiled, room)
-            if tiled is None:
-                return
-            room = tiled.l1_bytes - 1
-            one = self._with_tiles(tiled)
-            if one is not None and one.constants_bytes <= self.constants_bytes:
-                yield one
-
-    def _with_tiles(self, tiled: TiledLayer) -> _Layer | None:
-        """Return the layer with other tiles; None where what stays in L1 does not allow them."""
-        schedule, stay = tiled.schedule, self.stay
-        if stay.leaves or (stay.found and (schedule.counts[1:] != (1, 1, 1) or self._apart)):
-            return None
-        if stay.found:
-            once = replace(schedule.buffering, x=1)
-            tiled = replace(tiled, schedule=replace(schedule, buffering=once))
-        if stay.offsets:
-            sizes = _sizes(tiled, self.unit)
-            stay = replace(stay, offsets={b: stay.offsets.get(b, 0) for b in sizes})
-            offsets = _Layer(self.n, tiled, stay, *self._others).placed(None, None)
-            if offsets is None:
-                return None
-            stay = replace(stay, offsets=offsets)
-        return _Layer(self.n, tiled, stay, *self._others)
-
-    @property
-    def _apart(self) -> bool:
-        """Whether the layer keeps channels apart, so that tiles read other inputs."""
-        return self.tiled.schedule.is_channelwise
 
     def cycles(self, arrives: float | None, ahead: AheadLoad | None) -> tuple[int, float]:
         """Return the layer's cycles, and for how many more the link is busy behind it."""
@@ -280,7 +200,7 @@ class _Layer:
             busy.append((start, start + size))
         return found
 
-    def places_behind(self, before: _Layer, weights: int | None) -> list[int]:
+    def places_behind(self, before: PrefetchLayer, weights: int | None) -> list[int]:
         """Return where the constants may lie; ``weights``: those of the layer before.
 
         Every tight place begins or ends at a border of something, or at an end of the memory.
@@ -306,7 +226,7 @@ class _Layer:
         return tuple(sorted(tiles, reverse=True))
 
 
-def _sizes(tiled: TiledLayer, unit: int) -> dict[str, int]:
+def buffer_bytes(tiled: TiledLayer, unit: int) -> dict[str, int]:
     """Return the bytes of the buffers of a layer."""
     copies, tile = tiled.schedule.buffering, tiled.tiling.tile
     buffers = l1_buffers(tiled.layer, tiled.bound, tile, copies)
@@ -346,21 +266,23 @@ class _Way:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Found:
+    """What a layer loads for the next one, and the places of its buffers; None where they were."""
+
     load: AheadLoad | None
     offsets: Mapping[str, int] | None
 
 
-def _best(layers: Sequence[_Layer]) -> tuple[int, list[_Found]]:
+def cheapest_path(layers: Sequence[PrefetchLayer]) -> tuple[int, list[Found]]:
     """Return the cycles of the cheapest way, what each layer loads ahead on it and where its
     buffers lie."""
     ways = [_Way(0)]
     for one, following in zip(layers, [*layers[1:], None], strict=True):
         ways = _cheapest_ways(_steps(ways, one, following))
-    found: list[_Found] = []
+    found: list[Found] = []
     best = way = min(ways, key=lambda way: way.cycles)
     while way.before is not None:
-        found.append(_Found(way.load, way.offsets))
+        found.append(Found(way.load, way.offsets))
         way = way.before
     return best.cycles, found[::-1]
 
@@ -375,7 +297,9 @@ def _cheapest_ways(ways: Iterable[_Way]) -> list[_Way]:
     return sorted(found.values(), key=lambda way: way.length)[:_WAYS]
 
 
-def _steps(ways: Sequence[_Way], one: _Layer, following: _Layer | None) -> Iterator[_Way]:
+def _steps(
+    ways: Sequence[_Way], one: PrefetchLayer, following: PrefetchLayer | None
+) -> Iterator[_Way]:
     """Yield the ways through a layer to the following one."""
     for way in ways:
         alone = one.placed(way.weights, None) if way.weights is not None else None
@@ -394,7 +318,9 @@ def _steps(ways: Sequence[_Way], one: _Layer, following: _Layer | None) -> Itera
                 yield _Way(way.cycles + cycles, arrives, place, way, load, offsets)
 
 
-def _cheapest(way: _Way, one: _Layer, following: _Layer) -> tuple[AheadLoad, int, float] | None:
+def _cheapest(
+    way: _Way, one: PrefetchLayer, following: PrefetchLayer
+) -> tuple[AheadLoad, int, float] | None:
     """Return with which tile a layer best loads for the following one, its cycles and for how many
     more the link is busy then; None when both layers are not faster by it."""
     charge = first_weights(following.costs, following.tiled.schedule)
