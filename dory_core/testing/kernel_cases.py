@@ -116,7 +116,10 @@ def typed(layer: Operator, *inputs: tuple[int, int, int, int, int], packed: bool
     )
     found = infer_types("net", tensors, (layer,), (layer.output,)).layer(0)
     y = found.output
-    return found if y.bits > 8 else replace(found, output=replace(y, bits=bits(y.lo, y.hi)))
+    if y.bits > 8 or bits(y.lo, y.hi) == y.bits:
+        return found
+    # Copies of elements have the storage of their source, also its sign: fewer bits need their own.
+    return replace(found, output=replace(y, bits=bits(y.lo, y.hi), signed=y.lo < 0))
 
 
 def sampled(kind: type[Operator], sample: Sample, name: str, packed: bool = False) -> Layer:
