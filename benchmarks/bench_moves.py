@@ -235,7 +235,7 @@ def document(found: Found) -> str:
         "Made by `python benchmarks/bench_moves.py`. The planner tries its moves in the order of"
         " one table and keeps what the timeline of the network shows to be faster"
         " ([architecture](architecture.md#planning)). Here each move is switched off with"
-        " `--set moves=-NAME`, for every network of the collection on GAP8 and STM32H7, within the"
+        " `--set moves=-NAME`, for the networks of the last table on GAP8 and STM32H7, within the"
         " default budgets, within 75 % and 50 % of the L2 that the default plan uses, and within a"
         f" third of L1: {len(base)} plans.",
         "",

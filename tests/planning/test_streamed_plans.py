@@ -70,8 +70,16 @@ def test_constants_are_fetched_several_layers_ahead(plan_of: Callable[[str], Pla
     constants_are_fetched_several_layers_ahead(plan_of("mobile in 448 KiB"))
 
 
-def test_large_pointwise_layers_have_few_parts(plan_of: Callable[[str], Plan]) -> None:
-    large_pointwise_layers_have_few_parts(plan_of("mobile in 256 KiB"))
+def test_large_pointwise_layers_have_few_parts(
+    plan_of: Callable[[str], Plan], plugins: Plugins
+) -> None:
+    build, l2 = LARGE["mobile in 256 KiB"]
+    plan = plan_graph(build(), plugins, l2, moves="-finer-chunks")
+    large_pointwise_layers_have_few_parts(plan)
+    finer = plan_of("mobile in 256 KiB")
+    assert finer.cycles < 0.98 * plan.cycles
+    pairs = zip(finer.steps, plan.steps, strict=True)
+    assert all(len(one.parts) <= 2 * len(other.parts) for one, other in pairs)
 
 
 @pytest.mark.sample(5)
