@@ -5,19 +5,19 @@ The order of what a tile does is ``dory_core.schedule.loops.tile_phases``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from dory_core.errors import PluginError
 from dory_core.expr import Expr, Var
 from dory_core.hardware.copies import AS_IT_IS, Carriage
 from dory_core.ir import Linear
 from dory_core.ir.geometry import Tile
-from dory_core.kernels.call import OPERANDS, names_of
+from dory_core.kernels.call import OPERANDS
 from dory_core.plan import Form, LayerStep, Place
 from dory_core.plan.ahead import load_for_later, load_for_next_part, w_comes, x_is_there
 from dory_core.plan.boxes import cuts_columns, operand_box, operand_bytes, operand_plan, shaped
+from dory_core.plan.calls import checked_call
 from dory_core.plan.constants import CONSTANT_PARTS, block_field, constants_of_tile
 from dory_core.plan.memories import L1, l2_memory
 from dory_core.plan.operations import (
@@ -390,17 +390,4 @@ class _Lowering:
                 arguments[name] = self._buffer(name)
         arguments["y"] = self._operand("y")
         arguments["y_pitch"] = self._pitch("y")
-        self._check(arguments)
-        return Call(step.kernel.call, arguments)
-
-    def _check(self, known: Mapping[str, Argument]) -> None:
-        """Raise PluginError where the kernel names what its layer does not have."""
-        for path, value in self.step.kernel.call.leaves:
-            for name in (name for name in names_of(value) if name not in known):
-                layer, kernel = self.step.layer.op, self.step.kernel
-                raise PluginError(
-                    f"{layer.kind} '{layer.name}': kernel {kernel.name} gives argument {path!r} "
-                    f"{name!r}, which the layer does not have; it has {', '.join(sorted(known))}",
-                    "report this to the authors of the kernel; docs/plugins.md says what each name "
-                    "is",
-                )
+        return checked_call(step, arguments)
