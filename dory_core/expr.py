@@ -322,9 +322,10 @@ def lookup(name: str, values: Sequence[int], index: Any) -> Any:
 
 
 def structure(expr: Any) -> Any:
-    """Return what is equal for expressions that are built alike, and can be a key.
+    """Return a key that is equal for expressions of equal structure.
 
-    expr: an Expr, or an integer, which stands for itself.
+    Args:
+        expr: An Expr, or an integer, which is its own key.
     """
     if isinstance(expr, Var):
         return expr.name, expr.bounds
@@ -338,10 +339,11 @@ def structure(expr: Any) -> Any:
 
 
 def substituted(expr: Any, change: Callable[[Expr], Expr | None]) -> Any:
-    """Return an expression with other parts, and otherwise built alike.
+    """Return an expression with replaced parts and otherwise equal structure.
 
-    expr: an Expr, or an integer, which is returned as it is. change: gives what stands for a part;
-    None: its own parts are looked at.
+    Args:
+        expr: An Expr, or an integer, which is returned as it is.
+        change: Gives the replacement of a part, or None to look at its own parts.
     """
     if not isinstance(expr, Expr):
         return expr

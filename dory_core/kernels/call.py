@@ -76,18 +76,21 @@ Size = int | Expr
 def size(name: str) -> Expr:
     """Return a number of the tile, a variable for expressions: ``size("y_h") * size("y_w")``.
 
-    name: of :data:`SIZES`.
+    Args:
+        name: One of :data:`SIZES`.
     """
     return Var(name, 0, _MANY, (0, 1, _MANY))
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """Where something of the tile begins: a pointer.
+    """A pointer to an operand of the tile.
 
-    name: of :data:`POINTERS`. type: C type that it is converted to, such as ``const int32_t *``;
-    empty: a pointer to bytes. offset: bytes from there on, of operands that are bytes. function: C
-    function or macro that is applied to it.
+    Attributes:
+        name: One of :data:`POINTERS`.
+        type: C type of the parameter, such as ``const int32_t *``; empty for a pointer to bytes.
+        offset: Bytes from the start of an operand of bytes.
+        function: C function or macro that is applied to the pointer.
     """
 
     name: str
@@ -98,9 +101,10 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """What C calls a value: an enumerator, a constant such as ``INT64_C(3)``, or a local variable.
+    """A value by its C name: an enumerator, a constant as ``INT64_C(3)``, or a local variable.
 
-    text: C text.
+    Attributes:
+        text: C text.
     """
 
     text: str
@@ -110,8 +114,10 @@ class Symbol:
 class Items:
     """Values in braces: an array, or the members of a struct in their order.
 
-    values: of the items. type: of the items of an array that the argument points to; empty where
-    the array or struct is itself the member.
+    Attributes:
+        values: Values of the items.
+        type: C type of an item where the argument points to an array; empty where the array or the
+            struct is itself the member.
     """
 
     values: tuple[Argument, ...]
@@ -122,11 +128,13 @@ class Items:
 class Struct:
     """A struct that a kernel is called with, or a member of one.
 
-    members: values by name, ``name`` or ``name[3]``; the kernel reads no others, and others are not
-    set. type: C type where the kernel gets a pointer to it, or the member is one; empty where the
-    member is the struct. literal: it is a compound literal in the call, made for each tile; else a
-    variable, and generated code sets the members that are equal for all tiles once, in front of its
-    tile loop.
+    Attributes:
+        members: Values by name, ``name`` or ``name[3]``; the kernel reads no others.
+        type: C type where the argument or the member points to the struct; empty where the member
+            is the struct.
+        literal: Whether it is a compound literal in the call, made for each tile. Else it is a
+            variable, and generated code sets the members that are equal for all tiles once, before
+            its tile loop.
     """
 
     members: Mapping[str, Argument]
@@ -145,8 +153,10 @@ Argument = int | Expr | Operand | Symbol | Struct | Items | None
 class Local:
     """A variable in a block around the call, which arguments name by a :class:`Symbol`.
 
-    type: C type, with ``static`` and ``const``. name: ``name``, or ``name[]`` of an array. value:
-    its initial value.
+    Attributes:
+        type: C type, with ``static`` and ``const``.
+        name: C name, with ``[]`` for an array.
+        value: Initial value.
     """
 
     type: str
@@ -155,7 +165,7 @@ class Local:
 
     @property
     def rows(self) -> int:
-        """Lines between its first and its last one: members of a struct, rows of a table."""
+        """The lines of its initialiser: members of a struct, rows of a table; 0 for one line."""
         if isinstance(self.value, Struct):
             return len(self.value.members)
         if not isinstance(self.value, Items) or not self.name.endswith("[]"):
@@ -168,8 +178,11 @@ class Local:
 class FunctionCall:
     """The call of a kernel on one tile.
 
-    function: its C name. arguments: by the names of its parameters, in their order. before: local
-    variables and calls in front of it. after: calls after it.
+    Attributes:
+        function: C name of the function.
+        arguments: Values by the names of the parameters, in their order.
+        before: Local variables and calls before it.
+        after: Calls after it.
     """
 
     function: str
@@ -182,7 +195,7 @@ class FunctionCall:
 
     @property
     def leaves(self) -> Iterator[tuple[str, Any]]:
-        """Every value with its path; a Struct and an Items stand before what they hold."""
+        """Every value with its path; a Struct and an Items come before their parts."""
         for one in self.before:
             yield from one.leaves if isinstance(one, FunctionCall) else _leaves(one.name, one.value)
         for name, value in self.arguments.items():
@@ -199,7 +212,8 @@ class FunctionCall:
     def with_numbers(self, change: Callable[[str, int], Argument]) -> FunctionCall:
         """Return the call with other plain numbers in structs that are variables.
 
-        change: gives the new value of a member from its path and its number.
+        Args:
+            change: Gives the new value of a member from its path and its number.
         """
 
         def changed(path: str, value: Argument) -> Argument:
@@ -212,7 +226,11 @@ class FunctionCall:
         return replace(self, arguments={**self.arguments, **structs})
 
     def reason_against(self) -> str | None:
-        """Return why the call is not possible, as the end of a sentence about the kernel."""
+        """Return why the call is not possible, as the end of a sentence about the kernel.
+
+        Returns:
+            The reason with argument, value and what is possible; None for a valid call.
+        """
         for path, value in self.leaves:
             if not isinstance(value, _KINDS):
                 return (
@@ -245,12 +263,16 @@ def _leaves(path: str, value: Argument) -> Iterator[tuple[str, Argument]]:
 
 
 def names_of(value: object) -> tuple[str, ...]:
-    """Return the names of operands and sizes in a value, without those that it holds."""
+    """Return the names of operands and sizes in a value, not in its members or items."""
     if isinstance(value, Operand):
         return (value.name, *names_of(value.offset))
     return tuple(variable.name for variable in value.variables) if isinstance(value, Expr) else ()
 
 
 def named(*names: str) -> dict[str, Argument]:
-    """Return operands and sizes by their names, for parameters that are called like them."""
+    """Return operands and sizes by their names, for parameters with the same names.
+
+    Args:
+        names: Names of :data:`POINTERS` and :data:`SIZES`.
+    """
     return {name: Operand(name) if name in _POINTERS else size(name) for name in names}

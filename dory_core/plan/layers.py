@@ -21,12 +21,14 @@ from dory_core.schedule.timeline import LayerEstimate, PartTimeline, Traffic
 class Form(StrEnum):
     """How tiles of a tensor move between L2 and L1; the values stand in ``plan.json``.
 
-    ROWS: full-channel pixels, one row of the copy is a row of the tile. PIXELS: a slice of the
-    channels, one row of the copy is a pixel. CHANNELS: HWC in L2, CHW in L1, one copy per channel
-    with rows of one element. BLOCKS: whole rows of a layout that keeps blocks of channels apart,
-    one row of the copy is what the tile has of a block. IN_PLACE: not at all, the kernel works on
-    the tensor in L2. RESIDENT: not at all, the whole tensor is a tile that stays in L1, where its
-    place is.
+    Attributes:
+        ROWS: Full-channel pixels; one row of the copy is a row of the tile.
+        PIXELS: A slice of the channels; one row of the copy is a pixel.
+        CHANNELS: HWC in L2, CHW in L1; one copy per channel with rows of one element.
+        BLOCKS: Whole rows of a layout with blocks of channels; one row of the copy is the tile's
+            part of a block.
+        IN_PLACE: No copy, the kernel works on the tensor in L2.
+        RESIDENT: No copy, the whole tensor is a tile that is resident in L1.
     """
 
     ROWS = "rows"
@@ -41,8 +43,10 @@ class Form(StrEnum):
 class OperandPlan:
     """How tiles of a tensor move between L2 and L1.
 
-    form: how they move. place: where the tensor lies. layout: as which the kernel reads or writes
-    it.
+    Attributes:
+        form: How tiles move.
+        place: Place of the tensor.
+        layout: Layout in which the kernel reads or writes it.
     """
 
     form: Form

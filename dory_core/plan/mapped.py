@@ -1,4 +1,4 @@
-"""Operations of a layer with other values in them."""
+"""Operations of a layer with replaced values."""
 
 from __future__ import annotations
 
@@ -27,10 +27,13 @@ from dory_core.plan.operations import (
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """What stands for the values of operations, in their order.
+    """Replacements for the values of operations.
 
-    value: of sizes, strides and conditions. address: of addresses. number: of plain numbers in
-    structs of kernels, from their path. rows: further names for these.
+    Attributes:
+        value: Gives the replacement of a size, a stride or a condition.
+        address: Gives the replacement of an address.
+        number: Gives the replacement of a plain number in a struct of a kernel, from its path.
+        rows: Values of the names that ``number`` gives.
     """
 
     value: Callable[[Value], Any]
@@ -39,11 +42,11 @@ class Mapped:
     rows: Mapping[str, Argument] = field(default_factory=dict)
 
     def all(self, operations: Iterable[Operation]) -> tuple[Any, ...]:
-        """Return operations with what stands for their values; marks have no text."""
+        """Return operations with replaced values, in the order of execution; marks have no text."""
         return tuple(map(self.one, operations))
 
     def one(self, operation: Operation) -> Any:
-        """Return one operation with what stands for its values."""
+        """Return one operation with replaced values."""
         if isinstance(operation, Copy):
             return self._copy(operation)
         if isinstance(operation, Wait):

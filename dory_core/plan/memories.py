@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class MemoryKind(Enum):
-    """What a memory is. CONSTANTS: the table of a layer's constants where it is linked."""
+    """Kind of a memory; CONSTANTS is the linked table of a layer's constants."""
 
     L1 = "l1"
     L2 = "l2"
@@ -19,8 +19,12 @@ class MemoryKind(Enum):
 class MemoryId:
     """A memory of the chip, or a table of constants.
 
-    kind: what it is. number: which one of L2; of constants the index of the layer, or -1 for the
-    layer's own. As text it is what C calls an arena: ``l2``, ``l2_1``.
+    As text it is the C name of an arena: ``l2``, ``l2_1``.
+
+    Attributes:
+        kind: Kind of the memory.
+        number: Number of the memory of L2; of constants the index of the layer, or -1 for the
+            layer's own.
     """
 
     kind: MemoryKind
@@ -42,10 +46,10 @@ CONSTANTS = MemoryId(MemoryKind.CONSTANTS, -1)
 
 
 def l2_memory(number: int) -> MemoryId:
-    """Return a memory of L2. number: which one."""
+    """Return the memory of L2 with a number."""
     return MemoryId(MemoryKind.L2, number)
 
 
 def constants_of(layer: int) -> MemoryId:
-    """Return the table of another layer's constants. layer: its index."""
+    """Return the table of constants of the layer with an index."""
     return MemoryId(MemoryKind.CONSTANTS, layer)

@@ -40,9 +40,11 @@ AHEAD = "ahead"
 class Address:
     """A byte of a memory.
 
-    memory: where it lies. offset: bytes from the start of the memory. operand: of which the byte
-    is, x, x2, w, y or AHEAD, or the buffer psum or scratch. base: name of the Base from which the
-    offset counts, where layers share the program.
+    Attributes:
+        memory: Memory of the byte.
+        offset: Bytes from the start of the memory or the base.
+        operand: Operand of the byte: x, x2, w, y or AHEAD, or the buffer psum or scratch.
+        base: Name of the Base from which the offset counts, where layers share the program.
     """
 
     memory: MemoryId

@@ -62,11 +62,14 @@ def _glance(step: LayerStep) -> Any:
 
 
 class _Reader:
-    """Gives what stands for values in the key of a program, and keeps the numbers that may differ.
+    """Replaces the values of a program by keys, and keeps the numbers that may differ.
 
-    step: number of the step. offsets: bytes of addresses, by memory and operand; at first where
-    the buffers of L1 begin. members: numbers in structs of kernels, by path. columns: tables of
-    numbers of the parts. table: the constants that it loads for a later layer.
+    Attributes:
+        step: Number of the step.
+        offsets: Bytes of addresses by memory and operand; at first the starts of buffers in L1.
+        members: Numbers in structs of kernels by path.
+        columns: Tables of numbers of the parts.
+        table: Constants that it prefetches for a later layer.
     """
 
     def __init__(self, step: int, offsets: dict[tuple[MemoryId, str], list[int]]) -> None:
@@ -146,7 +149,12 @@ def _split(value: Value) -> tuple[list[tuple[int, Expr]], int]:
 
 
 def _function(alike: Sequence[_Reader], program: LayerProgram) -> LayerFunction:
-    """Return the function of layers with one key. program: of the first one."""
+    """Return the function of layers with equal keys.
+
+    Args:
+        alike: Readers of the layers.
+        program: Program of the first one.
+    """
     steps = tuple(reader.step for reader in alike)
     if len(alike) == 1:
         return LayerFunction(steps, program)
@@ -208,10 +216,12 @@ def _unique(names: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """Gives the values of the first layer with names for the numbers that differ.
+    """Replaces the numbers of the first layer that differ by names.
 
-    bases: where operands begin, by name. members: names of numbers in structs, by path. columns:
-    names of tables of the parts, by their structure.
+    Attributes:
+        bases: Starts of operands by name.
+        members: Names of numbers in structs by path.
+        columns: Names of tables of the parts by their structure.
     """
 
     bases: Mapping[str, Base]
