@@ -101,7 +101,9 @@ class Faulty(Kernel):
         call = self.inner.call(layer)
         arguments = {n: self.new if n == self.old else v for n, v in call.arguments.items()}
         before = tuple(
-            replace(local, value=self._changed(local.value)) if isinstance(local, Local) else local
+            replace(local, value=self._changed(local.value))
+            if isinstance(local, Local) and local.name == "tile"
+            else local
             for local in call.before
         )
         return replace(call, arguments=arguments, before=before)
@@ -125,6 +127,9 @@ class Writing(Faulty):
         call = super().call(layer)
         write = FunctionCall("memset", {"x": Operand("x"), "value": 0xA5, "count": 1})
         return replace(call, before=(write, *call.before))
+
+    def headers(self, layer):
+        return (*super().headers(layer), "string.h")
 
 
 def faulty(old: str, new: Argument, cores: int = 1) -> KernelCase:

@@ -156,7 +156,7 @@ class AnalogKernel(ArrayKernel):
             "l1_x": l1("x"),
             "l2_W": l2("weights"),
             "l2_BN": l2("mul"),
-            "l1_W": "0",
+            "l1_W": 0,
             "l1_y": l1("y"),
         }
 

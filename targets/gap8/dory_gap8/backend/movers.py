@@ -21,6 +21,7 @@ from dory_core.api import (
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.instance import (
+    Arguments,
     ClusterKernel,
     Instance,
     c_type,
@@ -107,7 +108,7 @@ class ConcatKernel(OneInstance):
             (h, c * element, w, size("y_column")),
         )[axis]
         names = ("x", *(f"x{n}" for n in range(2, len(inputs) + 1)))
-        arguments = (
+        arguments: Arguments = (
             *((f"x[{n}]", Operand(name)) for n, name in enumerate(names)),
             *((f"sizes[{n}]", x.shape[axis]) for n, x in enumerate(inputs)),
             ("y", Operand("y")),
@@ -155,7 +156,7 @@ class MoveKernel(OneInstance):
         else:
             begin = layer.of(ops.Slice).begin
         channel, row, column = begin
-        arguments = (
+        arguments: Arguments = (
             *tile_arguments("x", "y", "x_h", "x_w", "x_c", "y_h", "y_w", "y_c"),
             ("row", row + size("y_row") - size("x_row")),
             ("column", column + size("y_column") - size("x_column")),
@@ -215,7 +216,7 @@ class ResizeKernel(ClusterKernel):
         """One call with the places of the tiles."""
         chosen = self._epilogue(layer)
         requant = (("requant", chosen.struct(arrays=False)),) if chosen.steps else ()
-        arguments = (
+        arguments: Arguments = (
             ("x", Operand("x")),
             ("taps", Operand("weights", "const int32_t *")),
             ("y", Operand("y")),
@@ -284,7 +285,7 @@ class SoftmaxKernel(ClusterKernel):
     def call(self, layer: Layer) -> FunctionCall:
         """One call for the pixels of the tile."""
         step = layer.op.requants[0]
-        arguments = (
+        arguments: Arguments = (
             ("x", Operand("x")),
             ("table", Operand("weights", "const int32_t *")),
             ("y", Operand("y")),
