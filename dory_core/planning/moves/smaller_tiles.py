@@ -55,8 +55,7 @@ def _search(
         after = following is not None and following.can_be_loaded and best[k].load is None
         own = k > 0 and layers[k].can_be_loaded and best[k - 1].load is None
         if layers[k].tiled.schedule.count == 1:
-            first = first_weights(layers[k].costs, layers[k].tiled.schedule)
-            own = own and first.cycles * LONG_WAIT > cycles
+            own = own and _first_cycles(layers[k]) * LONG_WAIT > cycles
             after = False
         if not (after or own):
             continue
@@ -86,6 +85,11 @@ def _smaller(
         one = _with_tiles(layer, tiled)
         if one is not None and _constants_bytes(one) <= _constants_bytes(layer):
             yield one
+
+
+def _first_cycles(layer: PrefetchLayer) -> int:
+    """Return the cycles of loading the first block of constants of a layer that has some."""
+    return first_weights(layer.costs, layer.tiled.schedule).cycles
 
 
 def _constants_bytes(layer: PrefetchLayer) -> int:
