@@ -221,7 +221,7 @@ def test_each_wrong_transfer_from_or_to_l3_is_found(
     network = streamed.directory / "src" / "network.c"
     text = network.read_text()
     places = list(re.finditer(pattern, text))
-    assert len(places) > 5
+    assert len(places) >= 5
     for number, place in enumerate(places):
         directory = tmp_path / f"app_{number}"
         shutil.copytree(streamed.directory, directory, ignore=shutil.ignore_patterns("build"))

@@ -14,6 +14,7 @@ from dory_core.checks.held import L2, Held, Range
 from dory_core.errors import DoryError
 from dory_core.ir import Window
 from dory_core.plan import ExtTransfer, Form, LayerStep, Plan
+from dory_core.plan.memories import L3
 from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import CASES, changed_plan, plan_graph
@@ -245,7 +246,7 @@ def test_the_target_in_l3_and_the_source_of_a_store_are_its_own() -> None:
     held = Held()
     held.take(L2, Range(64, 96, "tensor"))
     held.start(STORE)
-    held.take("l3", Range(4100, 4104, "other"))
+    held.take(L3, Range(4100, 4104, "other"))
     with pytest.raises(DoryError, match="a tensor is written over before it is waited for"):
         held.wait(STORE)
     held = Held()

@@ -77,7 +77,7 @@ def test_all_moves_are_switched_off_at_once() -> None:
     assert trials == []
 
 
-@pytest.mark.parametrize("l2", [20_000, 200_000])
+@pytest.mark.parametrize("l2", [30_000, 200_000])
 def test_only_what_is_better_is_kept(l2: int) -> None:
     plan, trials = planned(l2)
     kept = [trial for trial in trials if trial.kept]

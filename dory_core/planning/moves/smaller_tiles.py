@@ -87,7 +87,7 @@ def _smaller(
             yield one
 
 
-def _first_cycles(layer: PrefetchLayer) -> int:
+def _first_cycles(layer: PrefetchLayer) -> float:
     """Return the cycles of loading the first block of constants of a layer that has some."""
     return first_weights(layer.costs, layer.tiled.schedule).cycles
 
