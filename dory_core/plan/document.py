@@ -223,8 +223,7 @@ def _code_json(plan: Plan) -> Iterator[dict[str, Any] | None]:
 def _step_json(
     step: LayerStep, levels: tuple[LevelUse, ...], l3_stall_cycles: int
 ) -> dict[str, Any]:
-    typed, schedule, estimate = step.layer, step.schedule, step.estimate
-    tile, traffic = step.tiling.tile, step.traffic
+    typed, schedule, tile = step.layer, step.schedule, step.tiling.tile
     return {
         "index": step.index,
         "name": typed.op.name,
@@ -260,6 +259,22 @@ def _step_json(
             "w": schedule.buffering.w,
             "y": schedule.buffering.y,
         },
+        **_tiling_json(step),
+        "bytes": {"l1": step.l1_bytes, "l1_budget": levels[0].budget},
+        **_memory_json(step),
+        "weights": _weights_json(step),
+        "requant": {
+            "bits": typed.ranges.bits,
+            "acc": [typed.ranges.acc_lo, typed.ranges.acc_hi],
+            "value": [typed.ranges.value_lo, typed.ranges.value_hi],
+        },
+        "estimate": _estimate_json(step, l3_stall_cycles),
+    }
+
+
+def _tiling_json(step: LayerStep) -> dict[str, Any]:
+    """Return how the tile of a step was found, and its parts."""
+    return {
         "terms": [
             {"name": t.name, "weight": t.weight, "value": t.value, "text": t.text}
             for t in step.tiling.terms
@@ -267,7 +282,12 @@ def _step_json(
         "proof": step.tiling.proof,
         "l3_tiles": len(step.parts),
         "turns": step.stride,
-        "bytes": {"l1": step.l1_bytes, "l1_budget": levels[0].budget},
+    }
+
+
+def _memory_json(step: LayerStep) -> dict[str, Any]:
+    """Return what lies in L1 and how it comes there."""
+    return {
         "l1_blocks": [
             {"name": b.name, "bytes": b.bytes, "offsets": list(b.offsets)} for b in step.l1
         ],
@@ -284,32 +304,36 @@ def _step_json(
             operand: {"by": c.by, "multiple": c.multiple, "reason": c.reason}
             for operand, c in step.carriages.items()
         },
-        "weights": None
-        if step.weights is None
-        else {
-            "level": step.weights.level,
-            "linked": step.weights.linked,
-            "fetched": step.kernel.fetches,
-            "offset": step.weights.offset,
-            "bytes": step.weights.size,
-            "chunks": len(step.weights.chunks),
-        },
-        "requant": {
-            "bits": typed.ranges.bits,
-            "acc": [typed.ranges.acc_lo, typed.ranges.acc_hi],
-            "value": [typed.ranges.value_lo, typed.ranges.value_hi],
-        },
-        "estimate": {
-            "cycles": estimate.cycles,
-            "compute_cycles": estimate.compute_cycles,
-            "dma_cycles": estimate.dma_cycles,
-            "stall_cycles": estimate.stall_cycles,
-            "l3_stall_cycles": l3_stall_cycles,
-            "conversion_cycles": step.conversion_cycles,
-            "macs_per_cycle": estimate.macs_per_cycle,
-            "bound": "L3-L2" if l3_stall_cycles > estimate.cycles else estimate.bound,
-            "calls": traffic.calls,
-            "transfers": traffic.transfers,
-            "transfer_bytes": traffic.bytes,
-        },
+    }
+
+
+def _weights_json(step: LayerStep) -> dict[str, Any] | None:
+    """Return where the constants of a step come from."""
+    if step.weights is None:
+        return None
+    return {
+        "level": step.weights.level,
+        "linked": step.weights.linked,
+        "fetched": step.kernel.fetches,
+        "offset": step.weights.offset,
+        "bytes": step.weights.size,
+        "chunks": len(step.weights.chunks),
+    }
+
+
+def _estimate_json(step: LayerStep, l3_stall_cycles: int) -> dict[str, Any]:
+    """Return the cycles and the transfers of a step."""
+    estimate, traffic = step.estimate, step.traffic
+    return {
+        "cycles": estimate.cycles,
+        "compute_cycles": estimate.compute_cycles,
+        "dma_cycles": estimate.dma_cycles,
+        "stall_cycles": estimate.stall_cycles,
+        "l3_stall_cycles": l3_stall_cycles,
+        "conversion_cycles": step.conversion_cycles,
+        "macs_per_cycle": estimate.macs_per_cycle,
+        "bound": "L3-L2" if l3_stall_cycles > estimate.cycles else estimate.bound,
+        "calls": traffic.calls,
+        "transfers": traffic.transfers,
+        "transfer_bytes": traffic.bytes,
     }
