@@ -18,7 +18,7 @@ from itertools import product
 from pathlib import Path
 
 from dory_core.ir import Layer, Requant, Window, requant
-from dory_core.ir.graph import HALVES
+from dory_core.ir.tensor import HALVES
 from dory_core.kernels.binding import rejection_of
 from dory_core.kernels.kernel import Kernel
 from dory_core.plugins.manager import Plugins, load_plugins

@@ -26,13 +26,13 @@ CHANGES = [
     (0, ".oy = ", ".oy = 1 + ", "digital_conv_2d: the last of "),
     (
         0,
-        "dory_diana_l1((l1 + L1_X))",
-        "dory_diana_l1((l1 + L1_X + 8))",
+        "dory_diana_l1(l1 + L1_X)",
+        "dory_diana_l1(l1 + L1_X + 8)",
         "l1_x = 8 is not a multiple of 16",
     ),
     (
         0,
-        "dory_diana_l1((l1 + L1_X))",
+        "dory_diana_l1(l1 + L1_X)",
         "dory_diana_l1(l2)",
         "dory_diana_l1 is given a pointer that is not",
     ),
