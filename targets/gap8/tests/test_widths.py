@@ -186,7 +186,9 @@ def test_the_epilogue_of_an_unpacked_layer_is_searched_once(bits: int) -> None:
     """The search may take seconds, and tiling asks for it hundreds of times."""
     layer = filtered("window_unpacked", "u4", bits, "u8")
     assert weighted_epilogue(wide(layer)) is weighted_epilogue(wide(layer))
-    other = filtered("window_unpacked", "u4", bits, "u8")
+    equal = filtered("window_unpacked", "u4", bits, "u8")
+    assert weighted_epilogue(wide(equal)) is weighted_epilogue(wide(layer))
+    other = filtered("window_unpacked", "u4", 12 - bits, "u8")
     assert weighted_epilogue(wide(other)) is not weighted_epilogue(wide(layer))
 
 

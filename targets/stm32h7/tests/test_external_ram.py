@@ -62,7 +62,7 @@ def test_activations_pass_through_sram_in_stripes(
     )
     assert plan.levels[1].used <= 12 * 1024
     assert all(step.in_place == in_place for step in plan.steps)
-    assert sum(step.output.place.level == 3 for step in plan.steps) >= 2
+    assert any(step.output.place.level == 3 for step in plan.steps)
     assert all(len(step.parts) > 1 for step in plan.steps)
     assert {step.weights.level for step in plan.steps if step.weights is not None} == {4}
     assert_exact(tmp_path / "app")
