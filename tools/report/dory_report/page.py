@@ -123,6 +123,9 @@ def _template() -> Any:
         filename=str(_TEMPLATES / "page.html.mako"),
         strict_undefined=True,
         input_encoding="utf-8",
-        imports=["from dory_core.api import quoting", "from dory_report.page import brief, short"],
+        imports=[
+            "from dory_core.tools import quoting",
+            "from dory_report.page import brief, short",
+        ],
         default_filters=["quoting.html"],
     )
