@@ -185,7 +185,7 @@ class _Streamed:
             yield "}"
 
     def _take_turns(self, number: int, part: int) -> Iterator[str]:
-        """Yield the loop over the parts of layers that take turns, with the first part of all."""
+        """Yield the loop over the parts of a fused chain, with the first part of each layer."""
         step, before = self.plan.steps[number], self.plan.steps[number - 1]
         follows = before.parts[0].position == step.parts[0].position - 1
         if part > 0 or (follows and before.stride == step.stride):

@@ -201,7 +201,7 @@ class LayerStep:
 
     @property
     def stride(self) -> int:
-        """Positions from a part to the next one: of layers that take turns, how many these are."""
+        """Positions from a part to the next one: in a fused chain, the number of its layers."""
         return self.parts[1].position - self.parts[0].position if len(self.parts) > 1 else 1
 
     @property

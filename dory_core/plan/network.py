@@ -79,7 +79,7 @@ def lower_network(
 
 
 def _parts(steps: Sequence[LayerStep]) -> Iterator[tuple[int, int]]:
-    """Yield the step and the number of each part: all of a step, or of steps that take turns."""
+    """Yield the step and the number of each part of a step, or of the steps of a fused chain."""
     number = 0
     while number < len(steps):
         together = range(number, number + steps[number].stride)

@@ -111,7 +111,6 @@ class Decision:
         """Return the decision with another split of layer ``n``."""
         return replace(self, splits=(*self.splits[:n], split, *self.splits[n + 1 :]))
 
-    def in_parts(self, **changes: object) -> Decision:
-        """Return the decision with other parts of layers; what was decided in L1 is dropped."""
-        plain = replace(self, residency=None, unplaced=None, prefetches={}, joined={})
-        return replace(plain, **changes)  # type: ignore[arg-type]
+    def in_parts(self) -> Decision:
+        """Return the decision without what was decided in L1, which holds only for its parts."""
+        return replace(self, residency=None, unplaced=None, prefetches={}, joined={})

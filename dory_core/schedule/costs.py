@@ -17,7 +17,7 @@ from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile
 from dory_core.kernels.binding import BoundKernel
 from dory_core.schedule.loops import Phase, Schedule
-from dory_core.schedule.moves import PLAIN, LayerMoves, weight_unit
+from dory_core.schedule.moves import PLAIN, LayerMoves, moves_all, weight_unit
 
 
 def link_name(link: Link) -> str:
@@ -50,8 +50,7 @@ class LayerCosts:
     def of(cls, layer: Layer, bound: BoundKernel, hierarchy: MemoryHierarchy) -> LayerCosts:
         """Return the costs of a layer on a kernel, whatever its tiles."""
         moves = LayerMoves(layer, bound, (), weight_unit(hierarchy))
-        plain = hierarchy.link(1).is_plain and hierarchy.constants_link.is_plain
-        return cls(layer, bound, hierarchy, moves, PLAIN if plain else None)
+        return cls(layer, bound, hierarchy, moves, PLAIN if moves_all(hierarchy) else None)
 
     def on(self, bound: BoundKernel) -> LayerCosts:
         """Return the costs of the layer on a kernel."""

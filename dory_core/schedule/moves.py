@@ -26,6 +26,11 @@ ALIGNED: Bases = MappingProxyType({})
 PLAIN: Mapping[str, Carriage] = MappingProxyType(dict.fromkeys((*OPERANDS, "w", "y"), AS_IT_IS))
 
 
+def moves_all(hierarchy: MemoryHierarchy) -> bool:
+    """Return True where the links of L1 make every copy as it is."""
+    return hierarchy.link(1).is_plain and hierarchy.constants_link.is_plain
+
+
 def box_transfer(
     tensor: Tensor,
     rows: int,
@@ -147,7 +152,7 @@ class LayerMoves:
         """
         schedules = self._schedules
         link, constants, cores = hierarchy.link(1), hierarchy.constants_link, hierarchy.cores
-        if link.is_plain and constants.is_plain:
+        if moves_all(hierarchy):
             return dict(PLAIN)
         # Everything comes into L1 through one function: it obeys the limits of both links.
         link, constants = strictest(constants, link), strictest(link, constants)

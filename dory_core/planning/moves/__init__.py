@@ -64,7 +64,7 @@ MOVES = (
     ),
     Move(
         "fused-chains",
-        "Compute layers in turns, stripe by stripe, so that tensors between them stay in L2.",
+        "Compute consecutive layers stripe by stripe, so that tensors between them stay in L2.",
         fused_chains.propose,
         grows=True,
     ),

@@ -1,13 +1,13 @@
-"""Layers that take turns, so that tensors between them never leave L2 and never lie there whole.
+"""Fused chains: tensors between their layers never leave L2 and never lie there whole.
 
-Where tensors are too large for L2, a chain of layers computes one stripe of its last output after
-the other: each layer the rows that the next one reads. Rows that two stripes of windows have in
-common are computed twice, which costs less than moving them to the level below and back: execution
-depth-first, as in Alwani et al., "Fused-Layer CNN Accelerators", MICRO 2016.
+Where tensors are too large for L2, a chain computes its last output one stripe after the other.
+Each layer computes the rows that the next layer reads. Rows that two stripes share are computed
+twice, which costs less than a transfer to the next level and back. This is depth-first execution,
+as in Alwani et al., "Fused-Layer CNN Accelerators", MICRO 2016.
 
-Which layers form chains is the cheapest way to cut rows of layers into chains and single layers, by
-an estimate for chains: the cycles of the cores or those of the link, whichever are more. The
-timeline of the whole network decides whether the chains are used.
+A shortest path cuts rows of layers into chains and single layers. The cost of a chain is the cycles
+of its cores or those of the link, whichever are more. The timeline of the whole network decides
+whether the chains are used.
 """
 
 from __future__ import annotations
@@ -127,8 +127,7 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
 
 
 def _that_fits(problem: _Streamed, decision: Decision, chains: list[_Chain]) -> Decision | None:
-    """Return the decision with chains, in as small stripes as they need; None where all is in
-    vain."""
+    """Return the decision with chains in the largest stripes that fit; None where none fit."""
     for _ in range(_ATTEMPTS):
         if not chains:
             return None
