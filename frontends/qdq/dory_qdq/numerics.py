@@ -89,9 +89,13 @@ def differences(
 
 
 def products(a: Quantisation, b: Quantisation, y: Quantisation, clip: tuple[int, int]) -> Integers:
-    """Return QLinearMul for all pairs of bytes, shape (256, 256), rows of the first one."""
-    both = dequantise(a.values, a)[:, None] * dequantise(b.values, b)[None, :]
-    return quantise_to(both, y, clip)
+    """Return QLinearMul for all pairs of bytes, shape (256, 256), rows of the first one.
+
+    The zero point is added in binary32 before the rounding, so ties go to even results.
+    """
+    both = (a.values - a.zero_point)[:, None] * (b.values - b.zero_point)[None, :]
+    factor = single(a.scale) * single(b.scale) / single(y.scale)
+    return clipped(np.rint(both.astype(np.float32) * factor + single(y.zero_point)), clip)
 
 
 def clipped(values: Floats, clip: tuple[int, int]) -> Integers:

@@ -75,6 +75,24 @@ def test_differences_and_pools_with_ceil_mode_are_exact(tmp_path: Path) -> None:
     assert list(wrong(range(6 * len(names)), tmp_path, 1, names)) == []
 
 
+@pytest.mark.parametrize("form", (bytes, as_qoperator), ids=("qdq", "qoperator"))
+def test_ties_are_exact_with_odd_zero_points(
+    form: Form, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A value in the middle of two integers is even with or without the zero point."""
+
+    def odd(builder: Builder) -> int:
+        return 2 * int(builder.rng.integers(*((-64, 64) if builder.signed else (0, 128)))) + 1
+
+    monkeypatch.setattr(Builder, "zero", odd)
+    powers = (2.0**-8, 2.0**-7, 2.0**-6)
+    monkeypatch.setattr(
+        Builder, "scale", lambda self, size=1.0: float(size * self.rng.choice(powers))
+    )
+    names = (*OPERATORS, *MORE_OPERATORS)
+    assert list(wrong(range(8 * len(names)), tmp_path, 1, names, form)) == []
+
+
 def test_networks_of_several_operators_are_exact(tmp_path: Path) -> None:
     assert list(wrong(range(12), tmp_path, MULTI, ())) == []
 

@@ -24,6 +24,8 @@ from dory_qdq.numerics import (
 from dory_qdq.operators.tables import by_byte
 from dory_qdq.values import Constant, Place, QuantisedConstant, Real, Shape, Sums
 
+#: How far from an integer a quotient of scales is that binary32 has rounded.
+_NEAR_WHOLE = 1e-5
 #: Multipliers of operands whose scales have a simple ratio.
 _MOST_RATIO = 1 << 12
 #: Steps of 2^-23 by which a factor is moved.
@@ -297,7 +299,7 @@ def _product(call: Call, operands: tuple[_Operand, _Operand], order: tuple[int, 
     table = products(a, b, y, clip)
     acc = (a.values - a.zero_point)[:, None] * (b.values - b.zero_point)[None, :]
     best: tuple[int, Requant] | None = None
-    for step in _near_steps(a.scale * b.scale / y.scale, y, clip, 0):
+    for step in _product_steps(a.scale * b.scale / y.scale, y, clip):
         missed = int((step.apply(acc[None])[0] != table).sum())
         if best is None or missed < best[0]:
             best = missed, step
@@ -308,7 +310,7 @@ def _product(call: Call, operands: tuple[_Operand, _Operand], order: tuple[int, 
     if best[0]:
         call.network.notes.append(
             f"{call.node.label}: {best[0]} of {table.size} pairs of operands are one step from"
-            " onnxruntime, which rounds each product three times"
+            " onnxruntime, which adds the zero point in binary32"
         )
     steps = tuple(requant(add=-x.zero_point) if x.zero_point else None for x in (a, b))
     names = operands[0].name, operands[1].name
@@ -316,6 +318,20 @@ def _product(call: Call, operands: tuple[_Operand, _Operand], order: tuple[int, 
     if best[0]:
         call.network.is_apart(output)
     return output
+
+
+def _product_steps(scale: float, y: Quantisation, clip: tuple[int, int]) -> Iterator[Requant]:
+    """Yield steps for products whose ties may go to even results with the zero point.
+
+    A step rounds before it adds its zero point. With an odd one, ties go to odd results, unless
+    some of the zero point is added as accumulators, where it is a multiple of the scale.
+    """
+    yield from _near_steps(scale, y, clip, 0)
+    for part in dict.fromkeys((y.zero_point, 1)):
+        turn = round(part / scale)
+        if part and abs(turn * scale - part) < _NEAR_WHOLE:
+            rest = replace(y, zero_point=y.zero_point - part)
+            yield from _near_steps(scale, rest, clip, -turn)
 
 
 def _with_constant(call: Call, tensor: int, constant: int) -> Place:
