@@ -32,6 +32,8 @@ from dory_core.planning.sequence import PartSequence, build_sequence
 from dory_core.tiling.outer import Split, stripe_axis
 from dory_core.tiling.tiled import TiledLayer
 
+#: Parts of L2 for which chains are searched: stripes that leave room may let more tensors stay.
+_ROOMS = (1.0, 15 / 16)
 #: Most layers of a chain.
 _LONGEST = 8
 #: How often stripes are made smaller when a chain does not fit.
@@ -98,20 +100,32 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     decision, link = candidate.decision, problem.link
     if not decision.in_l3 or link is None:
         return
-    room = problem.room
     fixed = frozenset(fixed_tensors(problem.network) | set(problem.network.flow.sinks))
-    streamed = _Streamed(problem, candidate, room, fixed, link)
+    found: list[Decision] = []
+    streamed = _Streamed(problem, candidate, problem.room, fixed, link)
+    for fraction in _ROOMS:
+        chains = _chains(replace(streamed, room=int(problem.room * fraction)), decision)
+        chained = _that_fits(streamed, decision, chains)
+        if chained is not None and chained not in found:
+            found.append(chained)
+            yield from _within(problem, candidate, chained)
+
+
+def _chains(streamed: _Streamed, decision: Decision) -> list[_Chain]:
+    """Return the cheapest fused chains for a room."""
+    candidate = streamed.candidate
     pairs = zip(candidate.steps, candidate.timeline.stalls, strict=False)
     alone = [step.estimate.cycles + waits for step, waits in pairs]
-    chains = [
+    return [
         chain
         for row in _rows(streamed, decision)
         for chain in _cheapest(streamed, decision, row, alone)
         if chain.stripes
     ]
-    found = _that_fits(streamed, decision, chains)
-    if found is None:
-        return
+
+
+def _within(problem: Problem, candidate: Candidate, found: Decision) -> Iterator[Decision]:
+    """Yield a decision with fused chains in the tiles of its parts, where it fits L2."""
     chunks = problem.chunks()
     try:
         program = build_sequence(
@@ -120,9 +134,9 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     except DoesNotFit:
         return  # a part with the rows that it has in common with another one
     memory = plan_memory(tuple(program.requests.values()), problem.alignment)
-    if memory.chosen.peak_bytes > room:
+    if memory.chosen.peak_bytes > problem.room:
         return
-    for arena in dict.fromkeys((early_arena(problem, memory, room), 0)):
+    for arena in dict.fromkeys((early_arena(problem, memory, problem.room), 0)):
         yield in_other_parts(problem, candidate, replace(found, arena_bytes=arena))
 
 
