@@ -10,9 +10,7 @@ from typing import TypeVar
 from dory_core.ir.array import Array
 from dory_core.ir.features import Feature
 from dory_core.ir.kinds.conv import Conv
-from dory_core.ir.kinds.linear import Linear
 from dory_core.ir.kinds.operator import Operator, Places
-from dory_core.ir.kinds.pairwise import Add
 from dory_core.ir.kinds.weighted import Weighted
 from dory_core.ir.kinds.window import Window
 from dory_core.ir.tensor import Tensor
@@ -40,8 +38,8 @@ class LayerRanges:
 class Layer:
     """An operator together with its tensors and proven ranges: what a kernel needs to judge it.
 
-    ``conv``, ``linear``, ``add``, ``weighted`` and ``window`` are for code that knows the kind of
-    the layer, as a kernel does once it has accepted it: they raise TypeError for another one.
+    ``of`` is for code that knows the kind of the layer, as a kernel does once it has accepted it;
+    ``weighted`` and ``window`` are what several kinds have. They raise TypeError for another one.
     """
 
     op: Operator
@@ -49,29 +47,17 @@ class Layer:
     output: Tensor
     ranges: LayerRanges
 
-    @property
-    def conv(self) -> Conv:
-        """The layer, which is a Conv."""
-        return _known(self.op, Conv)
-
-    @property
-    def linear(self) -> Linear:
-        """The layer, which is a Linear."""
-        return _known(self.op, Linear)
-
-    @property
-    def add(self) -> Add:
-        """The layer, which is an Add."""
-        return _known(self.op, Add)
-
     def of(self, kind: type[_Kind]) -> _Kind:
-        """Return the operator of the layer, which is of a kind."""
-        return _known(self.op, kind)
+        """Return the operator of the layer, which is of a kind. Raises: TypeError for another."""
+        if not isinstance(self.op, kind):
+            name = self.op.name
+            raise TypeError(f"layer '{name}' is a {self.op.kind}, not a {kind.__name__}")
+        return self.op
 
     @property
     def weighted(self) -> Weighted:
-        """The layer, which is one with weights."""
-        return self.op if isinstance(self.op, Weighted) else self.conv
+        """The operator of the layer, which is one of the kinds that have weights."""
+        return self.op if isinstance(self.op, Weighted) else self.of(Conv)
 
     @property
     def bias(self) -> Array | None:
@@ -81,7 +67,7 @@ class Layer:
     @property
     def window(self) -> Window:
         """The window of the layer, which is a Conv or a pool."""
-        return self.op.sliding or self.conv.window
+        return self.op.sliding or self.of(Conv).window
 
     @property
     def macs(self) -> int:
@@ -128,12 +114,6 @@ class Layer:
         if any((t.bits, t.offset) != (y.bits, y.offset) for t in self.inputs):
             return None  # elements are widened, as those of signed and unsigned bytes are
         return self.op.byte_offsets(self.inputs, y)
-
-
-def _known(op: Operator, kind: type[_Kind]) -> _Kind:
-    if not isinstance(op, kind):
-        raise TypeError(f"layer '{op.name}' is a {op.kind}, not a {kind.__name__}")
-    return op
 
 
 @dataclass(frozen=True, slots=True)

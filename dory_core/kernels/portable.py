@@ -103,11 +103,11 @@ class PortableConv(Accumulating):
     kind = Conv
 
     def _weight_rows(self, layer: Layer, tile: Tile) -> tuple[int, Number]:
-        conv = layer.conv
+        conv = layer.of(Conv)
         return conv.window.taps, tile.c_in if conv.groups == 1 else conv.weights.shape[1]
 
     def _rows(self, layer: Layer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
-        conv = layer.conv
+        conv = layer.of(Conv)
         channels = c_in if conv.groups == 1 else slice(None)
         return conv.weights.values[c_out, channels].transpose(0, 2, 3, 1)
 
@@ -117,7 +117,7 @@ class PortableConv(Accumulating):
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
-        conv = layer.conv
+        conv = layer.of(Conv)
         group_in, group_out = (
             (conv.weights.shape[1], channel_granule(layer)) if conv.groups > 1 else (0, 0)
         )
@@ -142,7 +142,7 @@ class PortableLinear(Accumulating):
         return 1, tile.c_in
 
     def _rows(self, layer: Layer, c_out: slice, c_in: slice) -> npt.NDArray[Any]:
-        return layer.linear.weights.values[c_out, c_in]
+        return layer.of(Linear).weights.values[c_out, c_in]
 
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
         return self.costs.tap + tile.c_in * self._mac_cycles(layer)

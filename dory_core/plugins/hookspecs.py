@@ -179,7 +179,7 @@ def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     All plugins' kernels are candidates. Each kernel checks the layer itself (``Kernel.accepts``)
     and rejects it with a sentence. Return also the kernels that will reject the layer: the user
     sees the reason. Names are unique within a target. A kernel reads a layer that it has accepted
-    as ``layer.conv``, ``linear``, ``add``, ``weighted`` (Conv or Linear) or ``window``.
+    as ``layer.of(ops.Conv)``; ``layer.weighted`` and ``layer.window`` serve several kinds.
 
     >>> from dory_core.api import FunctionCall, Kernel, Rejection, hookimpl, named, size
     >>> class AddKernel(Kernel):

@@ -19,24 +19,29 @@ SUM = typed(alone(Add), IMAGE, IMAGE)
 
 
 def test_layer_is_given_as_the_kind_that_it_is() -> None:
-    assert CONV.conv is CONV.weighted is CONV.op
-    assert LINEAR.linear is LINEAR.weighted is LINEAR.op
-    assert SUM.add is SUM.op
+    assert CONV.of(Conv) is CONV.weighted is CONV.op
+    assert LINEAR.of(Linear) is LINEAR.weighted is LINEAR.op
+    assert SUM.of(Add) is SUM.op
     assert [layer.window for layer in (CONV, *POOLS)] == [WINDOW] * 3
 
 
 @pytest.mark.parametrize(
     ("layer", "kind"),
-    [(LINEAR, "conv"), (LINEAR, "window"), (CONV, "linear"), (CONV, "add"), (SUM, "weighted")],
+    [(LINEAR, Conv), (CONV, Linear), (CONV, Add), (SUM, Conv)],
 )
-def test_another_kind_is_an_error(layer, kind: str) -> None:
-    with pytest.raises(TypeError, match=f"is a {layer.op.kind}, not a"):
-        getattr(layer, kind)
+def test_another_kind_is_an_error(layer, kind) -> None:
+    with pytest.raises(TypeError, match=f"is a {layer.op.kind}, not a {kind.__name__}"):
+        layer.of(kind)
+
+
+def test_window_of_a_layer_without_one_is_an_error() -> None:
+    with pytest.raises(TypeError, match="is a Linear, not a Conv"):
+        _ = LINEAR.window
 
 
 def test_bias_is_none_where_a_layer_has_none() -> None:
     bias = Array([3, -4])
-    conv = typed(replace(CONV.conv, bias=bias), IMAGE)
+    conv = typed(replace(CONV.of(Conv), bias=bias), IMAGE)
     assert conv.bias == bias
     assert [layer.bias for layer in (CONV, LINEAR, *POOLS, SUM)] == [None] * 5
 

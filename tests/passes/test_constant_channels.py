@@ -15,7 +15,7 @@ from dory_core.driver.application import read_graph, read_plan, run_application
 from dory_core.driver.check import check_network
 from dory_core.driver.compiler import CompileOptions, compile_network, make_vectors
 from dory_core.errors import VerificationFailed
-from dory_core.ir import Graph, Layer, reference
+from dory_core.ir import Graph, Layer, ops, reference
 from dory_core.ir.channels import NOT_COMPUTED, full
 from dory_core.ir.intervals import channel_intervals
 from dory_core.ir.parse import parse_graph
@@ -139,7 +139,7 @@ def test_a_channel_that_a_depthwise_layer_clips_is_read_by_nobody() -> None:
     before = parse_graph(DEPTHWISE)
     after = remove_constant_channels(before, 1)
     assert removed(after) == {"layer_00": ((2, None),), "layer_01": ((2, 0),)}
-    assert after.layer(1).conv.is_depthwise and after.layer(1).conv.groups == 2
+    assert after.layer(1).of(ops.Conv).is_depthwise and after.layer(1).of(ops.Conv).groups == 2
     assert_same_values(before, after)
 
 

@@ -48,7 +48,7 @@ def own(kind: type[ops.Op], judge: Callable[[Layer], Rejection | None], name: st
 
 def on_five_rows(layer: Layer) -> Rejection | None:
     """Take filters of 5 rows alone."""
-    rows = layer.conv.window.kernel[0]
+    rows = layer.of(ops.Conv).window.kernel[0]
     return None if rows == 5 else Rejection(f"its filters have 5 rows, not {rows}")
 
 

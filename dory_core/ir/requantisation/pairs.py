@@ -135,4 +135,4 @@ def with_pair_line(layer: Layer) -> Add | None:
     last = layer.op.requants[-1]
     first, second = (None if mul == 1 else requant(mul) for mul in found.mul)
     step = requant(1, found.add, 1 << found.shift, last.lo, last.hi)
-    return replace(layer.add, operand_requants=(first, second), requants=(step,))
+    return replace(layer.of(Add), operand_requants=(first, second), requants=(step,))

@@ -222,7 +222,7 @@ def test_factors_are_in_the_weights_and_biases_in_the_block(depthwise: bool) -> 
     bias = kernel_form(layer).bias
     assert (np.abs((bias << 8 - shift) - add) <= 256).all()
     encode = contract.depthwise_weights if depthwise else contract.conv_weights
-    weights = layer.conv.weights.values * factor[:, None, None, None]
+    weights = layer.of(ops.Conv).weights.values * factor[:, None, None, None]
     assert block.data == encode(weights, bias).tobytes()
 
 
@@ -246,7 +246,7 @@ def test_fully_connected_weights_follow_the_padded_pixels() -> None:
     assert kernel.accepts(layer) is None
     block = kernel.weight_block(layer, (0, 3), (0, 30))
     pixels = np.zeros((3, 6, 16), dtype=np.int64)
-    pixels[:, :, :5] = layer.linear.weights.values.reshape(3, 6, 5)
+    pixels[:, :, :5] = layer.of(ops.Linear).weights.values.reshape(3, 6, 5)
     bias = kernel_form(layer).bias
     assert block.data == contract.linear_weights(pixels.reshape(3, -1), bias).tobytes()
 
@@ -259,7 +259,7 @@ def test_the_analog_image_has_a_row_per_channel_and_tap() -> None:
     assert len(block.data) == kernel.weight_bytes(layer, make_tile(layer, 70, 8, 8))
     image, pairs = block.data[: block.parts["mul"]], block.data[block.parts["mul"] :]
     rows = np.zeros((70, 16, 3, 3), dtype=np.int64)
-    rows[:, :10] = layer.conv.weights.values
+    rows[:, :10] = layer.of(ops.Conv).weights.values
     assert image == contract.analog_weights(rows).tobytes()
     mul, add = np.frombuffer(pairs, "<i4").reshape(-1, 2).T
     assert (mul == mul[0]).all() and len(add) == 70
@@ -271,7 +271,7 @@ def test_analog_rows_of_a_tensor_follow_its_padded_pixels() -> None:
     kernel = AnalogLinear(16)
     assert kernel.accepts(layer) is None
     rows = kernel.weight_rows(layer).reshape(3, 6, 64)
-    weights = layer.linear.weights.values.reshape(3, 6, 5)
+    weights = layer.of(ops.Linear).weights.values.reshape(3, 6, 5)
     assert (rows[:, :, :5] == weights).all() and not rows[:, :, 5:].any()
     assert kernel.rows(linear((5, 1, 1), 3, SEVEN, (-1, 1), requants)) == 16
 

@@ -291,7 +291,7 @@ def test_native_parameters_give_the_network_for_every_accumulator(kind: str) -> 
 
 def test_native_multipliers_are_those_of_the_file() -> None:
     layer = _tflm_layer("conv", 4)
-    reach = int(np.prod(layer.conv.weights.shape[1:])) * 128 * 100
+    reach = int(np.prod(layer.of(ops.Conv).weights.shape[1:])) * 128 * 100
     _, pairs = _tflm_step(layer.output.channels, reach, -7, (-128, 127), 4)
     found = find_native(layer)
     assert isinstance(found, Parameters) and found.mul is not None and found.rest is not None
@@ -341,7 +341,7 @@ def test_channels_that_are_constant_and_huge_biases_are_taken() -> None:
     bias = np.zeros(channels, np.int64)
     bias[1] = -(1 << 30)  # it is clipped, whatever the input
     steps = (requant(mul, add, step.div, -128, 127, add_negative=low),)
-    op = replace(layer.conv, bias=Array(bias), requants=steps)
+    op = replace(layer.of(ops.Conv), bias=Array(bias), requants=steps)
     shape = layer.inputs[0].shape
     other = typed(op, (*shape, -128, 127))
     other = replace(other, output=replace(other.output, scale=0.5, zero_point=-7))

@@ -187,7 +187,7 @@ class AnalogConv(AnalogKernel):
 
     def weight_rows(self, layer: Layer) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
         """Rows of (channel, tap row, tap column)."""
-        weights = layer.conv.weights.values
+        weights = layer.of(ops.Conv).weights.values
         padded = np.zeros((len(weights), _channels(layer), *weights.shape[2:]), dtype=np.int64)
         padded[:, : weights.shape[1]] = weights
         return padded.reshape(len(weights), self.rows(layer))
@@ -202,7 +202,7 @@ class AnalogConv(AnalogKernel):
 
     def call(self, layer: Layer) -> FunctionCall:
         """The public call with the largest unrolling that the tile's outputs leave room for."""
-        conv, x, y = layer.conv, layer.inputs[0], layer.output
+        conv, x, y = layer.of(ops.Conv), layer.inputs[0], layer.output
         kernel_h, kernel_w = conv.window.kernel
         most = max(u for u in _UNROLLS if u == 1 or _can_unroll(layer, 1, u))
         unroll: Number = 1

@@ -131,7 +131,7 @@ class DigitalConv(DigitalKernel):
 
         All padded columns of the output are computed.
         """
-        conv, x = layer.conv, layer.inputs[0]
+        conv, x = layer.of(ops.Conv), layer.inputs[0]
         reach = _reach(conv, layer.output)
         planes = DIGITAL_CLEAN if x.width <= reach and x.width % _UNIT else DIGITAL
         return Traits((planes,), DIGITAL, fetches=WEIGHT_MEMORY)
@@ -146,7 +146,7 @@ class DigitalConv(DigitalKernel):
     ) -> WeightBlock:
         """Weights times their channels' factors, and biases."""
         part, form = slice(*c_out), needed(digital_form(layer))
-        weights = layer.conv.weights.values[part].astype(np.int64)
+        weights = layer.of(ops.Conv).weights.values[part].astype(np.int64)
         factor = form.factor[part, None, None, None]
         return WeightBlock(blocks.encode_conv(weights * factor, form.bias[part]), {"weights": 0})
 
@@ -164,7 +164,7 @@ class DigitalConv(DigitalKernel):
 
     def call(self, layer: Layer) -> FunctionCall:
         """The public call on padded sizes; rows alone differ from tile to tile."""
-        conv = layer.conv
+        conv = layer.of(ops.Conv)
         kernel_h, kernel_w = conv.window.kernel
         fields = (
             ("padding", size("pad_bottom") * 4096 + size("pad_top") * 256 + conv.window.pads[1]),
@@ -210,7 +210,7 @@ class DigitalDepthwise(DigitalConv):
     ) -> WeightBlock:
         """Weights times their channels' factors, and biases."""
         part, form = slice(*c_out), needed(digital_form(layer))
-        weights = layer.conv.weights.values[part, 0].astype(np.int64)
+        weights = layer.of(ops.Conv).weights.values[part, 0].astype(np.int64)
         data = blocks.encode_depthwise(weights * form.factor[part, None, None], form.bias[part])
         return WeightBlock(data, {"weights": 0})
 
@@ -337,7 +337,7 @@ def _outputs() -> Number:
 
 def pixel_rows(layer: Layer, pixel: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
     """Return the weights of a Linear, int64 (K, N), for pixels padded to ``pixel`` channels."""
-    linear, x = layer.linear, layer.inputs[0]
+    linear, x = layer.of(ops.Linear), layer.inputs[0]
     rows = np.zeros((linear.weights.shape[0], x.height * x.width, pixel), dtype=np.int64)
     rows[:, :, : x.channels] = linear.weights.values.reshape(len(rows), -1, x.channels)
     return rows.reshape(len(rows), x.height * x.width * pixel)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Layer, Requant, requantisation
+from dory_core.api import Layer, Requant, ops, requantisation
 from dory_core.importing import requant
 
 Integers = npt.NDArray[np.int64]
@@ -64,7 +64,9 @@ def sum_steps(layer: Layer) -> Steps | None:
     The operands' own steps can be moved behind the sum when they multiply alike, divide by nothing
     and clip nothing.
     """
-    first, second = (requant() if step is None else step for step in layer.add.operand_requants)
+    first, second = (
+        requant() if step is None else step for step in layer.of(ops.Add).operand_requants
+    )
     if first.mul != second.mul or first.div != 1 or second.div != 1:
         return None
     for step, x in zip((first, second), layer.inputs, strict=True):

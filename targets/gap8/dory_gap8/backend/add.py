@@ -141,7 +141,7 @@ class AddKernel(ClusterKernel):
     @staticmethod
     def _steps(layer: Layer) -> tuple[Epilogue, tuple[Step | None, Step | None]]:
         """Return the epilogue and the operands' steps, all in one arithmetic."""
-        kind = layer.add
+        kind = layer.of(ops.Add)
         bits = arithmetic(layer, (*kind.operand_requants, *kind.requants))
         first, second = (
             operand_step(r, x, bits)

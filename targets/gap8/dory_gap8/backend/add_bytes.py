@@ -133,7 +133,7 @@ def _apply(steps: tuple[Requant, ...], acc: Values) -> Values:
 
 def _scheme(layer: Layer) -> Scheme | None:
     """Return the cheapest scheme, None when there is none."""
-    kind = layer.add
+    kind = layer.of(ops.Add)
     steps = kind.requants
     one, two = (
         _operand(x, step) for x, step in zip(layer.inputs, kind.operand_requants, strict=True)
@@ -221,8 +221,8 @@ def _tables(tables: Iterable[npt.NDArray[Any]]) -> bytes:
 
 def _of_16_bits(layer: Layer, one: Addend, two: Addend) -> Scheme | None:
     """Return a scheme of outputs of 16 bits: one shift is left of a step, and a clip."""
-    step, y = layer.add.requants[0], layer.output
-    if len(layer.add.requants) > 1 or y.bits != 16 or not _shifts(step):
+    step, y = layer.of(ops.Add).requants[0], layer.output
+    if len(layer.of(ops.Add).requants) > 1 or y.bits != 16 or not _shifts(step):
         return None
     # What is not clipped lies within the type.
     ends = (-(1 << 15), (1 << 15) - 1) if y.signed else (0, (1 << 16) - 1)

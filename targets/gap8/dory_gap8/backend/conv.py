@@ -46,7 +46,7 @@ class ConvolutionKernel(DenseKernel):
 
     def filter_array(self, layer: Layer, c_in: tuple[int, int]) -> npt.NDArray[Any]:
         """Rows of (tap row, tap column, input channel); between merged groups there are zeros."""
-        conv = layer.conv
+        conv = layer.of(ops.Conv)
         weights = conv.weights.values
         outputs, fan_in, *kernel = weights.shape
         if conv.groups > 1:
@@ -126,7 +126,7 @@ class ConvolutionKernel(DenseKernel):
 
 def merged_groups(layer: Layer) -> int:
     """Return how many groups are computed as one, so that their inputs and outputs fill bytes."""
-    conv = layer.conv
+    conv = layer.of(ops.Conv)
     outputs, fan_in = layer.output.channels // conv.groups, conv.weights.shape[1]
     for merged in range(1, conv.groups):
         whole_in = merged * fan_in % per_byte(layer.inputs[0].bits) == 0

@@ -61,7 +61,7 @@ class DepthwiseKernel(ClusterKernel):
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """The padded input rows of one output row, and packed weights as bytes, per core."""
-        conv = layer.conv
+        conv = layer.of(ops.Conv)
         element = max(layer.inputs[0].bits // 8, 1)
         rows = element * conv.window.kernel[0] * self._pitch(layer, tile)
         weights = self._filter(layer) if weight_bits(conv) < 8 else 0
@@ -69,14 +69,14 @@ class DepthwiseKernel(ClusterKernel):
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Parameters of each channel and its tap rows, padded to 4 taps each and whole words."""
-        row = self._filter(layer) // per_byte(weight_bits(layer.conv))
+        row = self._filter(layer) // per_byte(weight_bits(layer.of(ops.Conv)))
         return block_bytes(weighted_epilogue(layer), tile.c_out, row)
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the filters of a range of output channels."""
-        conv = layer.conv
+        conv = layer.of(ops.Conv)
         taps = conv.weights.values[c_out[0] : c_out[1], 0]
         channels, kernel_h, kernel_w = taps.shape
         image = np.zeros((channels, kernel_h, int(padded(kernel_w))), dtype=np.int64)
@@ -116,12 +116,12 @@ class DepthwiseKernel(ClusterKernel):
     def label(self, layer: Layer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
-        w = f"i{weight_bits(layer.conv)}"
+        w = f"i{weight_bits(layer.of(ops.Conv))}"
         return f"dory_gap8_depthwise_{x}_{w}_{y}{weighted_epilogue(layer).suffix}"
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
-        conv = layer.conv
+        conv = layer.of(ops.Conv)
         arguments = (
             *tile_arguments("x", "weights", "y", "scratch"),
             *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),
@@ -136,7 +136,7 @@ class DepthwiseKernel(ClusterKernel):
         x, y = layer.inputs[0].type_name, layer.output.type_name
         chosen = weighted_epilogue(layer)
         end = f"{chosen.bits}-bit requantisation" if chosen.steps else "no requantisation"
-        w = weight_bits(layer.conv)
+        w = weight_bits(layer.of(ops.Conv))
         macros = (
             *vector_macros(x),
             ("DORY_W_BITS", str(w)),
@@ -152,7 +152,7 @@ class DepthwiseKernel(ClusterKernel):
 
     def _filter(self, layer: Layer) -> int:
         """Return the weights of a channel, tap rows padded, in whole words."""
-        conv = layer.conv
+        conv = layer.of(ops.Conv)
         kernel_h, kernel_w = conv.window.kernel
         word = 4 * per_byte(weight_bits(conv))
         return int(ceil_div(kernel_h * padded(kernel_w), word)) * word

@@ -203,7 +203,7 @@ def form_of(layer: Layer) -> Form:
     have different ones, and one kernel.
     """
     window = layer.window
-    passes = 1 + is_wide(layer.conv.weights.values)
+    passes = 1 + is_wide(layer.of(ops.Conv).weights.values)
     # Stripes have all columns: those of an image of one column are lines, too.
     line = layer.output.width == layer.inputs[0].width == window.kernel[1] == 1
     if line and passes == 1 and window.pads[1] == window.pads[3] == 0:

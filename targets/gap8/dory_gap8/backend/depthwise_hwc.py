@@ -142,7 +142,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the filters of a range of output channels."""
-        taps = layer.conv.weights.values[c_out[0] : c_out[1], 0]
+        taps = layer.of(ops.Conv).weights.values[c_out[0] : c_out[1], 0]
         return encode(weighted_epilogue(layer), form_of(layer).rows(taps), c_out)
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
@@ -174,7 +174,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         walk = ceil_div(b, walks)
         strips = ceil_div(a, STRIP)
         units = ceil_div(tile.c_out * strips * walks, self.cores)
-        per_strip = LANES * (layer.output.channels // layer.conv.groups)
+        per_strip = LANES * (layer.output.channels // layer.of(ops.Conv).groups)
         runs = ceil_div(units, per_strip)
         unaligned = cal.STRIP_UNALIGNED * minimum(tile.c_in % LANES, 1)
         columns = minimum(form.columns(walk), form.axes(tile.x_h, tile.x_w)[1])
@@ -209,7 +209,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         walk = ceil_div(b, walks)
         strips = ceil_div(a, form.strip)
         units = ceil_div(tile.c_out * strips * walks, self.cores)
-        multiplier = layer.output.channels // layer.conv.groups
+        multiplier = layer.output.channels // layer.of(ops.Conv).groups
         per_group = LANES * multiplier * strips
         runs = ceil_div(units, LANES * multiplier)
         starts = ceil_div(units, per_group)
@@ -236,7 +236,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         walks = ceil_div(strips, WALK_ANY)
         walk = ceil_div(strips, walks)
         units = ceil_div(tile.c_out * walks, self.cores)
-        per_strip = LANES * (layer.output.channels // layer.conv.groups)
+        per_strip = LANES * (layer.output.channels // layer.of(ops.Conv).groups)
         unaligned = cal.STRIP_UNALIGNED * minimum(tile.c_in % LANES, 1)
         words = (walk - 1) * form.strides[0] + form.words
         # A block at either border and those between; the last strip may be a run of its own.
@@ -293,7 +293,7 @@ class DepthwiseHwcKernel(ClusterKernel):
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding along the kernel's axes."""
-        conv, form = layer.conv, form_of(layer)
+        conv, form = layer.of(ops.Conv), form_of(layer)
         x_a, x_b = form.axes(size("x_h"), size("x_w"))
         y_a, y_b = form.axes(size("y_h"), size("y_w"))
         x_step = form.axes(size("x_w") * size("x_c"), size("x_c"))

@@ -166,7 +166,9 @@ class HeldKernel(ClusterKernel):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the weights of channels, each with its parameters behind them."""
-        weights = self._rows(_known(layer).form, layer.conv.weights.values[c_out[0] : c_out[1]])
+        weights = self._rows(
+            _known(layer).form, layer.of(ops.Conv).weights.values[c_out[0] : c_out[1]]
+        )
         words = np.ascontiguousarray(finish(layer).parameters[c_out[0] : c_out[1]], dtype="<i4")
         data = np.concatenate([weights, words.view(np.int8)], axis=1).tobytes()
         return WeightBlock(data + bytes(-len(data) % 8), {"weights": 0})

@@ -76,7 +76,7 @@ class UpstreamAdd(UpstreamKernel):
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call for the tile."""
-        kind = layer.add
+        kind = layer.of(ops.Add)
         first_scale, second_scale = (_scale(step) for step in kind.operand_requants)
         div = kind.requants[0].div if kind.requants else 1
         arguments: dict[str, Argument] = {

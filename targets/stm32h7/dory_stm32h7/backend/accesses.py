@@ -6,7 +6,7 @@ copies of the input are scratch memory, in DTCM.
 
 from __future__ import annotations
 
-from dory_core.api import Layer, Tile, caches, ceil_div
+from dory_core.api import Layer, Tile, caches, ceil_div, ops
 
 
 def columns(
@@ -22,7 +22,7 @@ def columns(
     weight_bytes: of the whole block. parameter_words: of one output channel. word: bytes of a load
     from the input. loads: of the input, where columns share what is laid out.
     """
-    conv = layer.conv
+    conv = layer.of(ops.Conv)
     groups, fan_in = conv.groups, conv.weights.values[0].size
     pixels = tile.h * tile.w
     pairs = ceil_div(pixels, 2)

@@ -67,7 +67,7 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
         window = layer.window
         if _in_windows(layer):
             columns = (minimum(tile.w, _STRIP) - 1) * window.strides[1] + window.kernel[1]
-            return 4 * columns * window.kernel[0] * layer.conv.weights.shape[1]
+            return 4 * columns * window.kernel[0] * layer.of(ops.Conv).weights.shape[1]
         length = int(vectors(_fan_in(layer))) * 4
         cells = length * layer.inputs[0].bits // 8
         return 4 * length + (cells if _odd_runs(layer) else 0)
@@ -80,7 +80,7 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Rows of (tap row, tap column, channel), by pairs within each group."""
-        conv = layer.conv
+        conv = layer.of(ops.Conv)
         rows = np.moveaxis(conv.weights.values[slice(*c_out)], 1, 3)
         if _in_windows(layer):
             rows = rows.swapaxes(1, 2)
@@ -118,7 +118,7 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
-        conv = layer.conv
+        conv = layer.of(ops.Conv)
         grouped = conv.groups > 1
         arguments = (
             *tile_arguments("x", "weights", "y", "scratch"),
@@ -166,9 +166,9 @@ def _from_columns(layer: Layer, tile: Tile) -> Number:
 
 def _groups(layer: Layer, tile: Tile) -> tuple[Number, Number]:
     """Return the output channels of a group, and the groups."""
-    if layer.conv.groups == 1:
+    if layer.of(ops.Conv).groups == 1:
         return tile.c_out, 1
-    group = layer.output.channels // layer.conv.groups
+    group = layer.output.channels // layer.of(ops.Conv).groups
     return group, tile.c_out // group
 
 
@@ -199,7 +199,7 @@ def _single(layer: Layer, length: int) -> int:
 
 def _column(layer: Layer, length: int) -> Number:
     """Return the tenths of cycles of the column of one pixel that is no window."""
-    conv = layer.conv
+    conv = layer.of(ops.Conv)
     if conv.window.kernel == (1, 1):
         return costs.WIDENED_VECTOR * length
     merged = conv.groups == 1 and conv.window.dilations[1] == 1
@@ -220,7 +220,7 @@ def _strips(layer: Layer, tile: Tile) -> Number:
     """Return the tenths of cycles of laying out the columns of all strips."""
     window = layer.window
     strips, columns = ceil_div(tile.w, _STRIP), _laid_columns(layer, tile)
-    run = costs.STRIP_RUN + costs.STRIP_VECTOR * int(vectors(layer.conv.weights.shape[1]))
+    run = costs.STRIP_RUN + costs.STRIP_VECTOR * int(vectors(layer.of(ops.Conv).weights.shape[1]))
     rows = window.kernel[0] * (columns * run + strips * costs.STRIP_ROW)
     return tile.h * (rows + strips * costs.STRIP)
 
@@ -241,7 +241,7 @@ def _laid_words(layer: Layer, tile: Tile) -> int:
 
 def _fan_in(layer: Layer) -> int:
     """Return the weights of one output channel."""
-    _, channels, kernel_h, kernel_w = layer.conv.weights.shape
+    _, channels, kernel_h, kernel_w = layer.of(ops.Conv).weights.shape
     return channels * kernel_h * kernel_w
 
 
@@ -252,7 +252,7 @@ def _in_assembly(layer: Layer) -> bool:
 
 def _odd_runs(layer: Layer) -> bool:
     """Return True when taps do not begin on vectors of four."""
-    conv = layer.conv
+    conv = layer.of(ops.Conv)
     return conv.window.kernel != (1, 1) and conv.weights.shape[1] % 4 != 0
 
 
@@ -271,7 +271,7 @@ def _in_windows(layer: Layer) -> bool:
 
 def _known_channels(layer: Layer) -> int:
     """Return the input channels where columns of few of them are copied in runs of known size."""
-    conv = layer.conv
+    conv = layer.of(ops.Conv)
     few = conv.groups == 1 and conv.window.dilations[1] == 1 and _fan_in(layer) <= _MOST_INNER
     return conv.weights.shape[1] if few and _odd_runs(layer) else 0
 

@@ -71,7 +71,7 @@ class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Blocks of four channels; the last one ends with the last channel."""
-        weights = layer.conv.weights.values[slice(*c_out)]
+        weights = layer.of(ops.Conv).weights.values[slice(*c_out)]
         count = len(weights)
         rows = np.zeros((max(count, 4), weights.shape[2] * weights.shape[3]), dtype=np.int16)
         rows[:count] = weights.reshape(count, -1)

@@ -46,7 +46,7 @@ class LinearKernel(WeightedKernel, caches.MemoryAccesses):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Rows in the order of the input tensor, four at a time."""
-        rows = layer.linear.weights.values[slice(*c_out)]
+        rows = layer.of(ops.Linear).weights.values[slice(*c_out)]
         return self.block(layer, c_out, interleaved(rows, 4, weight_bits(layer)))
 
     def tenths(self, layer: Layer, tile: Tile) -> Number:
