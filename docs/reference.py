@@ -10,6 +10,7 @@ All come from docstrings: of ``dory_core.plugins.hookspecs``, of what ``dory_cor
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import inspect
 import re
@@ -46,7 +47,7 @@ SECTIONS = {
         "Tiles": ("dory_core.ir.geometry", "dory_core.expr"),
         "Requantisation": ("dory_core.ir.requantisation",),
         "Applications": ("dory_core.plan", "dory_core.codegen.application_record"),
-        "Runners": ("dory_core.simulate",),
+        "Runners": ("dory_core.simulators",),
     },
     importing: {
         "Frontends": ("dory_core.plugins.frontend",),
@@ -56,7 +57,7 @@ SECTIONS = {
     tools: {
         "From Python": ("dory_core.cli.python",),
         "Commands and reports": (
-            "dory_core.cli",
+            "dory_core.cli.shared",
             "dory_core.quoting",
             "dory_core.driver.application",
             "dory_core.plugins.manager",
@@ -133,19 +134,35 @@ def names_text(namespace: ModuleType) -> str:
         names = [name for home in modules for name in _at(namespace, home, homes)]
         parts += [_name(namespace, name) for name in names]
         listed += names
-    if sorted(listed) != sorted(namespace.HOMES):
-        raise KeyError(f"SECTIONS differ: {sorted({*listed} ^ {*namespace.HOMES})}")
+    if sorted(listed) != sorted(homes_of(namespace)):
+        raise KeyError(f"SECTIONS differ: {sorted({*listed} ^ {*homes_of(namespace)})}")
     return "".join(parts)
 
 
 def _at(namespace: ModuleType, home: str, homes: Sequence[str]) -> list[str]:
     """Return the names of a module, or of a package that is listed for itself."""
-    paths = {name: f"{module}.{name}" for name, module in namespace.HOMES.items()}
+    found = homes_of(namespace)
+    paths = {name: f"{module}.{name}" for name, module in found.items()}
     return [
         name
-        for name, module in namespace.HOMES.items()
+        for name, module in found.items()
         if paths[name] == home or (module == home and paths[name] not in homes)
     ]
+
+
+def homes_of(module: ModuleType) -> dict[str, str]:
+    """Return the names that a module re-exports (``import A as A``, ``a = b``), with their modules.
+
+    It is empty for a module that defines what it offers.
+    """
+    found = {}
+    for node in ast.parse(inspect.getsource(module)).body:
+        if isinstance(node, ast.ImportFrom):
+            found |= {a.name: node.module or "" for a in node.names if a.asname == a.name}
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
+            [name] = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            found[name] = getattr(module, name).__name__
+    return found
 
 
 def onnx_text() -> str:
@@ -172,7 +189,7 @@ def _described(namespace: Any, name: str) -> str:
     thing = inspect.unwrap(getattr(namespace, name))
     kinds = (inspect.isclass, inspect.isfunction, inspect.ismodule)
     if thing is Any or not any(kind(thing) for kind in kinds):
-        home = importlib.import_module(getattr(namespace, "HOMES", {}).get(name, "dory_onnx.marks"))
+        home = importlib.import_module(homes_of(namespace).get(name, "dory_onnx.marks"))
         if not (comment := _comment(home, name)):
             raise ValueError(f"{home.__name__}.{name} has no docstring and no comment with #:")
         return _entry(name, comment)
@@ -204,12 +221,11 @@ def _module(name: str, module: Any) -> str:
     A class has the members that none of its bases in the module has.
     """
     found = {key: getattr(module, key) for key in _names(module)}
+    homes = homes_of(module)
     classes = {key: value for key, value in found.items() if inspect.isclass(value)}
     functions = {key: value for key, value in found.items() if inspect.isfunction(value)}
     others = {
-        key: _comment(
-            importlib.import_module(getattr(module, "HOMES", {}).get(key, module.__name__)), key
-        )
+        key: _comment(importlib.import_module(homes.get(key, module.__name__)), key)
         for key in found
         if key not in classes | functions
     }
@@ -227,9 +243,7 @@ def _module(name: str, module: Any) -> str:
 
 def _names(module: Any) -> list[str]:
     """Return the names that a module lists, else those that it defines."""
-    if hasattr(module, "HOMES"):
-        return dir(module)
-    listed = getattr(module, "__all__", None)
+    listed = getattr(module, "__all__", None) or sorted(homes_of(module))
     own = (key for key, value in vars(module).items() if _is_own(module, value))
     return list(listed or own)
 

@@ -1,23 +1,18 @@
 """What makes a Graph: ``from dory_core.importing import Frontend, State, requant``.
 
-Frontends use it beside ``dory_core.api``, and targets whose passes rewrite the Graph.
+Frontends use it in addition to ``dory_core.api``, and targets whose passes rewrite the Graph.
 """
 
-from __future__ import annotations
+from dory_core.golden import desktop as desktop
+from dory_core.golden.layers import load_arrays as load_arrays
+from dory_core.ir import Array as Array
+from dory_core.ir import State as State
+from dory_core.ir import ranges as ranges
+from dory_core.ir import requant as requant
+from dory_core.plugins.frontend import Frontend as Frontend
+from dory_core.plugins.frontend import FrontendOptions as FrontendOptions
+from dory_core.plugins.frontend import GoldenRequest as GoldenRequest
+from dory_core.plugins.frontend import ReadOperator as ReadOperator
 
-from dory_core.lazy import homes, namespace
-
-#: The module of each name.
-HOMES = homes(
-    {
-        "dory_core.golden": "desktop",
-        "dory_core.golden.layers": "load_arrays",
-        "dory_core.ir": "Array State ranges requant",
-        "dory_core.plugins.frontend": "Frontend FrontendOptions GoldenRequest ReadOperator",
-    }
-)
-
-#: Names that may change in any version; all others change with the version of the API alone.
+#: Names that may change in any version; all others change only with the version of the API.
 PROVISIONAL = frozenset({"GoldenRequest", "desktop", "load_arrays", "ranges"})
-
-__getattr__, __dir__ = namespace(__name__, HOMES)

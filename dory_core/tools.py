@@ -1,20 +1,18 @@
 """Commands and reports, and dory from Python: ``import dory_core.tools as dory``."""
 
-from __future__ import annotations
+from dory_core import quoting as quoting
+from dory_core.cli import shared
+from dory_core.cli.python import ApplicationRun as ApplicationRun
+from dory_core.cli.python import CheckedNetwork as CheckedNetwork
+from dory_core.cli.python import CompiledNetwork as CompiledNetwork
+from dory_core.cli.python import check as check
+from dory_core.cli.python import compile as compile
+from dory_core.cli.python import run as run
+from dory_core.driver.application import read_plan as read_plan
+from dory_core.plugins.manager import load_plugins as load_plugins
 
-from dory_core.lazy import homes, namespace
+#: What commands share.
+cli = shared
 
-#: The module of each name.
-HOMES = homes(
-    {
-        "dory_core": "cli quoting",
-        "dory_core.cli.python": "ApplicationRun CheckedNetwork CompiledNetwork check compile run",
-        "dory_core.driver.application": "read_plan",
-        "dory_core.plugins.manager": "load_plugins",
-    }
-)
-
-#: Names that may change in any version; all others change with the version of the API alone.
+#: Names that may change in any version; all others change only with the version of the API.
 PROVISIONAL = frozenset({"cli", "load_plugins", "quoting", "read_plan"})
-
-__getattr__, __dir__ = namespace(__name__, HOMES)

@@ -45,27 +45,6 @@ def test_help_and_version_load_no_plugin(site: Site) -> None:
     assert (site.folder / "was_imported").exists()
 
 
-def test_help_reads_no_records(site: Site) -> None:
-    source = (
-        "from dory_core.api import hookimpl\n"
-        "@hookimpl\n"
-        "def dory_commands(app):\n"
-        "    @app.command()\n"
-        "    def flash() -> None:\n"
-        "        'Write it to the board.'\n"
-    )
-    site.install("dory-flash", "flash", source, commands=True)
-    code = (
-        "import atexit, sys, dory_core.cli.main as m; slow = {'dory_core.hardware.memories', "
-        "'dory_core.ir', 'numpy'}\n"
-        "atexit.register(lambda: print(sorted(slow & sys.modules.keys())))\n"
-        "m.main(['--help'])"
-    )
-    shown = site.python("-c", code).stdout
-    assert "Write it to the board." in shown
-    assert shown.splitlines()[-1] == "[]"
-
-
 @pytest.mark.parametrize("points", ["[dory.commands]\nno value\n", "[dory.commands\n", "\0\xff"])
 def test_damaged_entry_points_of_a_distribution_take_no_other_down(site: Site, points: str) -> None:
     site.install("dory-damaged", "damaged", "", commands=True)

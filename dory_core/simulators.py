@@ -1,4 +1,7 @@
-"""The names of ``dory_core.simulate`` for plugins, as type checkers see them."""
+"""What runners of targets use: compilers, programs, processes and the cache.
+
+Plugins have it as ``from dory_core.api import simulate``.
+"""
 
 from dory_core.codegen.image_vectors import image_vectors as image_vectors
 from dory_core.golden.vectors import VECTORS_OPTION as VECTORS_OPTION

@@ -1,4 +1,4 @@
-"""The names of ``dory_core.cli`` that commands share, as type checkers see them."""
+"""What commands share; plugins have it as ``from dory_core.tools import cli``."""
 
 from dory_core.cli.common import Debug as Debug
 from dory_core.cli.common import Json as Json
