@@ -64,7 +64,7 @@ def visible(text: str) -> str:
 def lines(text: str) -> str:
     """Return a text of several lines so that a terminal may show it; tabs stay.
 
-    Lines behind the first one are indented: none of them can pass for a message of its own.
+    Lines after the first one are indented: none of them can pass for a message of its own.
     """
     shown = ("\t".join(map(visible, line.split("\t"))) for line in text.split("\n"))
     return "\n  ".join(shown)

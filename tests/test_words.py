@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 #: Rooms whose words are clean; add a room when it is.
 ROOMS = (
-    *("checks", "cli", "driver", "golden", "hardware", "plugins", "simulate", "testing"),
+    *("checks", "cli", "codegen", "driver", "golden", "hardware", "plugins", "simulate", "testing"),
     *("frontends", "tools"),
 )
 #: What to write instead, by pattern.

@@ -1,4 +1,4 @@
-"""What targets are told of an application, beside its context: ``dory_application`` receives it."""
+"""The record of an application that ``dory_application`` receives in addition to the context."""
 
 from __future__ import annotations
 
@@ -12,10 +12,16 @@ from dory_core.quoting import c_comment
 class ApplicationLayer:
     """A layer of an application.
 
-    index: in the order of the file that was read. title: its name, for a comment of C.
-    kind: of its operator. engine: that computes it, empty for the cores. inputs, output: where its
-    tensors lie. declaration: of its C function; empty for a view, which names bytes anew. row: what
-    the function's parameter ``row`` is for this layer; None where no other layer runs it.
+    Attributes:
+        index: Index in the order of the file that was read.
+        title: Name of the layer, for a comment of C.
+        kind: Kind of its operator.
+        engine: Engine that computes it, empty for the cores.
+        inputs: Places of its input tensors.
+        output: Place of its output tensor.
+        declaration: Declaration of its C function; empty for a view, which moves nothing.
+        row: The function's argument ``row`` for this layer; None when no other layer runs the
+            function.
     """
 
     index: int
@@ -32,16 +38,22 @@ class ApplicationLayer:
 class Application:
     """A network as it is compiled for a target.
 
-    title: name of the network, for a comment of C or of a Makefile. prefix: of its public names in
-    C, as in ``PREFIX_network_run``. reported: the layers in the
-    order in which they are reported, views included. inputs, outputs: of the network. cores: that
-    run it. l1_bytes, l2_bytes: of the arenas, as far as they are used, of L2 in the first memory.
-    uses_l3: data moves between L2 and L3. l3_file: path of the file with what L3 holds before the
-    first inference, empty without one.
-    l3_read_only_bytes: from the start of L3, how many lie in a memory for constants alone. cycles:
-    estimate of one inference. readme: the README without what the target adds. has_state: tensors
-    live from one inference to the next; its vectors then say which of them begin with the initial
-    state.
+    Attributes:
+        title: Name of the network, for a comment of C or of a Makefile.
+        prefix: Prefix of its public names in C, as in ``PREFIX_network_run``.
+        reported: The layers in the order in which they are reported, views included.
+        inputs: Places of the network's inputs.
+        outputs: Places of the network's outputs.
+        cores: Number of cores that run it.
+        l1_bytes: Used bytes of the arena in L1.
+        l2_bytes: Used bytes of the arena in the first memory of L2.
+        uses_l3: True when data moves between L2 and L3.
+        l3_file: Path of the file with the initial contents of L3, empty without one.
+        l3_read_only_bytes: Bytes from the start of L3 that lie in a memory only for constants.
+        cycles: Estimated cycles of one inference.
+        readme: The README, without the target's part.
+        has_state: True when tensors are kept from one inference to the next; the vectors then say
+            which of them start from the initial state.
     """
 
     title: str
@@ -62,21 +74,21 @@ class Application:
 
     @property
     def layers(self) -> tuple[ApplicationLayer, ...]:
-        """The layers that are computed, in the order of execution."""
+        """The computed layers, in the order of execution."""
         return tuple(layer for layer in self.reported if layer.declaration)
 
     @property
     def by_index(self) -> tuple[ApplicationLayer, ...]:
-        """What is reported, in the order of the file that was read, as vectors are numbered."""
+        """The reported layers in the order of the file that was read, as vectors are numbered."""
         return tuple(sorted(self.reported, key=lambda layer: layer.index))
 
     def producer(self, output: Place) -> ApplicationLayer:
-        """Return the layer that makes an output of the network. Raises StopIteration."""
+        """Return the layer that computes an output of the network. Raises StopIteration."""
         return next(one for one in self.reported if one.output.tensor.name == output.tensor.name)
 
 
 def application_record(plan: Plan) -> Application:
-    """Return what the target is told of a plan."""
+    """Return the record of a plan for the target."""
     from dory_core.codegen.application import render
     from dory_core.codegen.names import function_parameters, function_symbol
     from dory_core.codegen.network import l3_image_bytes

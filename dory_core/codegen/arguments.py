@@ -1,4 +1,4 @@
-"""The kernel's call in C: what is equal for all tiles is initialised before the loop."""
+"""The kernel's call in C: values that are equal for all tiles are set before the loop."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SHAPES = (
 #: Elements of a byte; a pointer to wider ones is passed as one to void, which C converts.
 _BYTES = ("int8_t", "uint8_t", "char", "void")
 _INT32_MAX = (1 << 31) - 1
-#: Binding strength of C text: what stands alone, products, sums, comparisons, ``?:``.
+#: Binding strength of C text: atoms, products, sums, comparisons, ``?:``.
 _ATOM, _PRODUCT, _SUM, _COMPARISON, _CHOICE = 5, 4, 3, 2, 1
 _STRENGTH = {"*": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT, "+": _SUM, "-": _SUM}
 
@@ -44,8 +44,8 @@ class ArgumentText:
 
     Attributes:
         text: C expression.
-        atom: The same expression, in brackets where an operator beside it would take it apart.
-        of_tile: Whether it differs between tiles.
+        atom: The same expression, in brackets where an adjacent operator would bind more strongly.
+        of_tile: True when it differs between tiles.
     """
 
     text: str
@@ -105,7 +105,7 @@ def _statement(call: FunctionCall, values: Sequence[str], names: Names) -> list[
 
 
 def _beside(one: Local | FunctionCall, names: Names) -> list[str]:
-    """Return the lines of a call beside that of the kernel, or of a local variable."""
+    """Return the lines of a further call next to the kernel's, or of a local variable."""
     if isinstance(one, FunctionCall):
         return [f"{one.function}({', '.join(_text(v, names) for v in one.arguments.values())});"]
     head, value = f"{one.type} {one.name}", one.value
@@ -206,7 +206,7 @@ def _designated(struct: Struct, names: Names) -> list[str]:
 
 
 def _is_of_tile(value: Argument, names: Names) -> bool:
-    """Return whether a value differs between tiles."""
+    """Return True when a value differs between tiles."""
     if isinstance(value, Items):
         return any(_is_of_tile(item, names) for item in value.values)
     if isinstance(value, Struct):
@@ -218,7 +218,7 @@ def _is_of_tile(value: Argument, names: Names) -> bool:
 
 
 def _text(value: Argument, names: Names) -> str:
-    """Return a value that stands alone, as an argument, a member or an item."""
+    """Return a value as an argument, a member or an item."""
     if value is None:
         return "NULL"
     if isinstance(value, Symbol):
@@ -270,7 +270,7 @@ def _conversion(type_: str) -> str:
 
 
 def _size(expr: Expr, names: Names) -> tuple[str, int]:
-    """Return an expression of sizes beside operators, and how strongly it binds."""
+    """Return an expression of sizes as an operand of operators, with its binding strength."""
     if isinstance(expr, Var):
         return names(expr.name).atom, _ATOM
     if isinstance(expr, Const):

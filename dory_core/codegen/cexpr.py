@@ -15,7 +15,7 @@ from dory_core.expr import Apply, Const, Expr, Lookup, Var, structure
 
 Value = int | Expr
 
-#: Binding strength of C text: what stands alone, products, sums, comparisons, ``?:``.
+#: Binding strength of C text: atoms, products, sums, comparisons, ``?:``.
 _ATOM, _PRODUCT, _SUM, _COMPARISON, _CHOICE = 5, 4, 3, 2, 1
 #: Most values that are a table where arithmetic would be hard to read.
 _FEW = 4
@@ -24,11 +24,16 @@ _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 @dataclass(slots=True)
 class Reader:
-    """Reads expressions whose variables are called ``variables`` in C.
+    """Reads expressions as C text.
 
-    part: variable whose tables are columns, ``part->name``. tables, columns: what the texts read
-    so far need, by name. Variables are unsigned 32-bit numbers; a text with negative values in it
-    is signed. Values and everything between have to fit 32 bits.
+    Variables are unsigned 32-bit numbers; a text with negative values in it is signed. Values and
+    intermediate values have to fit 32 bits.
+
+    Attributes:
+        variables: Names of the variables in C.
+        part: Variable whose tables are columns, ``part->name``.
+        tables: Tables that the texts so far need, by name.
+        columns: Columns that the texts so far need, by name.
     """
 
     variables: Mapping[str, str]
@@ -41,7 +46,7 @@ class Reader:
         return self._read(value)[0]
 
     def atom(self, value: Value) -> str:
-        """Return the same so that it can stand next to any operator."""
+        """Return an expression as C that can be an operand of any operator."""
         return _bracketed(self._read(value), _ATOM)
 
     def sum_terms(self, value: Value) -> tuple[list[tuple[int, Expr]], int]:
@@ -57,7 +62,7 @@ class Reader:
         return [(factor, term) for factor, term in terms.values() if factor], constant
 
     def behind(self, terms: Sequence[tuple[int, Expr]], constant: int) -> str:
-        """Return a constant and terms, none of them negative, as C that can follow a ``+``."""
+        """Return a constant and terms that are not negative as C that can follow a ``+``."""
         if not terms:
             return str(constant)
         text = _bracketed(self._sum(terms, 0, False), _SUM)
@@ -122,7 +127,7 @@ class Reader:
         return isinstance(term.index, Var) and term.index.name == self.part
 
     def _factor(self, term: Expr, signed: bool) -> tuple[str, int]:
-        """Return what is no sum and has no factor."""
+        """Return a term without its factor, and its binding strength."""
         if isinstance(term, Var):
             known = f"(uint32_t)({self.part} - parts)" if term.name == self.part else term.name
             text = self.variables.get(term.name, known)
@@ -191,7 +196,7 @@ def _line(values: Sequence[int]) -> tuple[int, int] | None:
 
 
 def _has_negatives(value: Value) -> bool:
-    """Return whether a part of an expression may be negative: it then needs signed arithmetic."""
+    """Return True when a part of an expression may be negative, which needs signed arithmetic."""
     if isinstance(value, int):
         return value < 0
     if value.bounds[0] < 0:

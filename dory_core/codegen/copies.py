@@ -25,7 +25,7 @@ INDENT = "  "
 
 
 def copies_by_helper(program: LayerProgram) -> bool:
-    """Return whether a copy of a layer is made by a function of dory_copy.h."""
+    """Return True when a function of dory_copy.h makes a copy of a layer."""
     return any(copy.carriage.by != DMA for copy in _copies(program))
 
 
@@ -35,9 +35,15 @@ def _copies(program: LayerProgram) -> Iterator[Copy]:
 
 @dataclass(slots=True)
 class Copies:
-    """The copies of a layer. functions: those that are started in several places, or channel by
-    channel, by operand. tickets: how many an operand has. local: operands whose only copy starts
-    outside of the loop, in the block that waits for it."""
+    """The copies of a layer.
+
+    Attributes:
+        values: Names of the layer's values in C.
+        cores: Number of cores that run the layer.
+        functions: Copies that start in several places or channel by channel, by operand.
+        tickets: Number of tickets of each operand.
+        local: Operands whose only copy starts outside of the loop, in the block that waits for it.
+    """
 
     values: Values
     cores: int
@@ -77,7 +83,7 @@ class Copies:
 
     @property
     def _finds_constants(self) -> bool:
-        """Whether the load of some part's first constants is started before it begins."""
+        """True when the load of some part's first constants starts before the part."""
         step = self.values.step
         return any(map(step.finds_constants, range(len(step.parts))))
 
@@ -146,7 +152,7 @@ class Copies:
         return "\n".join([f"/* {starts} of {what}{of}. */", *wrapped(head, 0), *body, "}"])
 
     def _used(self, copy: Copy) -> list[tuple[str, str]]:
-        """Return the parameters of a copy's function beside its addresses, with their types."""
+        """Return types and names of a copy function's parameters, except its addresses."""
         values = [copy.l2.offset, *copy.shape, *copy.l1_strides, copy.l1_channel]
         values.append(0 if copy.channels is None else copy.channels)
         used = {v.name for value in values if isinstance(value, Expr) for v in value.variables}
@@ -204,9 +210,13 @@ class Copies:
 
 
 def _command(copy: Copy, descriptor: str, share: str, ticket: str = "") -> str:
-    """Return the call that makes or starts a copy; it gives a ticket unless the cores copy.
+    """Return the call that makes or starts a copy; it returns a ticket unless the cores copy.
 
-    share: which core's of how many. ticket: what the copy joins.
+    Args:
+        copy: The copy.
+        descriptor: C expression of its descriptor.
+        share: C arguments: number of the core, and number of cores.
+        ticket: C expression of the ticket that the copy joins, empty for a new one.
     """
     carriage = copy.carriage
     if carriage.by_cores:

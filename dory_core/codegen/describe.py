@@ -21,7 +21,7 @@ def describe_window(window: Window) -> str:
 
 
 def describe_layer(layer: Layer) -> str:
-    """Return what a layer computes in one line."""
+    """Return the operation of a layer in one line."""
     kind = layer.op
     if isinstance(kind, Conv):
         if kind.is_depthwise:

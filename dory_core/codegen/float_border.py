@@ -10,17 +10,20 @@ from dory_core.errors import NotSupported
 from dory_core.ir.tensor import value_range
 from dory_core.plan import Place, Plan
 
-#: Functions of the application, behind its prefix.
+#: Functions of the application, without its prefix.
 FLOAT_FUNCTIONS = ("quantize_input", "dequantize_output")
 
 
 def with_float_border(plan: Plan, ties_even: bool) -> Plan:
-    """Return a plan whose application converts real numbers at its border.
+    """Return a plan whose application converts float input and output.
 
-    ties_even: of its rounding; else ties go away from zero.
+    Args:
+        plan: The plan.
+        ties_even: Rounding: True for ties to even, False for ties away from zero.
 
-    Raises: NotSupported when an input or an output has no scale, elements narrower than a byte,
-    or elements in two halves.
+    Raises:
+        NotSupported: When an input or an output has no scale, elements narrower than a byte, or
+            elements in two halves.
     """
     for place in (*plan.inputs, *plan.outputs):
         tensor = place.tensor

@@ -17,11 +17,16 @@ SOURCE = "dory_vectors.S"
 def image_vectors(application: Application, which: str, folder: str) -> tuple[OutputFile, ...]:
     """Return header and source of the vectors in the image, at paths below ``folder``.
 
-    which: ``none``, ``io`` or ``all``, as in the option. The header declares
-    ``dory_vector_count()``, and ``dory_vector_input(run)``, ``dory_vector_output(run)`` and
-    ``dory_vector_layer(run, layer)``, which return NULL for what the image does not hold; of a
-    network with state also ``dory_vector_begins(run)``: whether it begins with the initial one. The
-    assembler has to run in the application's directory.
+    The header declares ``dory_vector_count()``, and ``dory_vector_input(run)``,
+    ``dory_vector_output(run)`` and ``dory_vector_layer(run, layer)``, which return NULL for data
+    that the image does not hold. For a network with state, ``dory_vector_begins(run)`` returns 1
+    when the run starts from the initial state. The assembler has to run in the application's
+    directory.
+
+    Args:
+        application: The application.
+        which: ``none``, ``io`` or ``all``, as in the option.
+        folder: Folder of the files in the application.
     """
     sizes = {
         "input": sum(place.tensor.size_bytes for place in application.inputs),

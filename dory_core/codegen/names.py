@@ -1,4 +1,4 @@
-"""What a layer is called in C: its function, its constants, and the arenas that it is given."""
+"""Names of layers in C: functions, constants, and the arenas that a function receives."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ def table_symbol(prefix: str, table: MemoryId) -> str:
 
 
 def function_symbol(prefix: str, first: LayerStep, function: LayerFunction) -> str:
-    """Return the C name of a function, which is also that of its file. prefix: of the Plan.
+    """Return the C name of a function, which is also the name of its file.
 
-    first: the first step that runs it, which names it: ``dory_layer_04``, or ``dory_layers_04``
-    where others run it as well.
+    Args:
+        prefix: Prefix of the Plan.
+        first: The first step that runs the function. The name has its index: ``dory_layer_04``, or
+            ``dory_layers_04`` when several layers run it.
+        function: The function.
     """
     return f"{prefix}_layer{'s' if function.is_shared else ''}_{first.index:02d}"
 
 
 def address(base: str, offset: int) -> str:
-    """Return the C expression of the address ``offset`` bytes behind ``base``."""
+    """Return the C expression of the address ``offset`` bytes after ``base``."""
     return f"{base} + {offset}" if offset else base
 
 
@@ -42,9 +45,11 @@ def layer_arenas(step: LayerStep) -> tuple[str, ...]:
 
 
 def function_parameters(step: LayerStep, function: LayerFunction) -> str:
-    """Return the parameters of the function that runs a step: arenas, the row of the layer when
-    several run it, which part of the layer when it has several, and the ticket that one layer
-    leaves for the next."""
+    """Return the C parameters of the function that runs a step.
+
+    They are the arenas, the row of the layer when several layers run the function, the number of
+    the part when the layer has several, and the ticket that one layer leaves for the next.
+    """
     row = ("uint32_t row",) if function.is_shared else ()
     number = ("uint32_t number",) if len(step.parts) > 1 else ()
     ahead = (f"dory_ticket_t *{AHEAD}",) if step.hands_on else ()

@@ -1,4 +1,4 @@
-"""What the templates of the network print of a Plan that is no plain field of it."""
+"""Derived values of a Plan that the templates of the network print."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def required(plan: Plan) -> tuple[str, ...]:
 
 
 def defined(plan: Plan) -> tuple[tuple[str, int], ...]:
-    """Return place and bytes of what lies in L2 when the first layer begins."""
+    """Return place and bytes of the data in L2 when the first layer starts."""
     inputs = ((place, size) for _, place, size in copied("input", plan.inputs))
     states = ((place_address(s.place), s.place.size_bytes) for s in plan.states)
     return (*inputs, *states)
@@ -69,7 +69,7 @@ def l3_image_bytes(plan: Plan) -> int:
 
 
 def quantisation_text(tensor: Tensor) -> str:
-    """Return what the integers of a tensor mean, where the file says it."""
+    """Return the formula from integers to real values, empty when the file gives no scale."""
     if tensor.channel_scales:
         return f", value = SCALES[channel] * (q - {tensor.zero_point})"
     if tensor.scale is None:
@@ -121,9 +121,9 @@ def level_of(places: Sequence[Place]) -> int:
 
 
 def copied(buffer: str, places: Sequence[Place]) -> Iterator[tuple[str, str, int]]:
-    """Yield (place in the caller's buffer, place in L2, bytes) of what the cores copy between them.
+    """Yield (place in the caller's buffer, place in L2, bytes) of each copy by the cores.
 
-    What lies in L3 is not the CPU's.
+    The cores do not copy tensors in L3.
     """
     source = 0
     for place in places:
@@ -139,7 +139,7 @@ def place_address(place: Place) -> str:
 
 
 def l2_bases(plan: Plan) -> tuple[str, ...]:
-    """Return the arenas of L2 as the caller hands them over."""
+    """Return the C expressions of the arenas of L2 that the caller passes."""
     more = (f"io->l2_more[{k}].base" for k in range(len(plan.more_l2_bytes)))
     return ("io->l2", *more)
 

@@ -55,9 +55,13 @@ _BYTES = {
 def print_layer(
     prefix: str, steps: Sequence[LayerStep], function: LayerFunction, cores: int
 ) -> tuple[list[str], list[str]]:
-    """Return the C of a function: what stands before it, and its lines.
+    """Return the C of a function: the definitions before it, and its lines.
 
-    prefix: of the Plan. steps: that run it. cores: that run it; one of them needs no barriers.
+    Args:
+        prefix: Prefix of the Plan.
+        steps: The steps that run it.
+        function: The function.
+        cores: Number of cores that run it; one core needs no barriers.
     """
     values = Values(prefix, steps[0], function)
     rows = Rows(prefix, steps, function)
@@ -66,7 +70,7 @@ def print_layer(
 
 @dataclass(slots=True)
 class _Printer:
-    """call: the statements that call the kernel."""
+    """Prints one function. call: the statements that call the kernel."""
 
     step: LayerStep
     program: LayerProgram
@@ -105,7 +109,7 @@ class _Printer:
         yield from _offsets_named("Bytes from the start of a tile's constants", named["W_"])
 
     def _tables(self) -> Iterator[str]:
-        """Yield the tables of what has no short formula."""
+        """Yield the tables of values without a short formula."""
         lines: list[str] = []
         for name, values in self.values.reader.tables.items():
             text = ", ".join(str(value) for value in values)
@@ -192,7 +196,7 @@ class _Printer:
         return lines
 
     def _waits_at_once(self, operation: Operation, following: Operation | None) -> bool:
-        """Return whether a copy is waited for where it starts."""
+        """Return True when a copy is waited for where it starts."""
         return (
             isinstance(operation, Copy)
             and isinstance(following, Wait)
@@ -202,7 +206,7 @@ class _Printer:
         )
 
     def _who(self, operation: Operation) -> str:
-        """Return whether core 0 or every core does something, or the simulation."""
+        """Return who performs an operation: core 0, every core, or the simulation."""
         if isinstance(operation, When):
             return self._who(operation.body[0])
         if isinstance(operation, (Copy, Wait)):
@@ -249,7 +253,7 @@ class _Printer:
             yield f"{tile}{', '.join(found)});"
 
     def _bytes(self, mark: Mark, condition: Expr | Changes | AtTile | None) -> str:
-        """Return what a mark says of its bytes: none where its condition does not hold."""
+        """Return the macro for the bytes of a mark: no bytes when its condition does not hold."""
         assert mark.address is not None
         size = self.values.text(mark.bytes)
         if condition is not None:
@@ -313,5 +317,5 @@ def _offsets_named(what: str, rows: Sequence[str]) -> Iterator[str]:
 
 
 def _is_mark(statement: str) -> bool:
-    """Return whether a statement is a mark for the simulation, which a chip leaves out."""
+    """Return True for a mark of the simulation, which is no code on a chip."""
     return statement.lstrip().startswith("DORY_SIM_")

@@ -1,8 +1,8 @@
-"""Putting one directory in the place of another, so that whoever is killed leaves one of them.
+"""Replacement of one directory by another: a killed process leaves one of them.
 
-A new directory is made under a hidden name beside the place where it goes, and locked while its
-process lives. Linux exchanges two directories in one step. Elsewhere the old one is renamed first,
-and :func:`recover` brings it back where the process ended in between.
+A new directory is made under a hidden name next to its target, and locked while its process lives.
+Linux exchanges two directories in one step. Elsewhere the old one is renamed first, and
+:func:`recover` restores it when the process ended in between.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 def temporary_directory(target: Path) -> Path:
-    """Make a hidden directory beside ``target``; raises OSError."""
+    """Make a hidden directory next to ``target``; raises OSError."""
     return Path(tempfile.mkdtemp(prefix=_prefix(target), dir=target.parent))
 
 
@@ -85,10 +85,10 @@ def replace(temporary: Path, target: Path) -> None:
 
 
 def recover(target: Path) -> None:
-    """Bring back an application whose replacement was killed, and remove what others left behind.
+    """Restore an application whose replacement was killed, and remove temporary directories.
 
-    Leaves alone what a living process makes, and what has no marker of dory. Raises nothing: what
-    cannot be mended stays.
+    Directories of a living process and directories without dory's marker stay. An error of the
+    operating system is ignored.
     """
     with suppress(OSError):
         for left in sorted(target.parent.iterdir(), key=lambda path: path.name, reverse=True):
@@ -102,7 +102,7 @@ def recover(target: Path) -> None:
 
 
 def remove(directory: Path) -> None:
-    """Remove a directory, its marker last: who is killed leaves what :func:`recover` removes."""
+    """Remove a directory, its marker last, so that :func:`recover` can remove an incomplete one."""
     with suppress(OSError):
         for path in directory.iterdir():
             if path.is_dir() and not path.is_symlink():
@@ -129,7 +129,7 @@ def listed(application: Path) -> dict[str, str]:
 
 
 def is_mixed(application: Path) -> bool:
-    """Return whether who replaced an application's content was killed; raises OSError."""
+    """Return True when the replacement of an application was interrupted; raises OSError."""
     with (application / MARKER).open(encoding="utf-8", errors="replace") as file:
         return file.readline().rstrip("\n") == _MIXED
 
@@ -146,13 +146,13 @@ def _prefix(target: Path) -> str:
 
 
 def _is_temporary(path: Path, target: Path) -> bool:
-    """Return whether a path has a name that :func:`temporary_directory` gives."""
+    """Return True for a path with a name of :func:`temporary_directory`."""
     pattern = rf"{re.escape(_prefix(target))}[a-z0-9_]{{8}}(?:{re.escape(_OLD)})?"
     return re.fullmatch(pattern, path.name) is not None and not path.is_symlink()
 
 
 def _abandoned(directory: Path) -> bool:
-    """Return whether no process holds the lock of a directory, or it is gone."""
+    """Return True when no process holds the lock of a directory, or it does not exist."""
     try:
         handle = os.open(directory, os.O_RDONLY)
     except FileNotFoundError:

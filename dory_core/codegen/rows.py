@@ -1,4 +1,4 @@
-"""What differs between the layers that run one function, as tables in C."""
+"""Tables in C of the differences between layers that run one function."""
 
 from __future__ import annotations
 

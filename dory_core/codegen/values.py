@@ -1,4 +1,4 @@
-"""What the values of a layer's program are called in C: variables of the tile loop, addresses."""
+"""The values of a layer's program in C: variables of the tile loop, addresses, numbers."""
 
 from __future__ import annotations
 
@@ -31,10 +31,20 @@ _NAMES = {AHEAD: "L1_NEXT_W", "": "L1_KEPT"}
 
 @dataclass(slots=True)
 class Values:
-    """The values of a function's program. step: that runs it, the first one where it has several.
-    single: the loop has one axis, which is its counter; the position in others is a struct.
-    reader: knows which tables the texts so far need; bases: which pointers; names: which names of
-    bytes, with their values, where a block of constants or L1 begins."""
+    """The values of a function's program.
+
+    Attributes:
+        prefix: Prefix of the Plan.
+        step: The first step that runs the function.
+        function: The function.
+        axes: Axes of the tile loop, the innermost first.
+        slots: Slots of double-buffered operands.
+        single: True when the loop has one axis, which is its counter; otherwise the position is a
+            struct.
+        reader: Reads expressions, and collects the tables that they need.
+        bases: Pointers that the texts so far need.
+        names: Named offsets in L1 and in a block of constants that the texts so far need.
+    """
 
     prefix: str
     step: LayerStep
@@ -69,11 +79,11 @@ class Values:
         return self.reader.text(value)
 
     def atom(self, value: Value) -> str:
-        """Return the same so that it can stand next to any operator."""
+        """Return a value as C that can be an operand of any operator."""
         return self.reader.atom(value)
 
     def changes_always(self, axes: Sequence[str]) -> bool:
-        """Return whether every tile differs from the one before along one of the axes."""
+        """Return True when every tile differs from the previous one along one of the axes."""
         return bool(self.axes) and self.axes[-1].name in axes
 
     @property
@@ -88,7 +98,7 @@ class Values:
 
     @property
     def position(self) -> str:
-        """What the position of a tile is called."""
+        """Name of the position of a tile."""
         return self.axes[0].name if self.single else "t"
 
     def position_of(self, of: Of) -> str:
@@ -179,7 +189,7 @@ class Values:
         return terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
 
     def argument(self, argument: Argument, name: str = "") -> ArgumentText:
-        """Return what a kernel is called with.
+        """Return an argument of a kernel's call.
 
         Args:
             argument: Address or number.
@@ -200,7 +210,7 @@ class Values:
 
 
 def _of_tile(value: Value) -> bool:
-    """Return whether a value differs between the tiles of a part."""
+    """Return True when a value differs between the tiles of a part."""
     if not isinstance(value, Expr):
         return False
     return any(v.name != "part" and not v.name.startswith(ROW) for v in value.variables)

@@ -1,4 +1,4 @@
-"""Writing an application directory: all of it or nothing, and never over somebody else's files."""
+"""Writing an application directory: all of it or nothing, and never over files of the user."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ _OTHER = "choose another -o DIR"
 def check_destination(directory: Path) -> Path:
     """Return the absolute path of ``directory``, symbolic links followed.
 
-    Raises UsageError unless it is absent, empty or an application of ours that holds no files of
-    somebody else, build folders apart; and when it lies inside an application.
+    Raises:
+        UsageError: Unless it is absent, empty or an application of ours without other files than
+            those of builds; and when it lies inside an application.
     """
     try:
         target = Path(directory).resolve()
@@ -89,10 +90,12 @@ def _foreign_file(application: Path) -> Path | None:
 
 
 def check_files(application: Path) -> None:
-    """Compare the files that dory wrote with what its marker says of them; none: nothing is known.
+    """Compare the files that dory wrote with their checksums in the marker, if there is one.
 
-    Raises UsageError for one that is missing, and for data that is not that of the plan: then
-    nobody knows what "exact" means. Edited code is only logged, since people look into kernels.
+    Edited code is only logged, because people experiment with kernels.
+
+    Raises:
+        UsageError: For a missing file, and for changed data, with which "exact" has no meaning.
     """
     if not (application / MARKER).is_file():
         return
@@ -117,11 +120,12 @@ def check_files(application: Path) -> None:
 def write_application(directory: Path, files: Iterable[OutputFile]) -> None:
     """Write ``files`` below ``directory``, replacing an application that is there already.
 
-    The files are written to a temporary sibling that is then exchanged with it, so that a failed
-    or interrupted run leaves the previous application untouched and nothing else behind; who is
-    killed leaves the old or the new one, and what :func:`recover` removes.
+    The files are written to a temporary sibling that is then exchanged with it. A failed or
+    interrupted run leaves only the previous application. A killed process leaves the old or the
+    new one, and a directory that :func:`recover` removes.
 
-    Raises: UsageError when the directory is not ours or cannot be written.
+    Raises:
+        UsageError: When the directory is not ours or cannot be written.
     """
     target = check_destination(directory)
     parents: list[Path] = []
