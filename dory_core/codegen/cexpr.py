@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from dory_core.expr import Apply, Const, Expr, Lookup, Var, structure
+from dory_core.expr import Apply, Const, Expr, Lookup, Var
+from dory_core.expr.trees import structure
 
 Value = int | Expr
 

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dory_core.expr import Apply, Const, Expr, Lookup, Var, structure, substituted
+from dory_core.expr import Apply, Const, Expr, Lookup, Var
+from dory_core.expr.trees import structure, substituted
 from dory_core.kernels.call import Argument as CallArgument
 from dory_core.kernels.call import Symbol, size
 from dory_core.plan import LayerStep

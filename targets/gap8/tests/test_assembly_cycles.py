@@ -16,7 +16,7 @@ import test_depthwise_5x5_assembly as squares
 import test_depthwise_any_assembly as windows
 import test_depthwise_assembly as strips
 from dory_gap8 import calibration as cal
-from dory_gap8.backend import GatherKernel, WindowKernel
+from dory_gap8.backend import GatherKernel, WindowKernel, block_finish
 from dory_gap8.backend import block as backend
 from dory_gap8.backend.depthwise_hwc import half_outputs, strip_outputs, two_outputs
 from test_block import conv
@@ -69,8 +69,8 @@ def modelled_group(
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, bool]:
     """A form of requantisation, which all layers have for the model."""
     limbs, reach = request.param
-    original = backend.finish
-    tenths = backend.output_tenths(limbs, reach, False)
+    original = block_finish.finish
+    tenths = block_finish.output_tenths(limbs, reach, False)
     monkeypatch.setattr(backend, "finish", lambda layer: replace(original(layer), cycles=tenths))
     return limbs, reach
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from dory_gap8.backend import GatherKernel, WindowKernel
-from dory_gap8.backend.block import BlockKernel, finish, interleave
+from dory_gap8.backend.block import BlockKernel, interleave
+from dory_gap8.backend.block_finish import finish
 from gap8_layers import CLIPS, RANGES, SPACE, make_case
 
 from dory_core.api import Layer, Requant, ops

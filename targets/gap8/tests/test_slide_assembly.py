@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import test_block_assembly as block
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.block import output_tenths
+from dory_gap8.backend.block_finish import output_tenths
 from xpulpv2 import Machine, Program
 
 # Zeros that stand for padding, and a pixel that nothing may read.

@@ -20,7 +20,7 @@ from dory_stm32h7.project import project_files
 
 if TYPE_CHECKING:
     from dory_core.api import Application, TargetContext
-    from dory_stm32h7.parts import Part
+    from dory_stm32h7.part import Part
 
 _HERE = Path(__file__).parent
 _HAL = (

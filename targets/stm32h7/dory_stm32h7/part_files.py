@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dory_core.api import OutputFile
-from dory_stm32h7.parts import KIB, Part, Ram
+from dory_stm32h7.part import KIB, Part, Ram
 
 #: Section of the constants of parts whose linker script has another place for them than .rodata.
 WEIGHTS_SECTION = ".dory_weights"

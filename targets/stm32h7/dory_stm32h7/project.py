@@ -10,7 +10,7 @@ from dory_stm32h7.part_files import WEIGHTS_SECTION
 
 if TYPE_CHECKING:
     from dory_core.api import Application
-    from dory_stm32h7.parts import Part
+    from dory_stm32h7.part import Part
 
 _FILES = (
     "CMakeLists.txt",

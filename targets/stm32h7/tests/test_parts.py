@@ -14,7 +14,8 @@ from dory_stm32h7 import hardware, plugin
 from dory_stm32h7.backend import candidates
 from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.emulator.machine import Machine
-from dory_stm32h7.parts import DEFAULT, KIB, PARTS, STM32H743, Part, part_of
+from dory_stm32h7.part import KIB, Part
+from dory_stm32h7.parts import DEFAULT, PARTS, STM32H743, part_of
 from dory_stm32h7.toolchain import GCC, find_toolchain
 from image import compiled, require_emulator, run_image
 

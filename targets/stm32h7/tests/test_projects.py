@@ -17,7 +17,8 @@ import numpy.typing as npt
 import pytest
 from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.emulator.machine import Machine
-from dory_stm32h7.parts import Part, part_of
+from dory_stm32h7.part import Part
+from dory_stm32h7.parts import part_of
 from dory_stm32h7.toolchain import GCC, find_toolchain, zig_flags
 from image import COMPILERS, choose_compiler, require_emulator
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dory_core.api import Kernel, Layer, ops
 from dory_gap8.backend.add import AddKernel
 from dory_gap8.backend.add_bytes import AddBytesKernel
-from dory_gap8.backend.block import GatherKernel, WindowKernel
 from dory_gap8.backend.conv import ConvKernel, PointwiseKernel
 from dory_gap8.backend.depthwise import DepthwiseKernel
 from dory_gap8.backend.depthwise_hwc import DepthwiseHwcKernel
+from dory_gap8.backend.gather import GatherKernel
 from dory_gap8.backend.held import HeldKernel
 from dory_gap8.backend.linear import LinearKernel
 from dory_gap8.backend.linear_bytes import LinearBytesKernel
@@ -20,6 +20,7 @@ from dory_gap8.backend.pool_bytes import AvgPoolBytesKernel, MaxPoolBytesKernel
 from dory_gap8.backend.realpool import RealPoolKernel
 from dory_gap8.backend.slide import SlideKernel
 from dory_gap8.backend.unpacked import UnpackingKernel, is_packed
+from dory_gap8.backend.window import WindowKernel
 
 __all__ = [
     "AddBytesKernel",

@@ -31,16 +31,8 @@ from dory_gap8.backend.instance import (
     reject_channelwise,
     tile_arguments,
 )
-from dory_gap8.backend.requant import (
-    NO_STEP,
-    Epilogue,
-    Step,
-    arithmetic,
-    epilogue,
-    operand_step,
-    reject_requants,
-    reject_steps,
-)
+from dory_gap8.backend.requant import Epilogue, epilogue, reject_requants
+from dory_gap8.backend.steps import NO_STEP, Step, arithmetic, operand_step, reject_steps
 
 if TYPE_CHECKING:
     from dory_core.api import Tile

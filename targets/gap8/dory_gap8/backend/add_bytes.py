@@ -41,7 +41,8 @@ from dory_gap8.backend.instance import (
     reject_channelwise,
     tile_arguments,
 )
-from dory_gap8.backend.requant import INT32, fits, reject_requants, reject_steps
+from dory_gap8.backend.requant import reject_requants
+from dory_gap8.backend.steps import INT32, fits, reject_steps
 
 if TYPE_CHECKING:
     from dory_core.api import Tile

@@ -6,7 +6,6 @@ two words, the halves of four inputs (``Tensor.halves``), with the same weights.
 
 from __future__ import annotations
 
-import functools
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -30,6 +29,7 @@ from dory_core.api import (
     requantisation,
 )
 from dory_gap8 import calibration as cal
+from dory_gap8.backend.block_finish import RAW, finish
 from dory_gap8.backend.block_terms import block_terms
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import (
@@ -42,98 +42,16 @@ from dory_gap8.backend.instance import (
     vector_macros,
 )
 from dory_gap8.backend.packing import Constants
-from dory_gap8.backend.requant import LIMBS, Epilogue
 from dory_gap8.backend.weights import encode, is_wide, padded, two_parts
 
 if TYPE_CHECKING:
     from dory_core.api import Tile
 
+
 # A table of pointers to all taps of four pixels lies on the stack: 16 bytes per tap.
 MOST_TAPS = 49
 # Element types of inputs: the chip multiplies words of them.
 BLOCK_INPUTS = ("u8", "i8", "u16", "i16")
-# Windows at a border that a core has room for: the last one of a row and the first of the next.
-COPIES = 2
-# The form whose sums are left to C.
-RAW = "DORY_BLOCK_RAW"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Finish:
-    """What the block does with its sums.
-
-    form: macro of ``dory_gap8_block_impl.h``; RAW leaves them to C. turned: whether there is
-    another addend below zero. parameters: int32, shape
-    (C, n), as they lie in the weight block. clip: macro of the clip. token: part of a name.
-    cycles: tenths per output.
-    """
-
-    form: str
-    reach: bool
-    turned: bool
-    clip: str
-    parameters: npt.NDArray[Any]
-    shift: int
-    low_bits: int
-    hi: int
-    token: str
-    cycles: int
-
-    @property
-    def macros(self) -> tuple[tuple[str, str], ...]:
-        """The macros of ``dory_gap8_block_impl.h`` for the sums."""
-        return (
-            ("DORY_BLOCK_FORM", self.form),
-            ("DORY_BLOCK_REACH", str(int(self.reach))),
-            ("DORY_BLOCK_TURNED", str(int(self.turned))),
-            ("DORY_BLOCK_CLIP", self.clip),
-        )
-
-
-# Clips that the block has, and what they are called in a name; the others are left to C.
-_CLIPS = {
-    "DORY_CLIP_NONE": ("DORY_BLOCK_NO_CLIP", "n"),
-    "DORY_CLIP_UNSIGNED": ("DORY_BLOCK_UNSIGNED", "u"),
-    "DORY_CLIP_SIGNED": ("DORY_BLOCK_SIGNED", "s"),
-}
-
-
-def finish(layer: Layer) -> Finish:
-    """Return what the block does with the sums of ``layer``."""
-    channels = layer.weighted.weights.shape[0]
-    return _finish(weighted_epilogue(layer), layer.output.bits, channels)
-
-
-@functools.lru_cache(maxsize=128)
-def _finish(epilogue: Epilogue, bits: int, channels: int) -> Finish:
-    narrow = epilogue.narrow
-    if narrow is None or bits != 8 or epilogue.clip_form not in _CLIPS:
-        none = np.zeros((channels, 0), dtype=np.int64)
-        raw = 10 * epilogue.cycles + cal.BLOCK_RAW
-        clip = "DORY_BLOCK_NO_CLIP"
-        return Finish(RAW, False, False, clip, none, 0, 0, 0, "raw", raw)
-    limbs = epilogue.form == LIMBS
-    macro, token = _CLIPS[epilogue.clip_form]
-    form = ("t" if epilogue.turned else "") + ("c" if epilogue.reach else "")
-    form += "l" if limbs else "q32"
-    return Finish(
-        "DORY_BLOCK_LIMBS" if limbs else "DORY_BLOCK_STEP",
-        epilogue.reach,
-        epilogue.turned,
-        macro,
-        np.broadcast_to(epilogue.records, (channels, epilogue.records.shape[1])),
-        narrow.high_shift,
-        narrow.low_bits,
-        0 if epilogue.clip is None else epilogue.clip[1],
-        form + token,
-        output_tenths(limbs, bool(epilogue.reach), epilogue.turned),
-    )
-
-
-def output_tenths(limbs: bool, reach: bool, turned: bool) -> int:
-    """Return tenths of a cycle from a sum to its output in the assembly of the block."""
-    clamp = cal.BLOCK_CLAMP * reach + cal.BLOCK_LIMBS * limbs
-    return cal.BLOCK_OUTPUT + clamp + cal.BLOCK_TURNED * turned
 
 
 def interleave(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -443,7 +361,7 @@ def pixel_bytes(layer: Layer) -> int:
     return layer.inputs[0].channels * layer.inputs[0].bits // 8
 
 
-def _column_bytes(layer: Layer) -> int:
+def column_bytes(layer: Layer) -> int:
     """Return the bytes of the inputs of one output."""
     kernel_h, kernel_w = layer.window.kernel
     return kernel_h * kernel_w * pixel_bytes(layer)
@@ -462,276 +380,6 @@ def copies_borders(layer: Layer) -> bool:
         window.kernel[1] > 1
         and window.dilations[1] == 1
         and pixel_bytes(layer) % 4 == 0
-        and _column_bytes(layer) <= cal.GATHER_COLUMN
+        and column_bytes(layer) <= cal.GATHER_COLUMN
         and window.taps * passes(layer) <= MOST_TAPS
     )
-
-
-@dataclass(frozen=True)
-class WindowKernel(BlockKernel):
-    """Any dense filter, inputs read where they lie: nothing is gathered."""
-
-    kind = "window"
-    features = BlockKernel.features | {Feature.HALVES}
-    title = "convolution, inputs in place"
-
-    def _reject_channels(self, layer: Layer) -> Rejection | None:
-        """Pixels of two steps at least, whole words unless a column is long."""
-        if layer.inputs[0].halves and layer.inputs[0].channels < 2 * lanes(layer):
-            return Rejection(f"it wants {2 * lanes(layer)} inputs in a pixel, if in two halves")
-        pixel, taps, most = pixel_bytes(layer), layer.window.taps, MOST_TAPS // passes(layer)
-        if taps > most:
-            return Rejection(f"its filter has {taps} taps, at most {most} are possible")
-        if pixel < 8 and not (pixel == 4 and copies_borders(layer)):
-            return Rejection(f"it wants 8 bytes in a pixel at least, this one has {pixel}")
-        window = layer.window
-        if window.kernel == (1, 1) and any(window.pads):
-            return Rejection("its 1x1 filter has padding")
-        if pixel % 4 and _column_bytes(layer) <= cal.GATHER_COLUMN:
-            return Rejection(f"its pixels of {pixel} bytes are no words")
-        return None
-
-    def _segments(self, layer: Layer) -> int:
-        """The rows of the window."""
-        return layer.window.kernel[0]
-
-    def _words(self, layer: Layer) -> int:
-        """Taps times the words of a pixel; its halves have the same weights."""
-        pixel = int(padded(pixel_bytes(layer)))
-        return layer.window.taps * (pixel // 2 if layer.inputs[0].halves else pixel)
-
-    def _run(self, layer: Layer) -> int:
-        return layer.inputs[0].channels
-
-    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Zeros of each core, which stand for padding, or its windows at a border."""
-        if not self._needs_scratch(layer):
-            return 0
-        if copies_borders(layer):
-            return self.cores * COPIES * _column_bytes(layer)
-        return self.cores * int(padded(pixel_bytes(layer)))
-
-    def _needs_scratch(self, layer: Layer) -> bool:
-        return layer.window.kernel != (1, 1)
-
-    def _is_one(self, layer: Layer) -> bool:
-        """One row of the window, unless its taps are segments at a border."""
-        return self._segments(layer) * passes(layer) == 1 and (
-            layer.window.kernel[1] == 1 or copies_borders(layer)
-        )
-
-    def _tokens(self, layer: Layer) -> list[str]:
-        if copies_borders(layer):
-            return ["copied"]
-        return ["odd"] if pixel_bytes(layer) % 4 else []
-
-    def _macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
-        return (
-            ("DORY_WORDS", str(int(pixel_bytes(layer) % 4 == 0))),
-            ("DORY_COPIES", str(COPIES * copies_borders(layer))),
-        )
-
-    def _step_cycles(self, layer: Layer) -> int:
-        odd = pixel_bytes(layer) % 4
-        return super()._step_cycles(layer) + (cal.BLOCK_UNALIGNED if odd else 0)
-
-    def _segment_cycles(self, layer: Layer) -> int:
-        kernel_h, kernel_w = layer.window.kernel
-        segments = kernel_h
-        if pixel_bytes(layer) % 4 or layer.window.dilations[1] > 1:
-            segments = kernel_h * kernel_w
-        return cal.BLOCK_GROUP + cal.BLOCK_SEGMENT * (passes(layer) * segments - 1)
-
-    def _border_cycles(self, layer: Layer) -> tuple[int, int]:
-        """Taps instead of rows, and entering each of them."""
-        window = layer.window
-        if not any(window.pads):
-            return 0, 0
-        kernel_h, kernel_w = window.kernel
-        if copies_borders(layer):
-            row = cal.BLOCK_COPIED_ROW + cal.BLOCK_COPIED_WORD * kernel_w * pixel_bytes(layer) // 4
-            return 0, cal.BLOCK_COPIED + kernel_h * row
-        group = cal.BLOCK_SEGMENT * passes(layer) * kernel_h * (kernel_w - 1)
-        if pixel_bytes(layer) % 4 or window.dilations[1] > 1:
-            group = 0
-        return group, cal.BLOCK_TAP * kernel_h * kernel_w
-
-    def _pixel_cycles(self, layer: Layer) -> int:
-        one = self._is_one(layer)
-        first = cal.BLOCK_PIXELS + cal.BLOCK_ROW * layer.window.kernel[0]
-        first += cal.BLOCK_ONE_CALL * one
-        segments = passes(layer) * layer.window.kernel[0]
-        next_four = cal.BLOCK_FOURS + cal.BLOCK_FOURS_SEGMENT * segments
-        next_four += cal.BLOCK_ONE_FOURS * one
-        share = self._runs_on(layer)
-        return (share * min(first, next_four) + (100 - share) * first) // 100
-
-    @staticmethod
-    def _runs_on(layer: Layer) -> int:
-        """Return in how many of a hundred cases the block goes on to four pixels by itself.
-
-        It does so in a row of outputs, behind its first four pixels, where these see no padding on
-        either side, and through all rows where windows have one tap.
-        """
-        window, y = layer.window, layer.output
-        if finish(layer).form == RAW or y.channels % 4:
-            return 0
-        if window.kernel == window.strides == (1, 1):
-            return 100
-        others = 1 + (window.pads[1] > 0) + (window.pads[3] > 0) + (y.width % 4 > 0)
-        return max(0, 100 - 400 * others // y.width)
-
-
-def _has_short_rows(layer: Layer) -> bool:
-    """Return whether rows of the image are so short that it pays to copy tiles with their padding.
-
-    Windows along a row, of which many are at a border and all of these belong to few cores, may
-    have longer ones, and so may large filters, whose windows at a border take longest.
-    """
-    window, x = layer.window, layer.inputs[0]
-    reach = (window.kernel[1] - 1) * window.dilations[1]
-    row = (x.width + reach) * pixel_bytes(layer)
-    along_a_row = window.kernel[0] == 1 and reach >= 4
-    large = window.taps >= cal.GATHER_LARGE_TAPS
-    longest = cal.GATHER_LARGE_ROW if large else cal.GATHER_SHORT_ROW
-    longest = cal.GATHER_LONG_ROW if along_a_row else longest
-    return window.kernel != (1, 1) and row <= longest
-
-
-def _is_copied(layer: Layer) -> bool:
-    """Return whether tiles are copied with their padding."""
-    return any(layer.window.pads) and _has_short_rows(layer)
-
-
-@dataclass(frozen=True)
-class GatherKernel(BlockKernel):
-    """Any dense filter on pixels that are no words: four columns per core are gathered."""
-
-    kind = "gather"
-    features = BlockKernel.features | {Feature.PAD_VALUE}
-    title = "convolution, inputs gathered"
-
-    def _reject_channels(self, layer: Layer) -> Rejection | None:
-        """Other layers than the window kernel takes, as long as their columns are short."""
-        pixel, column = pixel_bytes(layer), _column_bytes(layer)
-        in_place = pixel >= 8 or (copies_borders(layer) and not layer.window.pad_value)
-        if pixel % 4 == 0 and in_place:
-            return Rejection(f"its pixels of {pixel} bytes are words and need not be gathered")
-        if pixel >= 8 and column > cal.GATHER_COLUMN:
-            return Rejection(
-                f"its columns of {column} bytes are too long: it gathers {cal.GATHER_COLUMN}"
-            )
-        return None
-
-    def _segments(self, layer: Layer) -> int:
-        """A column is one."""
-        return 1
-
-    def _is_one(self, layer: Layer) -> bool:
-        return passes(layer) == 1
-
-    def _words(self, layer: Layer) -> int:
-        """The words of a column; two steps of the block at least."""
-        return max(8, int(padded(_column_bytes(layer))))
-
-    def _run(self, layer: Layer) -> int:
-        return _column_bytes(layer) * 8 // layer.inputs[0].bits
-
-    def _arranged(self, layer: Layer, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Whole words of all runs of neighbours first, then what is left over of the runs.
-
-        A run is a row of the window, or a tap where taps are apart.
-        """
-        window = layer.window
-        runs = window.kernel[0] * (window.kernel[1] if window.dilations[1] > 1 else 1)
-        by_run = weights.reshape(weights.shape[0], runs, -1)
-        lanes = 32 // layer.inputs[0].bits
-        whole = by_run.shape[2] // lanes * lanes
-        parts = (by_run[:, :, :whole], by_run[:, :, whole:])
-        return np.concatenate([p.reshape(weights.shape[0], -1) for p in parts], axis=1)
-
-    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """The columns of blocks per core, and the tile with its padding where it is copied."""
-        columns = self._batch(layer) * block_pixels(layer) * self.cores * self._words(layer)
-        if not _has_short_rows(layer):
-            return columns
-        rows, row = self._image(layer, tile)
-        return columns + ceil_div(rows * row, 4) * 4
-
-    @staticmethod
-    def _image(layer: Layer, tile: Tile) -> tuple[Number, Number]:
-        """Return rows, and bytes of a row, of what the windows of a tile see."""
-        window = layer.window
-        reach = [(k - 1) * d + 1 for k, d in zip(window.kernel, window.dilations, strict=True)]
-        rows = (tile.h - 1) * window.strides[0] + reach[0]
-        columns = (tile.w - 1) * window.strides[1] + reach[1]
-        return rows, columns * pixel_bytes(layer)
-
-    def cycles(self, layer: Layer, tile: Tile) -> Number:
-        """Those of the blocks, and copying the tile."""
-        cycles = super().cycles(layer, tile)
-        if not _is_copied(layer):
-            return cycles
-        rows, row = self._image(layer, tile)
-        by_rows = ceil_div(rows, self.cores) * (cal.GATHER_COPIED_ROW + row)
-        by_pieces = rows * (cal.GATHER_COPIED_ROW + ceil_div(row, self.cores))
-        return cycles + minimum(by_rows, by_pieces)
-
-    def _needs_scratch(self, layer: Layer) -> bool:
-        return True
-
-    def _shared(self) -> int:
-        return 1
-
-    def _tokens(self, layer: Layer) -> list[str]:
-        copied = ["copied"] if _is_copied(layer) else []
-        return [f"c{layer.inputs[0].channels}", *copied]
-
-    def _macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
-        lanes = 32 // layer.inputs[0].bits
-        mask = (1 << layer.inputs[0].bits) - 1
-        word = (layer.window.pad_value & mask) * (0x01010101 if lanes == 4 else 0x00010001)
-        return (
-            ("DORY_CHANNELS", str(layer.inputs[0].channels)),
-            ("DORY_PAD_WORD", f"0x{word:08x}u"),
-            ("DORY_COPIED", str(int(_is_copied(layer)))),
-            ("DORY_BATCH", str(self._batch(layer))),
-        )
-
-    def _batch(self, layer: Layer) -> int:
-        """Return the blocks of pixels that are gathered at once: not where they take much of L1."""
-        if finish(layer).form == RAW or layer.output.channels % 4:
-            return 1
-        few = self._words(layer) <= cal.GATHER_BATCH_LEAST
-        if _has_short_rows(layer):
-            batched = not few and self._words(layer) <= cal.GATHER_BATCH_MOST
-        else:
-            batched = few
-        return cal.GATHER_BATCH if batched else 1
-
-    def _border_cycles(self, layer: Layer) -> tuple[int, int]:
-        """Gathering tap by tap, and input by input."""
-        window = layer.window
-        taps = window.kernel[0] * window.kernel[1]
-        column = cal.GATHER_TAP * taps + cal.GATHER_INPUT * _column_bytes(layer)
-        return 0, column if any(window.pads) and not _is_copied(layer) else 0
-
-    def _pixel_cycles(self, layer: Layer) -> int:
-        kernel_h, kernel_w = layer.window.kernel
-        row = self._words(layer)
-        runs = kernel_h * kernel_w if layer.window.dilations[1] > 1 else 0
-        share = self._neighbours(layer)
-        fixed = (
-            share * cal.GATHER_NEIGHBOURS + (100 - share) * cal.GATHER_PIXELS
-        ) // 100 + cal.BLOCK_ONE_CALL * self._is_one(layer)
-        fixed += cal.GATHER_ROW * kernel_h + cal.GATHER_RUN * runs
-        batch = self._batch(layer)
-        next_four = cal.BLOCK_FOURS + cal.BLOCK_FOURS_SEGMENT + cal.BLOCK_ONE_FOURS
-        fixed -= (cal.GATHER_CALL - next_four) * (batch - 1) // batch
-        return fixed + cal.GATHER_TENTHS * row // 10
-
-    @staticmethod
-    def _neighbours(layer: Layer) -> int:
-        """Return in how many of a hundred cases a block of pixels lies in one row."""
-        size, width = block_pixels(layer), layer.output.width
-        return 100 if width % size == 0 else max(0, 100 * (width - size + 1) // width)

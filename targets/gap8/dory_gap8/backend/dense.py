@@ -33,7 +33,8 @@ from dory_gap8.backend.instance import (
     vector_macros,
 )
 from dory_gap8.backend.packing import Columns, weight_bits
-from dory_gap8.backend.requant import INT32, Epilogue, epilogue, fits, reject_requants
+from dory_gap8.backend.requant import Epilogue, epilogue, reject_requants
+from dory_gap8.backend.steps import INT32, fits
 from dory_gap8.backend.weights import block_bytes, encode_bytes, reject_weights, reject_wide
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from dory_core.api import (
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend import held_assembly
-from dory_gap8.backend.block import RAW, Finish, finish
+from dory_gap8.backend.block_finish import RAW, Finish, finish
 from dory_gap8.backend.dense import reject_weighted
 from dory_gap8.backend.held_assembly import Form, Strip
 from dory_gap8.backend.instance import (

@@ -41,15 +41,8 @@ from dory_gap8.backend.instance import (
     c_type,
     call_text,
 )
-from dory_gap8.backend.requant import (
-    INT32,
-    INT64,
-    c_int,
-    epilogue,
-    fits,
-    reject_requants,
-    reject_steps,
-)
+from dory_gap8.backend.requant import epilogue, reject_requants
+from dory_gap8.backend.steps import INT32, INT64, c_int, fits, reject_steps
 
 if TYPE_CHECKING:
     from dory_core.api import Tile

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from dory_core.api import Constraint, Layer, Number, Rejection, ceil_div
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.block import BlockKernel, finish, passes, pixel_bytes
+from dory_gap8.backend.block import BlockKernel, passes, pixel_bytes
+from dory_gap8.backend.block_finish import finish
 
 if TYPE_CHECKING:
     from dory_core.api import Tile

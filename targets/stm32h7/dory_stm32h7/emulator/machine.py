@@ -23,7 +23,8 @@ from dory_stm32h7.emulator.system import (
     identity,
     read_only,
 )
-from dory_stm32h7.parts import DEFAULT, Part
+from dory_stm32h7.part import Part
+from dory_stm32h7.parts import DEFAULT
 
 MDMA_BASE = 0x5200_0000
 PAGE = 0x1000

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_stm32h7.emulator.faults import ChipFault
-from dory_stm32h7.parts import DEFAULT, Part
+from dory_stm32h7.part import Part
+from dory_stm32h7.parts import DEFAULT
 
 POISON = 0xA5
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from dory_core.api import caches
 from dory_stm32h7.emulator.faults import ChipFault
 from dory_stm32h7.emulator.memories import Memories
-from dory_stm32h7.parts import DEFAULT, Bits, Part
+from dory_stm32h7.part import Bits, Part
+from dory_stm32h7.parts import DEFAULT
 
 RCC_BASE = 0x5802_4000
 DBGMCU_BASE, INTERCONNECT_BASE = 0x5C00_1000, 0x5100_8000

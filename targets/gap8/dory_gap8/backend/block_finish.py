@@ -1,0 +1,101 @@
+"""How the 4x4 block turns its sums into outputs: in its assembly, or in C."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.api import (
+    Layer,
+)
+from dory_gap8 import calibration as cal
+from dory_gap8.backend.dense import weighted_epilogue
+from dory_gap8.backend.requant import LIMBS, Epilogue
+
+if TYPE_CHECKING:
+    pass
+
+# The form whose sums are left to C.
+RAW = "DORY_BLOCK_RAW"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finish:
+    """What the block does with its sums.
+
+    form: macro of ``dory_gap8_block_impl.h``; RAW leaves them to C. turned: whether there is
+    another addend below zero. parameters: int32, shape
+    (C, n), as they lie in the weight block. clip: macro of the clip. token: part of a name.
+    cycles: tenths per output.
+    """
+
+    form: str
+    reach: bool
+    turned: bool
+    clip: str
+    parameters: npt.NDArray[Any]
+    shift: int
+    low_bits: int
+    hi: int
+    token: str
+    cycles: int
+
+    @property
+    def macros(self) -> tuple[tuple[str, str], ...]:
+        """The macros of ``dory_gap8_block_impl.h`` for the sums."""
+        return (
+            ("DORY_BLOCK_FORM", self.form),
+            ("DORY_BLOCK_REACH", str(int(self.reach))),
+            ("DORY_BLOCK_TURNED", str(int(self.turned))),
+            ("DORY_BLOCK_CLIP", self.clip),
+        )
+
+
+# Clips that the block has, and what they are called in a name; the others are left to C.
+_CLIPS = {
+    "DORY_CLIP_NONE": ("DORY_BLOCK_NO_CLIP", "n"),
+    "DORY_CLIP_UNSIGNED": ("DORY_BLOCK_UNSIGNED", "u"),
+    "DORY_CLIP_SIGNED": ("DORY_BLOCK_SIGNED", "s"),
+}
+
+
+def finish(layer: Layer) -> Finish:
+    """Return what the block does with the sums of ``layer``."""
+    channels = layer.weighted.weights.shape[0]
+    return _finish(weighted_epilogue(layer), layer.output.bits, channels)
+
+
+@functools.lru_cache(maxsize=128)
+def _finish(epilogue: Epilogue, bits: int, channels: int) -> Finish:
+    narrow = epilogue.narrow
+    if narrow is None or bits != 8 or epilogue.clip_form not in _CLIPS:
+        none = np.zeros((channels, 0), dtype=np.int64)
+        raw = 10 * epilogue.cycles + cal.BLOCK_RAW
+        clip = "DORY_BLOCK_NO_CLIP"
+        return Finish(RAW, False, False, clip, none, 0, 0, 0, "raw", raw)
+    limbs = epilogue.form == LIMBS
+    macro, token = _CLIPS[epilogue.clip_form]
+    form = ("t" if epilogue.turned else "") + ("c" if epilogue.reach else "")
+    form += "l" if limbs else "q32"
+    return Finish(
+        "DORY_BLOCK_LIMBS" if limbs else "DORY_BLOCK_STEP",
+        epilogue.reach,
+        epilogue.turned,
+        macro,
+        np.broadcast_to(epilogue.records, (channels, epilogue.records.shape[1])),
+        narrow.high_shift,
+        narrow.low_bits,
+        0 if epilogue.clip is None else epilogue.clip[1],
+        form + token,
+        output_tenths(limbs, bool(epilogue.reach), epilogue.turned),
+    )
+
+
+def output_tenths(limbs: bool, reach: bool, turned: bool) -> int:
+    """Return tenths of a cycle from a sum to its output in the assembly of the block."""
+    clamp = cal.BLOCK_CLAMP * reach + cal.BLOCK_LIMBS * limbs
+    return cal.BLOCK_OUTPUT + clamp + cal.BLOCK_TURNED * turned
