@@ -1,4 +1,4 @@
-"""The files of an application beside network, layers and weights."""
+"""The files of an application except network, layers and weights."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ include board/board.mk
 
 
 def application_files(ctx: TargetContext, app: Application) -> tuple[OutputFile, ...]:
-    """Return driver header, model of the arrays, ``board/`` and Makefile.
+    """Return driver header, names of kernels, model of the arrays, ``board/`` and Makefile.
 
     The form without main has no ``board/``, but a header that says what each layer's function
     reads and writes.
     """
-    files = (*driver_files(), *model_files(adc_scale(ctx)))
+    legend = OutputFile.from_package(_HERE / "kernels" / "README.md", "kernels/README.md")
+    files = (*driver_files(), legend, *model_files(adc_scale(ctx)))
     if ctx.options.get("form") == _LIBRARY:
         from dory_diana.library import library_header
 

@@ -148,3 +148,15 @@ def test_another_scale_of_the_converters_leaves_ternary_layers_to_the_host(tmp_p
     ]
     assert "6-bit converters" in reason
     assert_exact(tmp_path / "app", dma=("early",))
+
+
+def test_legend_names_every_kernel_of_the_arrays(tmp_path: Path) -> None:
+    from dory_diana.backend import analog, digital
+
+    build_app(MIXED.build(), "diana", tmp_path / "app")
+    legend = (tmp_path / "app/kernels/README.md").read_text(encoding="utf-8")
+    kernels = [getattr(module, name) for module in (analog, digital) for name in dir(module)]
+    named = {k.name: k.function for k in kernels if isinstance(getattr(k, "function", None), str)}
+    assert len(named) == 6
+    assert all(f"| `{name}` |" in legend for name in named)
+    assert all(f"`{function}`" in legend for function in named.values())
