@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dory_core.checks.held import bug
 from dory_core.errors import DoryError
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def verify_bins(
     known = {b.name: b for b in bins}
     for name in packings:
         if name not in known:
-            raise _bug(f"a plan uses memory '{name}', which the level does not have")
+            raise bug(f"a plan uses memory '{name}', which the level does not have")
     roles = {r.name: r.role for r in requests}
     everything: list[Block] = []
     for name, packing in packings.items():
@@ -75,39 +76,33 @@ def verify_bins(
         for block in packing.blocks:
             role = roles.get(block.name)
             if memory.holds is not None and role is not None and role not in memory.holds:
-                raise _bug(f"{name} does not hold {role}, but block '{block.name}' lies there")
+                raise bug(f"{name} does not hold {role}, but block '{block.name}' lies there")
         everything.extend(packing.blocks)
     _verify_requests(requests, everything, "the level")
-
-
-def _bug(message: str) -> DoryError:
-    return DoryError(
-        f"memory plan is wrong: {message}", "This is a bug in dory: please report the network."
-    )
 
 
 def _verify_requests(requests: Iterable[Request], blocks: Sequence[Block], memory: str) -> None:
     by_name: dict[str, Block] = {}
     for new in blocks:
         if new.name in by_name:
-            raise _bug(f"'{new.name}' has two blocks in {memory}")
+            raise bug(f"'{new.name}' has two blocks in {memory}")
         by_name[new.name] = new
     wanted = set()
     for r in requests:
         wanted.add(r.name)
         block = by_name.get(r.name)
         if block is None:
-            raise _bug(f"'{r.name}' has no block in {memory}")
+            raise bug(f"'{r.name}' has no block in {memory}")
         if block.size != r.size_bytes:
-            raise _bug(f"'{r.name}' needs {r.size_bytes} bytes, its block has {block.size}")
+            raise bug(f"'{r.name}' needs {r.size_bytes} bytes, its block has {block.size}")
         if block.first > r.first or block.last < r.last:
-            raise _bug(
+            raise bug(
                 f"'{r.name}' is needed in steps {r.first} to {r.last}, its block lives from "
                 f"{block.first} to {block.last}"
             )
     for name in by_name:
         if name not in wanted:
-            raise _bug(f"no request is for block '{name}' in {memory}")
+            raise bug(f"no request is for block '{name}' in {memory}")
 
 
 def _verify_slices(
@@ -123,15 +118,15 @@ def _verify_slices(
         if block is None:
             continue  # in another memory of the level
         if r.persistent and (block.first > begin or block.last < end):
-            raise _bug(f"'{r.name}' is kept from one execution to the next, its block is not")
+            raise bug(f"'{r.name}' is kept from one execution to the next, its block is not")
         if not r.within:
             continue
         slices.add(r.name)
         whole = by_name.get(r.within)
         if whole is None or block.offset != whole.offset + r.at_bytes or block.end > whole.end:
-            raise _bug(f"'{r.name}' does not lie at {r.at_bytes} of '{r.within}' in {memory}")
+            raise bug(f"'{r.name}' does not lie at {r.at_bytes} of '{r.within}' in {memory}")
         if whole.first > block.first or whole.last < block.last:
-            raise _bug(f"'{r.name}' is live when '{r.within}', which it is a slice of, is not")
+            raise bug(f"'{r.name}' is live when '{r.within}', which it is a slice of, is not")
     return tuple(block for block in blocks if block.name not in slices)
 
 
@@ -140,16 +135,16 @@ def _verify_extent(
 ) -> None:
     for block in packing.blocks:
         if block.offset < 0:
-            raise _bug(f"'{block.name}' starts at {block.offset}, before {memory}")
+            raise bug(f"'{block.name}' starts at {block.offset}, before {memory}")
         if block.offset % alignment:
-            raise _bug(f"'{block.name}' starts at {block.offset}, not a multiple of {alignment}")
+            raise bug(f"'{block.name}' starts at {block.offset}, not a multiple of {alignment}")
         if block.offset + block.size > packing.peak_bytes:
-            raise _bug(
+            raise bug(
                 f"'{block.name}' ends at {block.offset + block.size}, after the peak "
                 f"{packing.peak_bytes} of {memory}"
             )
     if capacity_bytes is not None and packing.peak_bytes > capacity_bytes:
-        raise _bug(f"{memory} has {capacity_bytes} bytes, the plan uses {packing.peak_bytes}")
+        raise bug(f"{memory} has {capacity_bytes} bytes, the plan uses {packing.peak_bytes}")
 
 
 def _verify_overlaps(blocks: Sequence[Block], memory: str) -> None:
@@ -175,7 +170,7 @@ def _verify_overlaps(blocks: Sequence[Block], memory: str) -> None:
 
 
 def _overlap(first: Block, second: Block, step: int, memory: str) -> DoryError:
-    return _bug(
+    return bug(
         f"'{first.name}' at {first.offset} (+{first.size}) and '{second.name}' at {second.offset} "
         f"(+{second.size}) of {memory} are both live in step {step}"
     )

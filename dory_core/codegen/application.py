@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -43,21 +42,10 @@ include hal/host/host.mk
 """
 
 
-#: Highlights the pages of errors that Mako shows in a browser, with pygments.
-_HIGHLIGHTING = "mako.ext.pygmentplugin"
-
-
 @cache
 def _template(name: str) -> Any:
-    modules: dict[str, Any] = sys.modules
-    without = _HIGHLIGHTING not in modules
-    if without:  # Mako does without what cannot be imported; pygments takes longer than all of Mako
-        modules[_HIGHLIGHTING] = None
-    try:
-        from mako.template import Template
-    finally:
-        if without:
-            del modules[_HIGHLIGHTING]
+    from mako.template import Template
+
     return Template(filename=str(TEMPLATES / name), strict_undefined=True, input_encoding="utf-8")
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from dory_core.codegen.cexpr import ATOM, CHOICE, COMPARISON, INDENT, PRODUCT, SUM, bracketed
 from dory_core.expr import Apply, Const, Expr, Var
 from dory_core.kernels.call import (
     Argument,
@@ -18,7 +19,6 @@ from dory_core.kernels.call import (
     names_of,
 )
 
-INDENT = "  "
 #: Most characters of the initialiser of a struct in a struct that stands on one line.
 _SHORT = 90
 #: A member of a shape on a line of its own: space before it, name without and of the size, value.
@@ -33,9 +33,7 @@ _SHAPES = (
 #: Elements of a byte; a pointer to wider ones is passed as one to void, which C converts.
 _BYTES = ("int8_t", "uint8_t", "char", "void")
 _INT32_MAX = (1 << 31) - 1
-#: Binding strength of C text: atoms, products, sums, comparisons, ``?:``.
-_ATOM, _PRODUCT, _SUM, _COMPARISON, _CHOICE = 5, 4, 3, 2, 1
-_STRENGTH = {"*": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT, "+": _SUM, "-": _SUM}
+_STRENGTH = {"*": PRODUCT, "//": PRODUCT, "%": PRODUCT, "+": SUM, "-": SUM}
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +250,7 @@ def _operand(operand: Operand, names: Names) -> str:
     found, offset = names(operand.name), operand.offset
     text, atom = found.text, found.atom
     if isinstance(offset, Expr) or offset:
-        more = _bracketed(_size(offset, names), _SUM) if isinstance(offset, Expr) else str(offset)
+        more = bracketed(_size(offset, names), SUM) if isinstance(offset, Expr) else str(offset)
         text = f"{atom} + {more}"
         atom = f"({text})"
     if operand.function:
@@ -272,22 +270,17 @@ def _conversion(type_: str) -> str:
 def _size(expr: Expr, names: Names) -> tuple[str, int]:
     """Return an expression of sizes as an operand of operators, with its binding strength."""
     if isinstance(expr, Var):
-        return names(expr.name).atom, _ATOM
+        return names(expr.name).atom, ATOM
     if isinstance(expr, Const):
-        return c_number(expr.value), _ATOM if expr.value >= 0 else _SUM
+        return c_number(expr.value), ATOM if expr.value >= 0 else SUM
     assert isinstance(expr, Apply), expr
     kind, texts = expr.kind, [_size(arg, names) for arg in expr.args]
     if kind == "ceil_div":
-        left, right = _bracketed(texts[0], _SUM), _bracketed(texts[1], _ATOM)
-        return f"({left} + {right} - 1) / {right}", _PRODUCT
+        left, right = bracketed(texts[0], SUM), bracketed(texts[1], ATOM)
+        return f"({left} + {right} - 1) / {right}", PRODUCT
     if kind in ("min", "max"):
-        left, right = (_bracketed(text, _SUM) for text in texts)
-        return f"{left} {'<' if kind == 'min' else '>'} {right} ? {left} : {right}", _CHOICE
-    strength = _STRENGTH.get(kind, _COMPARISON)
-    left, right = _bracketed(texts[0], strength), _bracketed(texts[1], strength + 1)
+        left, right = (bracketed(text, SUM) for text in texts)
+        return f"{left} {'<' if kind == 'min' else '>'} {right} ? {left} : {right}", CHOICE
+    strength = _STRENGTH.get(kind, COMPARISON)
+    left, right = bracketed(texts[0], strength), bracketed(texts[1], strength + 1)
     return f"{left} {'/' if kind == '//' else kind} {right}", strength
-
-
-def _bracketed(text: tuple[str, int], least: int) -> str:
-    """Return a text in brackets unless it binds as strongly as ``least``."""
-    return text[0] if text[1] >= least else f"({text[0]})"

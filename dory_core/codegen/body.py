@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from dory_core.codegen.cexpr import INDENT
 from dory_core.codegen.conversions import conversion_lines
 from dory_core.codegen.names import address, function_symbol, layer_arenas
 from dory_core.plan import Plan
@@ -27,7 +28,6 @@ from dory_core.plan.operations import (
 )
 
 _WIDTH = 100
-INDENT = "  "
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,10 @@ from dory_core.expr.trees import structure
 
 Value = int | Expr
 
+INDENT = "  "
+
 #: Binding strength of C text: atoms, products, sums, comparisons, ``?:``.
-_ATOM, _PRODUCT, _SUM, _COMPARISON, _CHOICE = 5, 4, 3, 2, 1
+ATOM, PRODUCT, SUM, COMPARISON, CHOICE = 5, 4, 3, 2, 1
 #: Most values that are a table where arithmetic would be hard to read.
 _FEW = 4
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
@@ -48,7 +50,7 @@ class Reader:
 
     def atom(self, value: Value) -> str:
         """Return an expression as C that can be an operand of any operator."""
-        return _bracketed(self._read(value), _ATOM)
+        return bracketed(self._read(value), ATOM)
 
     def sum_terms(self, value: Value) -> tuple[list[tuple[int, Expr]], int]:
         """Return an expression as terms, each with its factor, and a constant."""
@@ -66,12 +68,12 @@ class Reader:
         """Return a constant and terms that are not negative as C that can follow a ``+``."""
         if not terms:
             return str(constant)
-        text = _bracketed(self._sum(terms, 0, False), _SUM)
+        text = bracketed(self._sum(terms, 0, False), SUM)
         return f"{constant} + {text}" if constant else text
 
     def _read(self, value: Value) -> tuple[str, int]:
         if isinstance(value, int):
-            return str(value), _ATOM if value >= 0 else _SUM
+            return str(value), ATOM if value >= 0 else SUM
         return self._sum(*self.sum_terms(value), _has_negatives(value))
 
     def _terms(self, value: Value, factor: int) -> Iterable[tuple[int, Expr | None]]:
@@ -102,27 +104,27 @@ class Reader:
         texts = [(factor < 0, self._term(abs(factor), term, signed)) for factor, term in terms]
         texts.sort(key=lambda text: text[0])
         if not texts:
-            return str(constant), _ATOM if constant >= 0 else _SUM
+            return str(constant), ATOM if constant >= 0 else SUM
         negative, first = texts[0]
         if len(texts) == 1 and not constant and not negative:
             return first
-        result = f"-{_bracketed(first, _ATOM)}" if negative else _bracketed(first, _SUM)
+        result = f"-{bracketed(first, ATOM)}" if negative else bracketed(first, SUM)
         for negative, text in texts[1:]:
             result += (
-                f" - {_bracketed(text, _PRODUCT)}" if negative else (f" + {_bracketed(text, _SUM)}")
+                f" - {bracketed(text, PRODUCT)}" if negative else (f" + {bracketed(text, SUM)}")
             )
         if constant:
             result += f" + {constant}" if constant > 0 else f" - {-constant}"
-        return result, _SUM
+        return result, SUM
 
     def _term(self, factor: int, term: Expr, signed: bool) -> tuple[str, int]:
         if isinstance(term, Lookup) and not self._is_column(term):
             values = [factor * int(v) for v in term.values]
-            form = closed_form(values, _bracketed(self._read_as(term.index, signed), _ATOM))
+            form = closed_form(values, bracketed(self._read_as(term.index, signed), ATOM))
             if form is not None:
                 return form
         text = self._factor(term, signed)
-        return text if factor == 1 else (f"{_bracketed(text, _PRODUCT)} * {factor}", _PRODUCT)
+        return text if factor == 1 else (f"{bracketed(text, PRODUCT)} * {factor}", PRODUCT)
 
     def _is_column(self, term: Lookup) -> bool:
         return isinstance(term.index, Var) and term.index.name == self.part
@@ -133,11 +135,11 @@ class Reader:
             known = f"(uint32_t)({self.part} - parts)" if term.name == self.part else term.name
             text = self.variables.get(term.name, known)
             if not signed:
-                return text, _ATOM if " " not in text else _SUM
-            return f"(int32_t){text if ' ' not in text else f'({text})'}", _ATOM
+                return text, ATOM if " " not in text else SUM
+            return f"(int32_t){text if ' ' not in text else f'({text})'}", ATOM
         if isinstance(term, Lookup):
             wide = signed and c_type(term.values.tolist()) == "uint32_t"
-            return f"{'(int32_t)' if wide else ''}{self._table(term)}", _ATOM
+            return f"{'(int32_t)' if wide else ''}{self._table(term)}", ATOM
         assert isinstance(term, Apply), term
         return self._operator(term, signed)
 
@@ -154,28 +156,28 @@ class Reader:
         kind = term.kind
         texts = [self._read_as(arg, signed) for arg in term.args]
         if kind == "*":
-            factors = (_bracketed(text, _PRODUCT + (n > 0)) for n, text in enumerate(texts))
-            return " * ".join(factors), _PRODUCT
+            factors = (bracketed(text, PRODUCT + (n > 0)) for n, text in enumerate(texts))
+            return " * ".join(factors), PRODUCT
         if kind in _COMPARISONS:
-            left, right = (_bracketed(text, _SUM) for text in texts)
-            return f"{left} {kind} {right}", _COMPARISON
+            left, right = (bracketed(text, SUM) for text in texts)
+            return f"{left} {kind} {right}", COMPARISON
         if kind in ("min", "max"):
-            left, right = (_bracketed(text, _SUM) for text in texts)
-            return f"{left} {'<' if kind == 'min' else '>'} {right} ? {left} : {right}", _CHOICE
+            left, right = (bracketed(text, SUM) for text in texts)
+            return f"{left} {'<' if kind == 'min' else '>'} {right} ? {left} : {right}", CHOICE
         (a_lo, _), (b_lo, _) = (arg.bounds for arg in term.args)
         if a_lo < 0 or b_lo <= 0:
             raise ValueError(f"C rounds towards zero: {kind} of what may be negative")
         if kind == "ceil_div":
-            left, right = _bracketed(texts[0], _SUM), _bracketed(texts[1], _PRODUCT)
-            return f"({left} + {right} - 1) / {_bracketed(texts[1], _ATOM)}", _PRODUCT
-        left, right = _bracketed(texts[0], _PRODUCT), _bracketed(texts[1], _ATOM)
-        return f"{left} {'/' if kind == '//' else '%'} {right}", _PRODUCT
+            left, right = bracketed(texts[0], SUM), bracketed(texts[1], PRODUCT)
+            return f"({left} + {right} - 1) / {bracketed(texts[1], ATOM)}", PRODUCT
+        left, right = bracketed(texts[0], PRODUCT), bracketed(texts[1], ATOM)
+        return f"{left} {'/' if kind == '//' else '%'} {right}", PRODUCT
 
     def _read_as(self, value: Expr, signed: bool) -> tuple[str, int]:
         return self._sum(*self.sum_terms(value), signed or _has_negatives(value))
 
 
-def _bracketed(text: tuple[str, int], least: int) -> str:
+def bracketed(text: tuple[str, int], least: int) -> str:
     """Return text in brackets unless it binds as strongly as ``least``."""
     return text[0] if text[1] >= least else f"({text[0]})"
 
@@ -291,17 +293,17 @@ def closed_form(values: Sequence[int], index: str) -> tuple[str, int] | None:
             return None
         text = _line_text(index, step, start - step * first)
         if last:
-            text = f"{index} == {count - 1} ? {values[-1]} : {_bracketed(text, _SUM)}", _CHOICE
+            text = f"{index} == {count - 1} ? {values[-1]} : {bracketed(text, SUM)}", CHOICE
         if first:
-            text = f"{index} == 0 ? {values[0]} : {_bracketed(text, _SUM)}", _CHOICE
+            text = f"{index} == 0 ? {values[0]} : {bracketed(text, SUM)}", CHOICE
         return text
     return None
 
 
 def _line_text(index: str, step: int, start: int) -> tuple[str, int]:
     if not step:
-        return str(start), _ATOM if start >= 0 else _SUM
-    text = (index, _ATOM) if step == 1 else (f"{index} * {step}", _PRODUCT)
+        return str(start), ATOM if start >= 0 else SUM
+    text = (index, ATOM) if step == 1 else (f"{index} * {step}", PRODUCT)
     if not start:
         return text
-    return f"{text[0]} {'+' if start > 0 else '-'} {abs(start)}", _SUM
+    return f"{text[0]} {'+' if start > 0 else '-'} {abs(start)}", SUM

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dory_core.codegen.cexpr import wrapped
+from dory_core.codegen.cexpr import INDENT, wrapped
 from dory_core.codegen.values import Values
 from dory_core.expr import Expr
 from dory_core.hardware.copies import DMA, PIECES
@@ -20,8 +20,6 @@ from dory_core.plan.operations import (
     When,
     all_operations,
 )
-
-INDENT = "  "
 
 
 def copies_by_helper(program: LayerProgram) -> bool:

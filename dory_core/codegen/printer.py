@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from dory_core.codegen.arguments import call_lines
-from dory_core.codegen.cexpr import c_type, wrapped
-from dory_core.codegen.copies import INDENT, Copies
+from dory_core.codegen.cexpr import INDENT, c_type, wrapped
+from dory_core.codegen.copies import Copies
 from dory_core.codegen.names import function_parameters, function_symbol, layer_arenas
 from dory_core.codegen.rows import Rows
 from dory_core.codegen.values import Values

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dory_core.codegen.cexpr import c_type
+from dory_core.codegen.cexpr import INDENT, c_type
 from dory_core.codegen.names import table_symbol, weights_symbol
 from dory_core.plan import LayerStep
 from dory_core.plan.memories import CONSTANTS
 from dory_core.plan.operations import Base, LayerFunction
 from dory_core.quoting import c_string
 
-INDENT = "  "
 _WORD = 4  # bytes of an element of a table of constants
 
 

@@ -7,7 +7,7 @@ against the interpreter's result), and the difference after all previous layers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -90,20 +90,8 @@ class DesktopReport:
 
 
 def _document(found: InterpreterDifference) -> dict[str, Any]:
-    parts = ("elements", "differ", "largest")
-    return {
-        **row(found, "name", "refused"),
-        "first": None if found.first is None else found.first.index,
-        "outputs": row(found.outputs, *parts),
-        "layers": [
-            {
-                **row(layer, "index", "name", "tensor", "reason"),
-                "own": row(layer.own, *parts),
-                "whole": row(layer.whole, *parts),
-            }
-            for layer in found.layers
-        ],
-    }
+    first = None if found.first is None else found.first.index
+    return {**asdict(found), "layers": [asdict(n) for n in found.layers], "first": first}
 
 
 def compare_desktop(desktop: Desktop, inferences: int = 2) -> DesktopReport:
