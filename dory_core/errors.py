@@ -10,10 +10,11 @@ from __future__ import annotations
 class DoryError(Exception):
     """An error that a user can act upon.
 
-    message: one line that names what failed and why (node, operator, attribute).
-    hint: one line that says what to change; empty when there is nothing to suggest.
-    exit_code: exit status of the command line (1 bug, 2 usage, 3 not supported,
-        4 does not fit, 5 verification failed, 6 tool missing).
+    Attributes:
+        message: One line that names what failed and why (node, operator, attribute).
+        hint: One line that says what to change; empty when there is nothing to suggest.
+        exit_code: Exit status of the command line (1 bug, 2 usage, 3 not supported,
+            4 does not fit, 5 verification failed, 6 tool missing).
     """
 
     exit_code = 1
@@ -39,8 +40,9 @@ class NotSupported(DoryError):
 class DoesNotFit(DoryError):
     """A layer or the network exceeds a memory: the message names level, bytes and buffer.
 
-    needed_bytes: the least budget of the level with which it fits; None when it is not known, or
-    when no budget helps.
+    Attributes:
+        needed_bytes: The least budget of the level with which it fits; None when it is not known,
+            or when no budget helps.
     """
 
     exit_code = 4

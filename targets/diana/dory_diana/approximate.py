@@ -1,4 +1,4 @@
-"""The pass behind ``--set requant=approximate``: layers get the requantisation of an array.
+"""The pass of ``--set requant=approximate``: layers get the requantisation of an array.
 
 It changes values, and says so: dory then measures on the test vectors how many outputs differ.
 """
@@ -31,7 +31,7 @@ def approximation(ctx: TargetContext) -> Pass:
 
 
 def approximate(graph: Graph, ctx: TargetContext) -> Graph:
-    """Return ``graph`` with layers replaced that the arrays reject for their requantisation alone.
+    """Return ``graph`` with replacements of layers that the arrays reject only for requantisation.
 
     Layers are taken in order, so that each is judged with the ranges that those before it have now.
     """

@@ -25,7 +25,7 @@ ANALOG_WEIGHT_BYTES = 1152 * 512 // 4 + 512 * 8
 L2_BYTES = 512 * 1024
 # The stack that a network may use: layers, kernels and the calls of the driver.
 STACK_BYTES = 2 * 1024
-# Runtime, driver, kernels, stack and heap of the host lie in L2 beside the network.
+# Runtime, driver, kernels, stack and heap of the host lie in L2 next to the network.
 L2_RESERVED_BYTES = 46 * 1024 + STACK_BYTES
 # Code of a layer: its tile loop with the constants in it.
 CODE_BYTES_PER_LAYER = (768, 768)
@@ -104,7 +104,7 @@ CONVERSION_CYCLES = 8.0
 
 
 def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
-    """Return the memories of the chip. The host computes on L2 alone: it does not reach L1."""
+    """Return the memories of the chip. The host computes only on L2: it does not reach L1."""
     activations = frozenset({"activations"})
     l1 = (
         Memory("L1", int(ctx.options.get("l1_kib", 256)) * 1024, 0, activations, 16),

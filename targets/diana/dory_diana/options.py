@@ -27,7 +27,7 @@ def adc_scale(ctx: TargetContext) -> int:
 
 
 def is_approximate(ctx: TargetContext) -> bool:
-    """Return whether layers may get a requantisation that is not exactly theirs."""
+    """Return True when layers may get an approximate requantisation."""
     return bool(ctx.options.get("requant", REQUANT[0]) != REQUANT[0])
 
 

@@ -51,7 +51,7 @@ def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
 
 @hookimpl(target=NAME)
 def dory_objective_terms(layer: Layer, tile: Tile) -> list[Term]:
-    """Return what makes a tile good on any engine."""
+    """Return the terms of the objective that hold on every engine."""
     from dory_diana.objective import terms
 
     return terms(layer, tile)

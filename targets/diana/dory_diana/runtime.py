@@ -1,4 +1,4 @@
-"""The C files beside generated code: driver header, functional model, HAL of the chip."""
+"""The C files that accompany generated code: driver header, functional model, HAL of the chip."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def driver_files(folder: str = "kernels") -> tuple[OutputFile, ...]:
 
 
 def model_files(adc_scale: int, folder: str = "hal/host") -> tuple[OutputFile, ...]:
-    """Return the functional model of the driver library, for the host simulation alone.
+    """Return the functional model of the driver library, only for the host simulation.
 
     adc_scale: accumulators per step of the analog array's converter, at least 1, else ValueError.
     """

@@ -116,7 +116,7 @@ def mixed() -> DianaBuilder:
 
 
 def mobile() -> DianaBuilder:
-    """Depthwise and pointwise convolutions with a residual: the digital array but for the end."""
+    """Depthwise and pointwise convolutions with a residual: the digital array except the end."""
     b = DianaBuilder((3, 96, 96), seed=2, input_lo=_BYTES[0], input_hi=_BYTES[1])
     b.digital(16, 3, stride=2)
     for channels, stride in ((32, 1), (48, 2), (64, 1), (96, 2), (128, 2)):

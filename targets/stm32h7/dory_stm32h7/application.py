@@ -202,7 +202,7 @@ def _cached(ctx: TargetContext) -> bool:
 
 
 def application_files(ctx: TargetContext, app: Application) -> tuple[OutputFile, ...]:
-    """Return what builds the application, alone or in a project; a library has no ``board/``."""
+    """Return the build files of the application and of projects; a library has no ``board/``."""
     from dory_stm32h7.readme import readme
 
     part, library = part_of(ctx.options), ctx.options.get("form") == "library"

@@ -20,7 +20,7 @@ ENERGY_J_PER_CYCLE_VOS0 = ENERGY_J_PER_CYCLE_VOS1 * 1.35 / 1.20
 # The MDMA. AHBS, its way to DTCM, is 32 bits wide and runs at half the clock of the core (RM0433,
 # system architecture): at most 2 bytes per cycle of the core. Setting a channel up takes about 60
 # instructions and a dozen accesses to a peripheral on AHB; a block of a repeated transfer is
-# arbitrated anew. By counting.
+# arbitrated again. By counting.
 MDMA_SETUP = 200
 MDMA_ISSUE = 140
 MDMA_BYTES_PER_CYCLE = 3.2  # of the bus
@@ -37,14 +37,14 @@ MEMCPY_ROW = 12.0
 MEMCPY_ELEMENT = 4.0
 # The same from flash, which answers with 256 bits after its wait states: a wait for every 32 bytes.
 MEMCPY_FLASH_BYTES_PER_CYCLE = 0.7
-# Flash behind QUADSPI: four bits per cycle of a clock of 100 MHz, which most such chips and boards
+# Flash on QUADSPI: four bits per cycle of a clock of 100 MHz, which most such chips and boards
 # reach, at 480 MHz of the core; a command, an address and dummy cycles, some thirty of that clock,
 # before a run.
 EXTERNAL_SETUP = 350
 EXTERNAL_BYTES_PER_CYCLE = 0.1
 EXTERNAL_ACCESS = 180
 EXTERNAL_LINE = 450
-# Flash behind an XSPI: eight bits on both edges of 200 MHz, a third of the clock of the core; some
+# Flash on an XSPI: eight bits on both edges of 200 MHz, a third of the clock of the core; some
 # 25 cycles of it before a run. The core copies, by lines of its cache. By counting.
 XSPI_SETUP = 80
 XSPI_BYTES_PER_CYCLE = 0.2
@@ -53,7 +53,7 @@ XSPI_LINE = 140
 
 # Cycles of the kernels on a core that issues one instruction at a time, by those of a Cortex-M7:
 # the kernels take 1.4 to 1.5 instructions per cycle of the model (emulator/pipeline.py), and SMLAD
-# takes a cycle there as well. By counting; nobody has measured it.
+# takes a cycle there as well. By counting, without a measurement.
 SINGLE_ISSUE_PERCENT = 150
 
 # Layers in place: what the core waits for an access that reaches the bus, in cycles of its own
@@ -69,7 +69,7 @@ AXI_ACCESS = 3
 # DDI 0489, section 5.9); the others follow at 64 bits per cycle of the bus, and kernels that read
 # in order wait for them.
 AXI_LINE = AXI_ACCESS + 3
-# SRAM1 to 3 lie behind a bridge to another bus of 32 bits.
+# SRAM1 to 3 lie beyond a bridge to another bus of 32 bits.
 AHB_ACCESS = 6
 AHB_LINE = AHB_ACCESS + 7
 # Flash: wait states (RM0433, embedded flash memory) in cycles of the bus, once for every 256 bits.

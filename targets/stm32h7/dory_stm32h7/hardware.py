@@ -173,7 +173,7 @@ def _flash(part: parts.Part, point: str) -> Memory:
         access, line = float(flash.serial.access_cycles), float(flash.serial.line_cycles)
     else:
         waiting = part.bus_ratio * part.flash_waits(point)
-        # Chips whose RAM is at the core have their flash there, too.
+        # Chips whose RAM is at the core also have their flash there.
         bus = 0 if part.rams[0].bus == "core" else part.bus_ratio
         access = costs.AXI_ACCESS * bus + waiting / (parts.CACHE_LINE // 4)
         line = costs.AXI_LINE * bus + waiting

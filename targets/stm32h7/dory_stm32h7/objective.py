@@ -11,7 +11,7 @@ BETA_BLOCK = 1e6
 
 
 def kernel_terms(layer: Layer, tile: Tile) -> list[Term]:
-    """Return what the blocks of the kernels like in one tile.
+    """Return the terms that rate a tile by the blocks of the kernels.
 
     Dense convolutions: columns that serve many channels, pixels and channels in pairs. Depthwise:
     channels in fours, and few pixels at borders: wide tiles. Fully connected: outputs in fours.

@@ -13,9 +13,14 @@ KIB = 1024
 class Core:
     """A processor core.
 
-    gcc, zig: what these compilers are told. emulated: its name in unicorn. fpv5: its FPU rounds to
-    integers in any direction (VCVTN). cycles_percent: cycles of kernels, of those of a Cortex-M7,
-    which issues up to two instructions per cycle.
+    Attributes:
+        name: Name of the core.
+        gcc: Options of gcc.
+        zig: Name of the core for zig.
+        emulated: Name of the core in unicorn.
+        fpv5: True when its FPU rounds to integers in any direction (VCVTN).
+        cycles_percent: Cycles of kernels in percent of those of a Cortex-M7, which issues up to two
+            instructions per cycle.
     """
 
     name: str
@@ -38,9 +43,14 @@ class Bits:
 class Ram:
     """A memory that can be written.
 
-    region: its name in our linker scripts. cube: in those of STM32CubeIDE. bus: ``tcm``, ``axi``,
-    ``ahb``, or ``core`` where the core never waits for it. clock: what turns it on after reset,
-    None where it is on.
+    Attributes:
+        name: Name of the memory.
+        region: Name of its region in our linker scripts.
+        address: First address.
+        size_bytes: Size of the memory.
+        bus: ``tcm``, ``axi``, ``ahb``, or ``core`` when the core never waits for the memory.
+        cube: Name of its region in linker scripts of STM32CubeIDE.
+        clock: Bits that turn it on after reset, None when it is on.
     """
 
     name: str
@@ -54,10 +64,13 @@ class Ram:
 
 @dataclass(frozen=True, slots=True)
 class Serial:
-    """What reading a flash behind a serial bus takes, in cycles of the core.
+    """Cost of reads from a flash on a serial bus, in cycles of the core.
 
-    setup_cycles: before a run. bytes_per_cycle: within it. access_cycles, line_cycles: an access
-    that goes there, a line of the cache.
+    Attributes:
+        setup_cycles: Cycles before a run of bytes.
+        bytes_per_cycle: Rate within a run.
+        access_cycles: Cycles of a load without a cache hit.
+        line_cycles: Cycles of a line of the cache.
     """
 
     setup_cycles: int
@@ -70,7 +83,11 @@ class Serial:
 class Flash:
     """A memory that is read like any other and holds constants.
 
-    serial: the bus that it lies behind, None on the chip.
+    Attributes:
+        address: First address.
+        size_bytes: Size of the memory.
+        name: Name of the memory.
+        serial: Cost of its serial bus, None for a flash on the chip.
     """
 
     address: int
@@ -91,13 +108,23 @@ class Point:
 class Part:
     """A chip, or a core with memories that other chips have.
 
-    also: other names of chips with the same facts. source: of the facts. tcm: the memory for tiles;
-    None where kernels work in place. rams: memories of activations, best first. external: mapped
-    flash outside of the chip that holds the constants, of the size that is assumed; ``window``
-    bytes can be mapped, of it or of the flash where that is outside. bus_ratio: clock of the core
-    by that of its bus. mdma: what turns the MDMA on; None where the core copies. cache: for data.
-    mpu_regions: of the MPU. one_read: reads of the first memory may be wrong in early revisions
-    unless only one is under way (ES0392, 2.2.9). generic: sizes of its memories are examples.
+    Attributes:
+        source: Manual with these facts.
+        core: The core.
+        tcm: The memory for tiles; None when kernels work in place.
+        rams: Memories of activations, best first.
+        flash: The flash that the chip boots from.
+        points: Clocks, the default first.
+        also: Names of other chips with the same facts.
+        external: Mapped flash outside of the chip that holds the constants, of an assumed size.
+        window: Bytes of the flash outside of the chip that can be mapped.
+        bus_ratio: Clock of the core divided by the clock of its bus.
+        mdma: Bits that turn the MDMA on; None when the core copies.
+        cache: The data cache.
+        mpu_regions: Regions of the MPU.
+        one_read: True when reads of the first memory may be wrong in early revisions unless only
+            one is in flight (ES0392, 2.2.9).
+        generic: True when the sizes of its memories are examples.
     """
 
     name: str

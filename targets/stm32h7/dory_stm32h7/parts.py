@@ -95,7 +95,7 @@ VOS0 = OperatingPoint(
 
 
 def _clock(megahertz: int, bus: int, waits: int, source: str) -> Point:
-    """Return the point of a part whose energy nobody publishes."""
+    """Return the point of a part without a published energy."""
     name, text = f"{megahertz}MHz", f"{source}; {_UNKNOWN}"
     return Point(OperatingPoint(name, megahertz * 1e6, bus * 1e6, 0.0, text), waits)
 

@@ -33,7 +33,7 @@ def dory_targets() -> list[Target]:
 
 @hookimpl(target=NAME)
 def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy:
-    """Return the memories of the STM32H743. Raises UsageError for kernels that nobody knows."""
+    """Return the memories of the STM32H743. Raises UsageError for unknown kernels."""
     from dory_stm32h7.hardware import hierarchy
     from dory_stm32h7.options import check_options
 
@@ -51,7 +51,7 @@ def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
 
 @hookimpl(target=NAME)
 def dory_objective_terms(layer: Layer, kernel: Kernel, tile: Tile) -> list[Term]:
-    """Return what the kernels like in tiles."""
+    """Return the terms of the objective of a kernel."""
     from dory_stm32h7.objective import terms
 
     return terms(layer, kernel, tile)

@@ -1,6 +1,6 @@
 """Runner ``qemu``: the same C on QEMU's Cortex-M7 board, a second opinion on core and instructions.
 
-QEMU has no MDMA and other memories: the image is linked anew, and its transfers are copies by the
+QEMU has no MDMA and other memories: the image is linked again, and its transfers are copies by the
 core. It traps unaligned double-word accesses, which unicorn does not.
 """
 

@@ -1,4 +1,4 @@
-"""Compilers for the cores of parts and how images are built, for Runner and Makefile alike."""
+"""Compilers for the cores of parts and how images are built, for the runner and the Makefile."""
 
 from __future__ import annotations
 

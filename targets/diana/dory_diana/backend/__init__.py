@@ -22,7 +22,7 @@ def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
 def array_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """Return the kernels of the arrays that were asked for, the analog one first.
 
-    It takes ternary layers alone, which are those that were trained for it.
+    It takes only ternary layers, which were trained for it.
     """
     from dory_core.api import ops
     from dory_diana.backend import analog, digital

@@ -48,7 +48,7 @@ _PIXEL = ANALOG.channel_multiple
 _MOST_PADDING = 3
 _UNROLLS = (1, 2, 4)
 # Public cost models of the chip: 8 cycles per row of weights; 70 ns at 260 MHz per operation of
-# 512 outputs over 128 inputs, at once for so many columns as are unrolled.
+# 512 outputs over 128 inputs, at once for all unrolled columns.
 _ROW_CYCLES = 8
 _TEN_OPERATION_CYCLES = 182
 _OPERATION_INPUTS, _OPERATION_OUTPUTS = 128, 512
@@ -98,7 +98,7 @@ class AnalogKernel(ArrayKernel):
         """Return the weights, shape (K, rows)."""
 
     def form(self, layer: Layer) -> Adc:
-        """Return what follows the converters."""
+        """Return the requantisation after the converters."""
         return needed(analog_form(layer, self.adc_scale))
 
     def traits(self, layer: Layer) -> Traits:
@@ -193,7 +193,7 @@ class AnalogConv(AnalogKernel):
         return padded.reshape(len(weights), self.rows(layer))
 
     def operations(self, layer: Layer, tile: Tile) -> Number:
-        """One per pixel and 128 channels, or per so many columns as are unrolled."""
+        """One per pixel and 128 channels, or per group of unrolled columns."""
         unrolled: Number = 1
         for step in _UNROLLS[1:]:
             unrolled = unrolled + (step - step // 2) * _can_unroll(layer, tile.c_out, step)
@@ -282,7 +282,7 @@ def _fits(tensor: Tensor) -> bool:
 
 
 def _can_unroll(layer: Layer, outputs: Number, columns: int) -> Number:
-    """Return whether the array holds the weights of so many neighbouring columns."""
+    """Return True when the array holds the weights of ``columns`` neighbouring columns."""
     kernel_h, kernel_w = layer.window.kernel
     inputs = _channels(layer) * kernel_h * (kernel_w + columns - 1)
     if inputs > image.ROWS or layer.output.width % columns:

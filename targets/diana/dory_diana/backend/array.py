@@ -66,7 +66,7 @@ class ArrayKernel(Kernel):
 
 
 def requantisation(form: Adc | Shift) -> Arguments:
-    """Return the fields that say what happens to sums, or behind the converters."""
+    """Return the fields of the requantisation of sums, or after the converters."""
     return (
         ("activation_function", int(form.relu)),
         ("output_shift", form.shift),

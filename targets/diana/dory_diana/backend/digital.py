@@ -54,7 +54,7 @@ _CALL_CYCLES = 70
 _L2_BYTES_PER_CYCLE = 16
 _L1_BYTES_PER_CYCLE = 64
 
-#: Arguments of calls with weights, but for the parameters.
+#: Arguments of calls with weights, except the parameters.
 _WEIGHTED: dict[str, Argument] = {
     "l2_x": l2("l2_x"),
     "l1_x": l1("x"),
@@ -127,7 +127,7 @@ class DigitalConv(DigitalKernel):
         return Rejection(f"it has {conv.groups} groups, the array knows one or one per channel")
 
     def traits(self, layer: Layer) -> Traits:
-        """Planes, with columns of zeros behind the image where a window reaches them.
+        """Planes, with columns of zeros after the image where a window reaches them.
 
         All padded columns of the output are computed.
         """
@@ -163,7 +163,7 @@ class DigitalConv(DigitalKernel):
         return rows * columns * tile.h * layer.window.taps + moved + fetched + _CALL_CYCLES
 
     def call(self, layer: Layer) -> FunctionCall:
-        """The public call on padded sizes; rows alone differ from tile to tile."""
+        """The public call on padded sizes; only rows differ from tile to tile."""
         conv = layer.of(ops.Conv)
         kernel_h, kernel_w = conv.window.kernel
         fields = (
@@ -366,7 +366,7 @@ def _reject_weights(kind: ops.Conv | ops.Linear) -> Rejection | None:
 
 
 def _reject_columns(conv: ops.Conv, x: Tensor, y: Tensor) -> Rejection | None:
-    """The array pads both sides by one number, behind the padded columns of the image."""
+    """Return why padding is refused: the array pads both sides equally, after padded columns."""
     if max(conv.window.pads) > _MOST_PADDING:
         return Rejection(f"it pads by {max(conv.window.pads)}, {_MOST_PADDING} are possible")
     left = conv.window.pads[1]

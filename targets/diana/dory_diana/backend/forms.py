@@ -52,7 +52,7 @@ def weight_factors(kind: ops.Conv | ops.Linear) -> tuple[tuple[Integers, Integer
     """Return ((lowest, highest) factor of each channel's weights, its largest sum of products).
 
     Each of shape (C,); factors leave the weights bytes. The sums are of any bytes: the array
-    computes columns of padding, too.
+    also computes columns of padding.
     """
     rows = kind.weights.values.astype(np.int64).reshape(kind.weights.shape[0], -1)
     most, least = np.maximum(rows.max(axis=1), 0), np.maximum(-rows.min(axis=1), 0)
@@ -81,7 +81,7 @@ def sum_form(layer: Layer) -> Shift | Rejection:
 
 @requantisation.cached_per_layer
 def analog_form(layer: Layer, scale: int) -> Adc | Rejection:
-    """Return what follows the converters of a Conv or Linear, or why nothing does.
+    """Return the requantisation after the converters of a Conv or Linear, or why there is none.
 
     scale: accumulators per step of the converters.
     """

@@ -15,7 +15,7 @@ DIGITAL = Layout(
     reversed_bytes=4,
     clean=False,
 )
-#: For windows that reach the columns behind the image.
+#: For windows that reach the columns after the image.
 DIGITAL_CLEAN = replace(DIGITAL, clean=True)
 DIGITAL_VECTOR = Layout("digital vector", channel_multiple=16, reversed_bytes=4, clean=False)
 ANALOG = Layout("analog", channel_multiple=64, clean=False)

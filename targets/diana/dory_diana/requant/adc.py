@@ -52,7 +52,7 @@ def find_adc(steps: Steps, scale: int) -> Adc | None:
 
 
 def _constant_on_blocks(steps: Steps, scale: int) -> bool:
-    """Return whether the outputs depend on t alone, and are those of acc = t * scale.
+    """Return True when the outputs depend only on t, and are those of acc = t * scale.
 
     Steps rise or fall over a block, so its ends say all about it.
     """

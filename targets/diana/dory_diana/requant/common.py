@@ -61,8 +61,8 @@ def steps_of(layer: Layer) -> Steps | None:
 def sum_steps(layer: Layer) -> Steps | None:
     """Return the steps of an Add over the plain sum of its operands, None when there are none.
 
-    The operands' own steps can be moved behind the sum when they multiply alike, divide by nothing
-    and clip nothing.
+    The operands' own steps can be moved after the sum when they have equal factors, no divisor
+    and no clip.
     """
     first, second = (
         requant() if step is None else step for step in layer.of(ops.Add).operand_requants

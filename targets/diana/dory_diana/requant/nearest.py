@@ -20,7 +20,7 @@ from dory_diana.requant.common import Integers, Steps, slopes
 Reals = npt.NDArray[np.float64]
 
 _MOST_WEIGHT = 127
-# Bits of mul and of the sum behind the converters: mul * t + add stays well inside of 32 bits.
+# Bits of mul and of the sum after the converters: mul * t + add stays well inside of 32 bits.
 _ADC_BITS = 30
 _INT32 = (1 << 31) - 1
 _POINTS = 129
@@ -70,7 +70,7 @@ def nearest_shift(steps: Steps, rows: Integers) -> Nearest | None:
 
 
 def nearest_adc(steps: Steps, rows: Integers, scale: int) -> Nearest | None:
-    """Return the nearest line behind the converters, None when outputs are no 7-bit numbers.
+    """Return the nearest line after the converters, None when outputs are no 7-bit numbers.
 
     rows: weights, shape (C, products of a sum). scale: accumulators per step of the converters.
     """
@@ -104,7 +104,7 @@ def _clip(
 
 
 def _offsets(stairs: requantisation.Staircase, slope: Reals, scale: int, unit: int) -> Reals:
-    """Return what is added to ``slope * x``: the median over the levels, shape (C,).
+    """Return the addends of ``slope * x``: the median over the levels, shape (C,).
 
     x: accumulators, mirrored where they fall, in steps of ``scale``. unit: of one level.
     """

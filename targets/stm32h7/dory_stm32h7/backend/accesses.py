@@ -1,4 +1,4 @@
-"""How the kernels go through tensors and weights that lie behind the D-cache, or behind none.
+"""How the kernels go through tensors and weights, with a D-cache or without one.
 
 Counts are of loads and stores of the C: words where four bytes are loaded at once. Columns and
 copies of the input are scratch memory, in DTCM.
@@ -117,7 +117,7 @@ def pixels_first(
     reads = caches.window_access(layer, tile, pixels * taps * words, step)
     found = [*copied(reads, copied_bytes), _stores(layer, tile, word)]
     if weight_bytes:
-        # Parameters beside the taps: multiplier, addend, bias.
+        # Parameters in addition to the taps: multiplier, addend, bias.
         count = pixels * (taps * words + 3 * tile.c_out)
         found.append(
             caches.Access("w", count, weight_bytes, (((pixels - 1) * weight_bytes, step),))
@@ -150,7 +150,7 @@ def rows_first(
 def fully_connected(
     layer: Layer, tile: Tile, weight_bytes: int, together: int
 ) -> tuple[caches.Access, ...]:
-    """A fully connected layer whose inputs are loaded once for so many outputs together."""
+    """A fully connected layer whose inputs are loaded once for ``together`` outputs."""
     x = layer.inputs[0]
     blocks = ceil_div(tile.c_out, together)
     distance = x.size_bytes + weight_bytes // blocks

@@ -283,7 +283,7 @@ class CmsisLogits(CmsisKernel, caches.MemoryAccesses):
         return self.reject_types(layer, ("i32",))
 
     def parameters(self, layer: Layer) -> Parameters | Rejection | None:
-        """The bias alone."""
+        """Only the bias."""
         return find_parameters(layer)
 
     def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:

@@ -41,7 +41,7 @@ from dory_stm32h7.backend.instance import BYTES, TimedKernel, tile_arguments
 class CmsisKernel(TimedKernel):
     """A function of CMSIS-NN. library: where its sources lie.
 
-    function: its name, which is that of the kernel, too, unless there is another form of it.
+    function: its name, which is also that of the kernel unless there is another form of it.
     native: the library is compiled as it is; else its requantisation is replaced.
     """
 
@@ -66,7 +66,7 @@ class CmsisKernel(TimedKernel):
         return self.library.application_files(self.function, self.name, self.native)
 
     def buffer_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Return what the library's own function says about its buffer."""
+        """Return the size that the library's own function states for its buffer."""
         return 0
 
     def copied_bytes(self, layer: Layer, tile: Tile) -> Number:

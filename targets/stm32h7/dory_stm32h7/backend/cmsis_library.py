@@ -66,11 +66,15 @@ class CmsisNn:
         return tuple(found)
 
     def application_files(self, function: str, kernel: str, native: bool) -> tuple[OutputFile, ...]:
-        """Return what an application that calls ``function`` contains: untouched sources, headers,
-        a file per source that includes it, and our call.
+        """Return the files of an application that calls a function of the library.
 
-        kernel: whose call it is. native: the library is compiled as it is; else behind our
-        requantisation, and its functions have other names, so that both forms are linked together.
+        They are untouched sources, headers, a file per source that includes it, and our call.
+
+        Args:
+            function: Name of the function.
+            kernel: Name of the kernel that calls it.
+            native: True when the library is compiled as it is. Otherwise it has our requantisation,
+                and its functions have other names, so that both forms can be linked together.
         """
         result: dict[str, OutputFile] = {}
         headers: dict[str, None] = {HEADER: None}

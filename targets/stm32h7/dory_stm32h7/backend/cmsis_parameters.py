@@ -63,7 +63,7 @@ def output_bounds(layer: Layer) -> tuple[int, int]:
 
 
 def _padded(layer: Layer) -> tuple[int, npt.NDArray[np.int64] | int]:
-    """Return what the library adds to signed inputs, and what the bias makes up for.
+    """Return the addend of signed inputs in the library, and the part that the bias compensates.
 
     The library lets padding contribute nothing: inputs count from the value of padding.
     """
@@ -180,7 +180,7 @@ def _mantissa(mul: int, shift: int) -> tuple[int, int]:
 def rounded_twice(
     acc: npt.NDArray[np.int64], mantissa: npt.NDArray[np.int64], shift: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Return what ``arm_nn_requantize`` of the library gives: two roundings.
+    """Return the results of ``arm_nn_requantize`` of the library: two roundings.
 
     Source: arm_nn_doubling_high_mult_no_sat and arm_nn_divide_by_power_of_two.
     """

@@ -36,7 +36,7 @@ _SHIFTS = (32, 33, 34, 35, 36, 37, 38, 39, 40, 31, 30, 29, 28, 26, 22, 18, 14, 1
 _INT32 = (1 << 31) - 1
 # Products of steps in binary32 are below this: a zero point is added as an integer.
 _ROOM_EVEN = 1 << 30
-# Those of channels that have their own. Products have 61 bits: behind any of these, 32 at most.
+# Those of channels that have their own. Products have 61 bits: after any of these, 32 at most.
 _SHIFTS_UP = (*range(32, 41), 31, 30)
 # Those of the upper half of a product.
 _SHIFTS_UPPER = tuple(range(32, 41))

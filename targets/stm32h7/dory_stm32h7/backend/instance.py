@@ -90,7 +90,7 @@ class InstanceKernel(TimedKernel):
 
     @abstractmethod
     def label(self, layer: Layer) -> str:
-        """Return what people call the function."""
+        """Return the name of the function for people."""
 
     @abstractmethod
     def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
@@ -165,7 +165,7 @@ def step_arguments(window: ops.Window) -> Arguments:
 
 
 def pad_value(layer: Layer) -> int:
-    """Return what stands around the image, 0 where there is no padding."""
+    """Return the value of padding, 0 when there is none."""
     window = layer.window
     return window.pad_value if any(window.pads) else 0
 

@@ -20,7 +20,7 @@ from dory_stm32h7.backend.instance import BYTES, OUTPUTS, InstanceKernel, tile_a
 
 
 class MoveKernel(InstanceKernel):
-    """Copies of runs of bytes, and a value beside them."""
+    """Copies of runs of bytes, and a value next to them."""
 
     name = "dory_stm32h7_move"
     template = "move"
@@ -49,7 +49,7 @@ class MoveKernel(InstanceKernel):
         return costs.CALL + tile.h * tile.w * pixel
 
     def label(self, layer: Layer) -> str:
-        """The byte beside the input."""
+        """The name, with the byte of padding."""
         value = _value(layer) & 0xFF
         return f"{self.name}_{value}" if isinstance(layer.op, ops.Pad) else self.name
 

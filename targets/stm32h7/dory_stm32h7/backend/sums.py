@@ -183,7 +183,7 @@ def _any_shift(
     outputs: _Values,
     ends: tuple[int, int],
 ) -> tuple[tuple[_Values, _Values], int] | None:
-    """Return what :func:`find_sums` finds with the first shift that it finds any with."""
+    """Return the result of :func:`find_sums` with the first shift that has one, and the shift."""
     for shift in _SHIFTS:
         found = find_sums(first, second, outputs, ends, shift)
         if found is not None:
@@ -200,7 +200,7 @@ def find_sums(
 ) -> tuple[_Values, _Values] | None:
     """Return a, b with clip((a[i] + b[j]) >> shift, *ends) == outputs[i, j] for all i, j, or None.
 
-    first, second: real numbers near a and b without their fraction's bits, but for a constant.
+    first, second: real numbers near a and b without their fraction's bits, except for a constant.
     outputs: shape (len(first), len(second)).
     """
     lowest = np.where(outputs > ends[0], outputs << shift, -_LARGEST)

@@ -139,6 +139,6 @@ class AccessCounter:
         self._tags[:] = 0
 
     def counts(self) -> dict[str, MemoryAccesses]:
-        """Return what was counted so far, by the name of the memory."""
+        """Return the counts so far, by the name of the memory."""
         found = zip(self._names, self._state.memory, strict=False)
         return {name: MemoryAccesses(m.loads, m.stores, m.fills) for name, m in found}

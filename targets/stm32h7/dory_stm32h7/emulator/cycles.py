@@ -86,9 +86,9 @@ def executed(session: Session) -> dict[int, Blocks]:
 def measure(
     session: Session, model: Callable[[list[str]], float] = pipeline.cycles
 ) -> list[LayerCycles]:
-    """Return what the layers of an application take. model: cycles of a straight block of code.
+    """Return the cycles of the layers of an application. Raises ToolMissing without a disassembler.
 
-    Raises ToolMissing without a disassembler.
+    model: cycles of a straight block of code.
     """
     code = listing(session.program)
     found = executed(session)

@@ -40,7 +40,7 @@ class Region:
 
     @property
     def end(self) -> int:
-        """First address behind the memory."""
+        """First address after the memory."""
         return self.base + self.size
 
     @property

@@ -189,7 +189,7 @@ def _latency(first: Instruction, second: Instruction, role: str) -> int:
 
 
 def _pairs(a: Instruction, b: Instruction) -> bool:
-    """Return whether b may issue in the cycle of a, which stands before it."""
+    """Return True when b may issue in the cycle of a, the previous instruction."""
     several = ("loads", "stores")
     if a.kind in (*several, "none", "branch") or b.kind in several or b.kind == "pack":
         return False

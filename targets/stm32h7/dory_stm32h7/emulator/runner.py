@@ -197,7 +197,7 @@ class Session:
         self._mark = machine.instructions
 
     def _loaded_ahead(self) -> range:
-        """Return where constants arrive for a layer behind the one that ends; empty for none."""
+        """Return the addresses of constants that arrive for a later layer; empty for none."""
         layers = self.plan["layers"]
         for layer in layers[: self._done + 1]:
             later = layer["ahead"]["step"] if layer["ahead"] else 0

@@ -37,7 +37,7 @@ def cache_size(cache: caches.Cache) -> int:
 
 
 def _sets_and_ways(cache: caches.Cache) -> frozenset[int]:
-    """Return what operations by set and way name, each line of a cache of four ways."""
+    """Return the operands of operations by set and way, one for each line of four ways."""
     return frozenset(s << 5 | w << 30 for s in range(cache.sets) for w in range(cache.ways))
 
 
