@@ -71,13 +71,21 @@ def product_scales(x: float, weights: Floats, y: float) -> Floats:
 
 
 def sums(a: Quantisation, b: Quantisation, y: Quantisation, clip: tuple[int, int]) -> Integers:
-    """Return QLinearAdd on x86 for all pairs of bytes, shape (256, 256), rows of the first one."""
+    """Return QLinearAdd on x86 for all pairs of bytes, shape (256, 256), rows of the first one.
+
+    Products and the sums with them are rounded once, by fused multiply-add.
+    """
     ra, rb = single(a.scale) / single(y.scale), single(b.scale) / single(y.scale)
-    zeros = ra * single(a.zero_point) + rb * single(b.zero_point)
+    zeros = _fused(ra, a.zero_point, rb * single(b.zero_point))
     fixed = single(y.zero_point) - zeros
-    first = np.asarray(fixed + a.values.astype(np.float32) * ra)
-    second = b.values.astype(np.float32) * rb
-    return clipped(np.rint(first[:, None] + second[None, :]), clip)
+    second = _fused(rb, b.values, fixed)
+    return clipped(np.rint(_fused(ra, a.values[:, None], second[None, :])), clip)
+
+
+def _fused(factor: Floats, values: int | Integers, addend: Floats) -> Floats:
+    """Return factor * values + addend, rounded once; exact before that for values of 9 bits."""
+    exact = factor.astype(np.float64) * values + addend.astype(np.float64)
+    return np.asarray(exact.astype(np.float32))
 
 
 def differences(

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from dory_qdq.importer import parse
+from dory_qdq.numerics import Quantisation, products, sums
 from dory_qdq.qlinear import FORMS
 from dory_qdq.testing import (
     MORE_OPERATORS,
@@ -73,6 +75,40 @@ def test_networks_of_one_operator_are_exact(tmp_path: Path) -> None:
 def test_differences_and_pools_with_ceil_mode_are_exact(tmp_path: Path) -> None:
     names = tuple(MORE_OPERATORS)
     assert list(wrong(range(6 * len(names)), tmp_path, 1, names)) == []
+
+
+@pytest.mark.parametrize(("op", "function"), (("QLinearAdd", sums), ("QLinearMul", products)))
+def test_all_pairs_of_bytes_are_exact(op: str, function: Callable[..., Any]) -> None:
+    """Half of the scales are powers of two: sums and products lie in the middle of integers."""
+    import onnxruntime
+
+    rng = np.random.default_rng(2)
+    every = np.arange(256, dtype=np.uint8)
+    pairs = {"a": np.repeat(every, 256), "b": np.tile(every, 256)}
+    given = [(2.0**-7, 154), (float(np.float32(0.009863152168691158)), 73), (2.0**-6, 153)]
+    for _ in range(12):
+        names = [f"{end}_{which}" for which in "aby" for end in ("scale", "zero")]
+        inputs = ["a", *names[:2], "b", *names[2:]]
+        node = helper.make_node(op, inputs, ["y"], domain="com.microsoft")
+        values = [v for s, z in given for v in (np.float32(s), np.uint8(z))]
+        graph = helper.make_graph(
+            [node],
+            "pairs",
+            [helper.make_tensor_value_info(name, TensorProto.UINT8, [65536]) for name in "ab"],
+            [helper.make_tensor_value_info("y", TensorProto.UINT8, [65536])],
+            [
+                onnx.numpy_helper.from_array(np.asarray(v), n)
+                for v, n in zip(values, names, strict=True)
+            ],
+        )
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        found = function(*(Quantisation(s, z, False) for s, z in given), (0, 255))
+        np.testing.assert_array_equal(found.reshape(-1), session.run(None, pairs)[0])
+        power = rng.random(3) < 0.5
+        scales = np.where(power, 2.0 ** -rng.integers(5, 9, 3), rng.uniform(0.004, 0.02, 3))
+        given = [(float(np.float32(s)), int(rng.integers(256))) for s in scales]
 
 
 @pytest.mark.parametrize("form", (bytes, as_qoperator), ids=("qdq", "qoperator"))
