@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Rooms whose words are clean; add a room when it is.
 ROOMS = (
     *("checks", "cli", "codegen", "driver", "golden", "hardware", "plugins", "simulate", "testing"),
-    *("expr", "frontends", "tools", "targets/diana", "targets/stm32h7"),
+    *("expr", "frontends", "tools", "targets"),
 )
 #: What to write instead, by pattern.
 PATTERNS = {

@@ -1,4 +1,4 @@
-"""What an application for GAP8 holds beside network, layers and weights: HAL, main, SDK build."""
+"""Files of an application for GAP8 in addition to the network: HAL, main, SDK build."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ included. A dense kernel costs, on the core with the most work,
     pixel pairs * (im2col + blocks of four channels * (words * BLOCK_WORD + 8 * epilogue))
 
 with words = ceil(column / 4). The fit meets ten 3x3 layers (16 to 64 channels) within 5 % and eight
-1x1 layers within 5 %, but for outputs of 8 channels or fewer (15 %).
+1x1 layers within 5 %, except for outputs of 8 channels or fewer (15 %).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VECTOR_FIELD_SIGNED = 3
 VECTOR_16 = 4
 VECTOR_16_ALONE = 12
 
-# From accumulator to stored output of a dense kernel, per output and with what a block costs beside
+# From accumulator to stored output of a dense kernel, per output and with that of a block without
 # its words: 32-bit and 64-bit requantisation, none.
 EPILOGUE_32 = 29
 EPILOGUE_64 = 53
@@ -41,7 +41,7 @@ TURNED_EXTRA = 6
 EPILOGUE_EVEN = 48
 STEP_EVEN = 24
 EVEN_WIDE = 2
-# A step alone: another one in sequence, that of an operand of a sum, that of a pool.
+# Only a step: another one in sequence, that of an operand of a sum, that of a pool.
 STEP_32 = 5
 STEP_64 = 22
 # Division by 2^k - 1 adds this; by any other number a division, in software for 64 bits.
@@ -73,7 +73,7 @@ IM2COL_CHANNELS = 4
 # inputs off words and forms of requantisation add to them. Per group of four channels and per
 # further segment of it; per four pixels, per row of their windows and, at borders, per tap (by
 # counting instructions: three windows of which all taps lie in the tile, and one at the border);
-# per call, fork and barrier included. RAW: tenths of a cycle of an output beside its
+# per call, fork and barrier included. RAW: tenths of a cycle of an output without its
 # requantisation in C. TURNED: another addend below zero is 14 instructions for four outputs, none
 # of which waits.
 BLOCK_STEP = 245
@@ -111,7 +111,7 @@ BLOCK_COPIED_WORD = 4
 BLOCK_COPIED_WIDTH = 48
 # Four neighbours that share inputs, by counting instructions: tenths of a cycle for 64 products, of
 # which three take 66 instructions instead of 72, with stride 2 69, and wait for the memory as the
-# block does; a group of four channels beside them, and a row of its windows; the next four pixels;
+# block does; a group of four channels without them, and a row of its windows; the next four pixels;
 # a call for a row of outputs, 120 of which are compiled and estimated; what four pixels of other
 # rows take more, a call and by estimate 150 for their pointers.
 SLIDE_STEP = 225
@@ -141,8 +141,8 @@ GATHER_BATCH = 3
 GATHER_BATCH_LEAST = 16
 GATHER_BATCH_MOST = 40
 GATHER_CALL = 90
-# Tiles with rows of at most so many bytes are copied with their padding first: a row takes fewer
-# cycles than bytes, by counting, and so many around it. LARGE: of filters with so many taps, whose
+# Tiles with rows of at most N bytes are copied with their padding first: a row takes fewer
+# cycles than bytes, by counting, and N around it. LARGE: of filters with at least N taps, whose
 # borders take longest. LONG_ROW: of windows along a row.
 GATHER_SHORT_ROW = 128
 GATHER_LARGE_TAPS = 25
@@ -222,7 +222,7 @@ SQUARES_CLASS = 48
 SQUARES_START = 26
 SQUARES_BLOCK = 56
 SQUARES_PLACE = 36
-# Any window in assembly, counted likewise: two times four outputs beside what becomes of their
+# Any window in assembly, counted likewise: two times four outputs without the use of their
 # sums; of that a run of words, and a word of inputs with four of weights; a channel of a strip; a
 # strip, 203 of which are compiled and estimated; four rows that are transposed as compiled, and a
 # column of them.
@@ -251,7 +251,7 @@ STRIP_RUN = 10
 
 # Pools, measured on the model of the chip. Maximum: a pixel, each of its taps, a word of a tap and
 # each further field of packed elements; 16-bit elements go one by one. Sum: a pixel, per tap and
-# element, and per output. By what a pixel costs beside its channels, in channels, cores share them.
+# element, and per output. By the cost of a pixel without its channels, cores share the channels.
 POOL_PIXEL = 60
 MAXPOOL_TAP = 50
 MAXPOOL_WORD = 5
@@ -283,7 +283,7 @@ LINEAR_BYTES_GROUP = 15
 LINEAR_BYTES_SUM = 2
 LINEAR_BYTES_CALL = 200
 # Pools: a pixel, four channels of it, a row of their window, a tap. Sums of 2x2 on 16x16x32 take
-# 4300, of 8x8 with 64 channels 1010. Maxima beside runs, of 8x8 with 64 channels, take 640.
+# 4300, of 8x8 with 64 channels 1010. Maxima outside of runs, of 8x8 with 64 channels, take 640.
 POOL_BYTES_CALL = 150
 POOL_BYTES_PIXEL = 60
 POOL_BYTES_ROW = 4
@@ -316,7 +316,7 @@ ADD_BYTES_LOOKUP = 20
 ADD_BYTES_STORE = 10
 
 # Pairs of operands, by counting instructions of compiled loops with a tenth for stalls: an element
-# beside its requantisation, what forms of a contribution add, a pixel; what that is in channels.
+# without its requantisation, what forms of a contribution add, a pixel; what that is in channels.
 PAIR_ELEMENT = 6
 PAIR_LINEAR = 2
 PAIR_TABLE = 3
@@ -327,7 +327,7 @@ PAIR_PIXEL_CHANNELS = 4
 # What moves bytes, by counting instructions of compiled loops, misaligned words at half weight:
 # four look-ups, one of a channel; a run of an input of a concatenation; a pixel that is copied with
 # what stands around it, and a word of it; the places and weights of a pixel that is interpolated,
-# and a channel of it beside its requantisation; a pixel of a softmax, a channel of its maximum and
+# and a channel of it without its requantisation; a pixel of a softmax, a channel of its maximum and
 # sum, and of its shares (two long products).
 LUT_FOUR = 16
 LUT_CHANNEL = 8

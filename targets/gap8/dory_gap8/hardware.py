@@ -43,7 +43,7 @@ ALL_BITS = (2, 4, 8, 16, 32)
 STORAGE = {"dory": ALL_BITS, "portable": ALL_BITS, PULP_NN: (8, 16, 32)}
 
 # Stacks lie in L1. Core 0 drives the DMA and hands out layers, and has as much as with the DORY
-# paper's tool, which gives 3400 bytes to each of the others. These run layers alone, of which those
+# paper's tool, which gives 3400 bytes to each of the others. These run only layers, of which those
 # with filters of 49 taps are the deepest (tests/test_chip_build.py counts).
 STACK_CORE0_BYTES = 3500
 STACK_CORE_BYTES = 2048
@@ -137,8 +137,8 @@ CLUSTER_DMA = Link(
     port_bytes_per_cycle=4.0,
 )
 
-# What a tile costs beside its kernel: some of that code has left the instruction cache of 4 KiB,
-# and misses wait for the port of L2 behind the transfers. Counted on the GVSOC model over whole
+# Cost of a tile outside of its kernel: some of that code has left the instruction cache of 4 KiB,
+# and misses wait for the port of L2 after the transfers. Counted on the GVSOC model over whole
 # networks: 500 to 3500 cycles.
 TILE_CYCLES = 1200
 
@@ -158,7 +158,7 @@ def barrier_cycles(cores: int) -> int:
 
 
 def stack_core0_bytes(arena_bytes: int, cores: int) -> int:
-    """Return the stack of core 0 beside an arena of L1 that is used to ``arena_bytes``."""
+    """Return the stack of core 0 next to an arena of L1 that is used to ``arena_bytes``."""
     left = L1_BYTES - L1_RUNTIME_BYTES - arena_bytes - STACK_CORE_BYTES * (cores - 1)
     return min(STACK_CORE0_BYTES, left // 4 * 4)
 

@@ -45,7 +45,7 @@ def by_cycles(layer: Layer, tile: Tile, calls: Number) -> Term:
 
 
 def tile_terms(layer: Layer, tile: Tile, cores: int) -> list[Term]:
-    """Return what the paper's kernels like in one tile.
+    """Return the terms that rate a tile for the paper's kernels.
 
     Dense convolutions: reuse of im2col, rows that divide among the cores, even widths and channels
     in fours for the 4x2 block. Depthwise: channels divide among the cores. Fully connected: outputs

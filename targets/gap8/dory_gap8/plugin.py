@@ -62,7 +62,7 @@ def dory_dma_hal() -> DmaHal:
 
 @hookimpl(target=NAME)
 def dory_application(ctx: TargetContext, application: Application) -> list[OutputFile]:
-    """Return main program's tables, Makefile and README: of the SDK and of the host alike."""
+    """Return main program's tables, Makefile and README, for the SDK and for the host."""
     from dory_gap8.application import application_files
 
     return application_files(ctx, application)

@@ -77,7 +77,7 @@ def run_gvsoc(app_dir: Path, request: simulate.RunRequest) -> simulate.RunResult
 
 
 def read_lines(text: str) -> list[_Lines]:
-    """Return what each execution printed. Raises VerificationFailed for an error or no end."""
+    """Return the lines of each execution. Raises VerificationFailed for an error or no end."""
     runs: list[_Lines] = []
     ended = False
     for line in text.splitlines():

@@ -159,7 +159,7 @@ def _scheme(layer: Layer) -> Scheme | None:
         return _with(base, STORE, add=offset)
     if layer.output.bits != 8:
         return _of_16_bits(layer, one, two)
-    # A table goes by what the first step leaves of the sum, where that is a shift alone.
+    # A table goes by what the first step leaves of the sum, where that is only a shift.
     first, shift, add = steps[0], 0, 0
     if first.mul == (1,) and _shifts(first) and fits(INT32, lo + first.add[0], hi + first.add[0]):
         shift, add = first.shift or 0, first.add[0]

@@ -1,7 +1,7 @@
 """Dense convolutions on the 4x4 block: four pixels by four channels at a time.
 
-A step of the block multiplies words: four 8-bit inputs, two of 16 bits and weights stored alike, or
-two words, the halves of four inputs (``Tensor.halves``), with the same weights.
+A step of the block multiplies words: four 8-bit inputs, two of 16 bits and weights of their width,
+or two words, the halves of four inputs (``Tensor.halves``), with the same weights.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class BlockKernel(ClusterKernel):
         """Return the segments of a column, each of which a second pass repeats."""
 
     def _is_one(self, layer: Layer) -> bool:
-        """Return whether the inputs of a pixel are one segment in all calls."""
+        """Return True when the inputs of a pixel are one segment in all calls."""
         return self._segments(layer) * layer.window.kernel[1] * passes(layer) == 1
 
     @abstractmethod
@@ -237,16 +237,16 @@ class BlockKernel(ClusterKernel):
         return cal.BLOCK_STEP if block_pixels(layer) == 4 else cal.BLOCK_STEP_THREES
 
     def _segment_cycles(self, layer: Layer) -> int:
-        """Return what a group of four channels costs beside its steps and outputs."""
+        """Return the cycles of a group of four channels without its steps and outputs."""
         return cal.BLOCK_GROUP
 
     @abstractmethod
     def _border_cycles(self, layer: Layer) -> tuple[int, int]:
-        """Return what padding costs: per group of four channels, and per four pixels."""
+        """Return the cycles of padding: per group of four channels, and per four pixels."""
 
     @abstractmethod
     def _pixel_cycles(self, layer: Layer) -> int:
-        """Return what four pixels cost beside their channels."""
+        """Return the cycles of four pixels without their channels."""
 
     def label(self, layer: Layer) -> str:
         """Kind, window, types and requantisation: ``dory_gap8_window_3x3_u8_i8_u8_q32u``."""
@@ -310,7 +310,7 @@ class BlockKernel(ClusterKernel):
         return 0
 
     def _is_slide(self) -> bool:
-        """Return whether a block is four neighbours that share their inputs."""
+        """Return True when a block is four neighbours that share their inputs."""
         return False
 
     def call(self, layer: Layer) -> FunctionCall:
@@ -333,7 +333,7 @@ class BlockKernel(ClusterKernel):
 
     @abstractmethod
     def _needs_scratch(self, layer: Layer) -> bool:
-        """Return whether calls need scratch memory."""
+        """Return True when calls need scratch memory."""
 
 
 def lanes(layer: Layer) -> int:
@@ -368,7 +368,7 @@ def column_bytes(layer: Layer) -> int:
 
 
 def copies_borders(layer: Layer) -> bool:
-    """Return whether windows at a border are copied with their padding: those of few inputs.
+    """Return True when windows at a border are copied with their padding: those of few inputs.
 
     Their rows are segments then, like those of other windows, of two words at least. In wide images
     few windows are at a border, and L1 is better used for tiles.

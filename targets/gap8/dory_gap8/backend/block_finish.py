@@ -25,12 +25,19 @@ RAW = "DORY_BLOCK_RAW"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finish:
-    """What the block does with its sums.
+    """How the block turns its sums into outputs.
 
-    form: macro of ``dory_gap8_block_impl.h``; RAW leaves them to C. turned: whether there is
-    another addend below zero. parameters: int32, shape
-    (C, n), as they lie in the weight block. clip: macro of the clip. token: part of a name.
-    cycles: tenths per output.
+    Attributes:
+        form: Macro of ``dory_gap8_block_impl.h``; RAW leaves the sums to C.
+        reach: True when sums are clamped first.
+        turned: True when there is another addend below zero.
+        clip: Macro of the clip.
+        parameters: int32, shape (C, n), as they lie in the weight block.
+        shift: Bits of the last shift.
+        low_bits: Bits of the low limb, 0 without limbs.
+        hi: Upper bound of the clip.
+        token: Part of a name.
+        cycles: Tenths of a cycle per output.
     """
 
     form: str
@@ -64,7 +71,7 @@ _CLIPS = {
 
 
 def finish(layer: Layer) -> Finish:
-    """Return what the block does with the sums of ``layer``."""
+    """Return how the block turns the sums of ``layer`` into outputs."""
     channels = layer.weighted.weights.shape[0]
     return _finish(weighted_epilogue(layer), layer.output.bits, channels)
 

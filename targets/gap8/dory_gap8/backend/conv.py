@@ -111,7 +111,7 @@ class ConvolutionKernel(DenseKernel):
         return pair
 
     def extra_macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
-        """Whether columns are filled, and what that costs beside an output channel."""
+        """Whether columns are filled, and what that costs in addition to an output channel."""
         return (
             ("DORY_GATHERS", str(int(self.gathers(layer)))),
             (
@@ -153,7 +153,7 @@ class ConvKernel(ConvolutionKernel):
     title = "convolution"
 
     def accepts(self, layer: Layer) -> Rejection | None:
-        """Any filter, stride, dilation, padding and groups, but for one input channel per group."""
+        """Any filter, stride, dilation, padding and groups, except one input channel per group."""
         conv = layer.op
         if not isinstance(conv, ops.Conv):
             return Rejection("it computes convolutions only")

@@ -94,14 +94,14 @@ class Form:
 
     @property
     def channel(self) -> int:
-        """Cycles of a channel of a strip beside its outputs, in assembly where there is one."""
+        """Cycles of a channel of a strip without its outputs, in assembly where there is one."""
         if self.stride:
             return cal.STRIP_CHANNEL_S1 if self.stride == 1 else cal.STRIP_CHANNEL_S2
         return cal.STRIP_CHANNEL_ANY
 
     @property
     def half_channel(self) -> int:
-        """Cycles of a channel of a strip of two outputs of a filter up to 3x3, beside them."""
+        """Cycles of a channel of a strip of two outputs of a filter up to 3x3, without them."""
         return cal.HALF_CHANNEL_S1 if self.stride == 1 else cal.HALF_CHANNEL_S2
 
     def places(self, outputs: Number) -> Number:
@@ -114,7 +114,7 @@ class Form:
         return (outputs - 1) * self.strides[1] + reach
 
     def axes(self, h: Any, w: Any) -> tuple[Any, Any]:
-        """Return what belongs to (a, b) of values for rows and columns."""
+        """Return the values of (a, b), given those of rows and columns."""
         return (w, h) if self.swapped else (h, w)
 
     def rows(self, taps: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -146,13 +146,13 @@ class Form:
 
 
 def is_small(window: ops.Window) -> bool:
-    """Return whether the kernel for filters up to 3x3 takes a window."""
+    """Return True when the kernel for filters up to 3x3 takes a window."""
     together = all(d == 1 or k == 1 for d, k in zip(window.dilations, window.kernel, strict=True))
     return max(window.kernel) <= 3 and together and window.strides in ((1, 1), (2, 2))
 
 
 def outputs_in_assembly(layer: Layer) -> bool:
-    """Return whether the assembly of the chip makes outputs of sums as the layer wants them."""
+    """Return True when the assembly of the chip has the requantisation of the layer."""
     chosen = weighted_epilogue(layer)
     if chosen.narrow is None or layer.output.bits != 8:
         return False
@@ -204,7 +204,7 @@ def form_of(layer: Layer) -> Form:
     """
     window = layer.window
     passes = 1 + is_wide(layer.of(ops.Conv).weights.values)
-    # Stripes have all columns: those of an image of one column are lines, too.
+    # Stripes have all columns: those of an image of one column are also lines.
     line = layer.output.width == layer.inputs[0].width == window.kernel[1] == 1
     if line and passes == 1 and window.pads[1] == window.pads[3] == 0:
         return _form(window, False, line=True)

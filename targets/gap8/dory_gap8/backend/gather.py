@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def _has_short_rows(layer: Layer) -> bool:
-    """Return whether rows of the image are so short that it pays to copy tiles with their padding.
+    """Return True when rows are so short that it pays to copy tiles with their padding.
 
     Windows along a row, of which many are at a border and all of these belong to few cores, may
     have longer ones, and so may large filters, whose windows at a border take longest.
@@ -49,7 +49,7 @@ def _has_short_rows(layer: Layer) -> bool:
 
 
 def _is_copied(layer: Layer) -> bool:
-    """Return whether tiles are copied with their padding."""
+    """Return True when tiles are copied with their padding."""
     return any(layer.window.pads) and _has_short_rows(layer)
 
 

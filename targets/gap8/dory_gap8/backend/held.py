@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 LEAST_OUTPUTS = 3
 # Strips that are copied at a time where there is padding.
 WALK = 8
-# Strips of a core whose inputs are loaded in the time that a tile takes beside its kernel.
+# Strips of a core whose inputs are loaded in the time that a tile takes outside of its kernel.
 STRIPS_OF_A_TILE = 25
 _CLIPS = {"DORY_BLOCK_UNSIGNED": "p.clipu", "DORY_BLOCK_SIGNED": "p.clip"}
 
@@ -165,7 +165,7 @@ class HeldKernel(ClusterKernel):
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
-        """Encode the weights of channels, each with its parameters behind them."""
+        """Encode the weights of channels, each with its parameters after them."""
         weights = self._rows(
             _known(layer).form, layer.of(ops.Conv).weights.values[c_out[0] : c_out[1]]
         )
@@ -246,7 +246,7 @@ class HeldKernel(ClusterKernel):
         return longest - held.outputs * (longest - shorter), longest - shorter
 
     def _strip_cycles(self, layer: Layer) -> int:
-        """Return the cycles of a strip beside its channels, with its share of copies."""
+        """Return the cycles of a strip without its channels, with its share of copies."""
         held, x, y = _known(layer), layer.inputs[0], layer.output
         strip = held.strip(held.outputs, x.signed).strip_cycles
         words = held.form.x_rows(held.outputs) * held.form.words
@@ -255,7 +255,7 @@ class HeldKernel(ClusterKernel):
         return strip + self._copies(layer) // y.width
 
     def _copies(self, layer: Layer) -> int:
-        """Return what copies of inputs with padding cost on average in a row of strips.
+        """Return the average cycles of copies of inputs with padding in a row of strips.
 
         They are those of the first and the last strip, and in the first and the last row those of
         all strips. A few are copied at once.

@@ -109,12 +109,12 @@ class Finish:
 
     @property
     def temporaries(self) -> int:
-        """Registers that parameters need beside those of weights."""
+        """Registers that parameters need in addition to those of weights."""
         return 2 * (self.limbs or self.turned) + (self.limbs and self.turned)
 
 
 def _spilled(form: Form, finish: Finish, outputs: int) -> int:
-    """Return how many inputs of a strip have no register beside what channels need."""
+    """Return the number of inputs of a strip without a register."""
     pointers = 4  # to weights and outputs, steps down and back to the next channel
     needed = form.inputs(outputs) + outputs + 2 + finish.temporaries + pointers
     return max(0, needed - len(REGISTERS))
@@ -135,7 +135,7 @@ class Strip:
     """The function for strips of a number of outputs.
 
     text: as the assembler reads it. channel_cycles, strip_cycles, call_cycles: of a channel, of a
-    strip beside its channels, of a call beside its strips; by counting instructions.
+    strip without its channels, of a call without its strips; by counting instructions.
     """
 
     text: str

@@ -103,7 +103,7 @@ class Instance:
 
     kind: of the template. label: what people call the function. purpose: one sentence for the
     file's comment. macros: names and values, of everything in which instances differ. assembly: a
-    header beside it in which the function is called KERNEL, empty without one.
+    header next to it in which the function is called KERNEL, empty without one.
     """
 
     kind: str

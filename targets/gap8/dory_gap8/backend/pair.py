@@ -60,7 +60,7 @@ _FORM_CYCLES = {
     SHIFTED: cal.PAIR_SHIFTED,
     WORD: 0,
 }
-# A table of words is loaded for tensors of so many elements and more.
+# A table of words is loaded for tensors of at least N elements.
 _TABLE_ELEMENTS = 512
 
 _Integers = npt.NDArray[np.int64]
@@ -94,7 +94,7 @@ class Contribution:
         return name if self.per_channel or self.form not in (LINEAR, SHIFTED) else f"{name}_scalar"
 
     def data(self, c_out: tuple[int, int]) -> bytes:
-        """Return what lies in the weight block of some output channels."""
+        """Return the bytes in the weight block of some output channels."""
         if self.words is not None:
             rows = self.words[slice(*c_out)] if len(self.words) > 1 else self.words
             return np.ascontiguousarray(rows.transpose(1, 2, 0)).astype("<i4").tobytes()
@@ -103,7 +103,7 @@ class Contribution:
         return self.records[slice(*c_out)].astype("<i4").tobytes() if self.per_channel else b""
 
     def data_bytes(self, c_out: Number) -> Number:
-        """Return the bytes of :meth:`data` for so many channels."""
+        """Return the bytes of :meth:`data` for a number of channels."""
         if self.words is not None:
             channels, height, width = self.words.shape
             return 4 * height * width * (c_out if channels > 1 else 1)
@@ -119,7 +119,7 @@ class Contribution:
 
 
 def _values(x: Tensor, step: Requant, values: _Integers) -> _Integers:
-    """Return what a step makes of values of a tensor, shape (C or 1, values)."""
+    """Return the results of a step for values of a tensor, shape (C or 1, values)."""
     return step.apply(np.clip(values, x.lo, x.hi)[None])
 
 
@@ -135,7 +135,7 @@ def _table(x: Tensor, step: Requant) -> Contribution | None:
 
 
 def contribution(x: Tensor, step: Requant | None, elements: int) -> Contribution | None:
-    """Return the cheapest contribution of a tensor of so many elements; None when there is none."""
+    """Return the cheapest contribution of a tensor with ``elements``; None when there is none."""
     if step is None or step.is_identity:
         return Contribution(PLAIN, np.zeros((1, 0), np.int32))
     ends = _values(x, step, np.array([x.lo, x.hi], dtype=np.int64))
@@ -169,7 +169,7 @@ def _records(*columns: _Integers) -> npt.NDArray[np.int32]:
 
 
 def _constant(layer: Layer) -> Contribution | None:
-    """Return the contribution of the constant operand, behind its step."""
+    """Return the contribution of the constant operand, after its step."""
     op = layer.of(ops.Pairwise)
     assert op.constant is not None
     values, step = op.constant.values.astype(np.int64), op.operand_requants[1]
@@ -182,7 +182,7 @@ def _constant(layer: Layer) -> Contribution | None:
 
 @requantisation.cached_per_layer
 def contributions(layer: Layer) -> tuple[Contribution, Contribution] | None:
-    """Return what both operands contribute; None when one of them has no form."""
+    """Return the contributions of both operands; None when one of them has no form."""
     op = layer.of(ops.Pairwise)
     elements = layer.output.elements
     first = contribution(layer.inputs[0], op.operand_requants[0], elements)
@@ -340,7 +340,7 @@ class PairKernel(ClusterKernel):
         return self._shared(layer)[0]
 
     def _is_flat(self, layer: Layer) -> bool:
-        """Return whether a tile is one run of elements for both operands."""
+        """Return True when a tile is one run of elements for both operands."""
         by_channel = epilogue(layer).per_channel or any(
             one.per_channel for one in self._operands(layer)
         )

@@ -1,8 +1,8 @@
 """Requantisation as the kernels' C templates want it: forms, macros, parameters and cost.
 
 Of the forms of ``dory_gap8_requant_impl.h`` a layer gets the cheapest that is proven for every
-accumulator that can occur: one multiplication in 32 bits, the same behind a clamp, two limbs, two
-limbs behind a clamp, and at last the steps as the network has them. A step in binary32 that no
+accumulator that can occur: one multiplication in 32 bits, the same after a clamp, two limbs, two
+limbs after a clamp, and at last the steps as the network has them. A step in binary32 that no
 integers equal is computed as it is, in integers.
 """
 
@@ -208,7 +208,7 @@ class Epilogue:
 
     @property
     def step_cycles(self) -> int:
-        """Estimated cycles per output of the steps alone."""
+        """Estimated cycles per output of only the steps."""
         if self.zero is not None:
             return cal.STEP_EVEN + cal.EVEN_WIDE * self.wide
         if self.narrow is not None:
@@ -295,7 +295,7 @@ def _epilogue(layer: Layer, least_bits: int) -> Epilogue:
 
 
 def _even(layer: Layer, biases: tuple[int, ...] | None, bits: int) -> Epilogue:
-    """Return the epilogue of a step in binary32: factors of 32 bits behind at least 32 digits."""
+    """Return the epilogue of a step in binary32: factors of 32 bits after at least 32 digits."""
     step = layer.op.requants[0]
     assert step.lo is not None and step.hi is not None
     fractions, exponents = np.frexp(step.scales.astype(np.float64))
@@ -323,7 +323,7 @@ def narrow_form(layer: Layer) -> requantisation.Narrow | None:
 
 
 def _offset(step: Requant, biases: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """Return what is added to sums of products: biases, and for two addends minus their turn."""
+    """Return the addends of sums of products: biases, and for two addends minus their turn."""
     if not step.turn:
         return biases
     return tuple(b - step.turn for b in biases or (0,))

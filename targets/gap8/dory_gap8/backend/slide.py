@@ -26,7 +26,7 @@ FOUR = 4
 COLUMNS = 3
 # Rows from which on pixels that make no fours are taken down their columns, four at a time.
 LEAST_ROWS = 3
-# An instruction reaches so many bytes.
+# Bytes that an instruction reaches.
 MOST_OFFSET = 2047
 # Pixels between column 1 of a block and what it reaches, by the stride: the last column, or column
 # 1 of the next block.
@@ -34,7 +34,7 @@ REACHES = {1: 4, 2: 8}
 
 
 def _is_apart(layer: Layer) -> bool:
-    """Return whether rows of outputs have other pixels than whole fours."""
+    """Return True when rows of outputs have other pixels than whole fours."""
     return layer.output.width % FOUR > 0
 
 

@@ -58,11 +58,11 @@ class Step:
         return form + (() if self.clip is not None else ("noclip",))
 
     def cycles(self, bits: int) -> int:
-        """Return the estimated cycles of the step alone."""
+        """Return the estimated cycles of only the step."""
         return (cal.STEP_64 if bits == 64 else cal.STEP_32) + self.division_cycles(bits)
 
     def division_cycles(self, bits: int) -> int:
-        """Return what the form of the divisor costs beyond a shift."""
+        """Return the cycles of the form of the divisor beyond those of a shift."""
         if self.form == EXACT:
             return cal.DIVISION_64 if bits == 64 else cal.DIVISION_32
         return cal.ONES_EXTRA if self.form == ONES else 0

@@ -49,7 +49,7 @@ LEAST_PIXELS_DEPTHWISE = 4
 
 
 class ByteKernel(Protocol):
-    """What the kernel inside must tell beside what every kernel does."""
+    """The methods of the inner kernel in addition to those of every kernel."""
 
     def constants(self, layer: Layer) -> Constants | None:
         """Return the form of the weight block, of which weights are the last part.

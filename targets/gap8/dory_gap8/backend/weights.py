@@ -48,7 +48,7 @@ def encode_bytes(
 
 
 def is_wide(weights: npt.NDArray[Any]) -> bool:
-    """Return whether weights exceed 8 bits, as those of 8 bits minus a zero point do."""
+    """Return True when weights exceed 8 bits, as those of 8 bits minus a zero point do."""
     return bool(weights.size) and (int(weights.min()) < -128 or int(weights.max()) > 127)
 
 

@@ -134,7 +134,7 @@ class WindowKernel(BlockKernel):
     def _runs_on(layer: Layer) -> int:
         """Return in how many of a hundred cases the block goes on to four pixels by itself.
 
-        It does so in a row of outputs, behind its first four pixels, where these see no padding on
+        It does so in a row of outputs, after its first four pixels, where these see no padding on
         either side, and through all rows where windows have one tap.
         """
         window, y = layer.window, layer.output

@@ -36,7 +36,7 @@ AVGPOOL_TAP_TENTHS = 43
 
 
 def matmul(pixels: Number, c_out: Number, words: Number, im2col: Number, bits: int) -> Number:
-    """Cycles of ``pixels`` pixels on one core: pairs, and a last one alone when they are odd."""
+    """Cycles of ``pixels`` pixels on one core: pairs, and a single last one when they are odd."""
     block = c_out // 4 * (words * BLOCK_WORD + 8 * EPILOGUE[bits])
     block = block + c_out % 4 * (words * PAIR_WORD + 2 * EPILOGUE[bits])
     single = c_out * (words * COLUMN_WORD_TENTHS // 10 + EPILOGUE[bits])

@@ -124,7 +124,7 @@ class WeightedKernel(UpstreamKernel):
     def convolution(self, layer: Layer, columns: Argument, *unused: str) -> FunctionCall:
         """The call of a convolution with the tile's sizes and padding.
 
-        columns: argument of the im2col buffer. unused: parameters behind the weights.
+        columns: argument of the im2col buffer. unused: parameters after the weights.
         """
         window = layer.window
         arguments: dict[str, Argument] = {
@@ -286,7 +286,7 @@ class UpstreamDepthwise(WeightedKernel):
         return weights.reshape(len(weights), -1).astype(np.int8)
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """A padded column of the image for each core, and the guard behind it."""
+        """A padded column of the image for each core, and the guard after it."""
         window = layer.window
         (_, kw), (top, _, bottom, _) = window.kernel, window.pads
         return self.cores * (kw * (tile.x_h + top + bottom) + kw) + 16
