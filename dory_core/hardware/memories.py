@@ -374,10 +374,7 @@ class MemoryHierarchy:
 
     def level(self, number: int) -> Level:
         """Return the level with this number. Raises KeyError."""
-        for level in self.levels:
-            if level.number == number:
-                return level
-        raise KeyError(number)
+        return {level.number: level for level in self.levels}[number]
 
     @property
     def constants_level(self) -> int:
@@ -394,7 +391,4 @@ class MemoryHierarchy:
 
     def link(self, upper: int) -> Link:
         """Return the link between level ``upper`` and ``upper + 1``. Raises KeyError."""
-        for link in self.links:
-            if link.upper == upper:
-                return link
-        raise KeyError(upper)
+        return {link.upper: link for link in self.links}[upper]

@@ -16,9 +16,8 @@ from dory_core.errors import DoesNotFit, UsageError, VerificationFailed
 from dory_core.ir.layout import HWC
 from dory_core.simulate.build import build
 from dory_core.simulate.compiler import Compiler, lacks_shadow, no_shadow
-from dory_core.simulate.dump import make_folder
 from dory_core.simulate.process import run_process
-from dory_core.simulate.request import DMA_MODES, RunRequest
+from dory_core.simulate.request import DMA_MODES, RunRequest, make_folder
 from dory_core.simulate.result import Counts, LayerOutput, Run, RunResult
 from dory_core.simulate.runtime import RESETS_FILE
 
