@@ -26,7 +26,6 @@ from dory_core.checks.held import (
 from dory_core.checks.runs import LayerRun, PartRun, WeightPrefetch
 from dory_core.ir import Concat
 from dory_core.ir.layout import HWC
-from dory_core.ir.views import offsets_of
 from dory_core.kernels.call import OPERANDS
 from dory_core.plan import LayerStep, PartPlan
 from dory_core.plan.accesses import (
@@ -182,7 +181,7 @@ class _Memory(Held):
     def view(self, step: LayerStep) -> None:
         """Check that the bytes of a view's output are those of its inputs, and add its output."""
         who, place = f"layer {step.index} '{step.layer.op.name}'", step.output.place
-        offsets = offsets_of(step.layer)
+        offsets = step.layer.byte_offsets
         if offsets is None:
             raise bug(f"{who} does more than to name bytes")
         for plan, offset in zip(step.inputs, offsets, strict=True):

@@ -6,7 +6,6 @@ from dory_core.expr import Number
 from dory_core.ir import Array, Layer, Requant, ops
 from dory_core.ir.geometry import Tile
 from dory_core.ir.packing import pack_rows
-from dory_core.ir.places import whole_axes
 from dory_core.ir.tensor import storage_for
 from dory_core.kernels import constants
 from dory_core.kernels.call import Argument, FunctionCall, Items, Local, Operand, Symbol, size
@@ -57,7 +56,7 @@ class PortablePair(Portable):
         a, b = (len(steps) for steps in self._operands(layer))
         constant = layer.of(ops.Pairwise).constant
         if constant is None:
-            shared, x2_type = whole_axes(layer, 1), c_type(layer.inputs[1])
+            shared, x2_type = layer.whole_axes(1), c_type(layer.inputs[1])
             width, channels = 1 if shared[2] else size("x_w"), 1 if shared[0] else size("x_c")
             place = Items((0, 0, 0, width, channels))
         else:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from dory_core.errors import DoryError
 from dory_core.ir import Linear, pixel_bytes
 from dory_core.ir.geometry import Tile
-from dory_core.ir.places import whole_axes
 from dory_core.kernels.call import OPERANDS
 from dory_core.plan import Form, LayerStep, OperandPlan
 from dory_core.plan.operations import Copy, Value
@@ -104,7 +103,7 @@ def operand_box(step: LayerStep, tiles: Tiles, name: str) -> Box:
     h_start, w_start, c_start = (axis.get(f"{side}start") for axis in axes)
     h, w, c = (axis.get(f"{side}size") for axis in axes)
     if not is_output:
-        all_c, all_h, all_w = whole_axes(step.layer, operand)
+        all_c, all_h, all_w = step.layer.whole_axes(operand)
         h_start, h = (0, tensor.height) if all_h else (h_start, h)
         # A kernel in place gets whole rows, but for columns that are cut into parts.
         all_w = all_w or (step.in_place and not linear and not cuts_columns(step, tiles))

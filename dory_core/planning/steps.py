@@ -10,7 +10,6 @@ from dory_core.hardware.copies import IMPOSSIBLE, Carriage
 from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Layer, Linear
 from dory_core.ir.layout import Layout
-from dory_core.ir.places import whole_axes
 from dory_core.kernels.call import OPERANDS, FunctionCall
 from dory_core.kernels.kernel import Traits
 from dory_core.plan import (
@@ -229,7 +228,7 @@ class _StepMaker:
             Form.RESIDENT
             if name in stay.found
             else _input_form(
-                self.layer, traits, layout, all_inputs or whole_axes(self.layer, operand)[0]
+                self.layer, traits, layout, all_inputs or self.layer.whole_axes(operand)[0]
             )
             for operand, (name, layout) in enumerate(zip(OPERANDS, traits.inputs, strict=False))
         )

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from dory_core.ir import Concat, Layer
-from dory_core.ir.views import offsets_of
 from dory_core.planning.layouts import LayoutPlan
 
 
@@ -57,7 +56,7 @@ class _Builder:
 
     def add(self, n: int, layer: Layer) -> bool:
         """Let a layer be a view if it can."""
-        offsets, reads, written = offsets_of(layer), self.flow.reads[n], self.flow.writes[n]
+        offsets, reads, written = layer.byte_offsets, self.flow.reads[n], self.flow.writes[n]
         names = {*reads, written}
         if offsets is None or len(reads) != len(layer.inputs) or len(names) != len(reads) + 1:
             return False

@@ -16,7 +16,6 @@ import numpy as np
 from dory_core.expr import Expr, Number
 from dory_core.ir import pixel_bytes
 from dory_core.ir.geometry import Tile, is_channelwise
-from dory_core.ir.places import whole_axes
 from dory_core.schedule.costs import LayerCosts
 from dory_core.schedule.loops import LoopOrder, Schedule, repeats
 
@@ -122,7 +121,7 @@ def _input_cycles(costs: LayerCosts, rows: Any, columns: Any) -> Any:
         return layer.inputs[0].size_bytes * per_byte
     pixel = whole = 0
     for operand, tensor in enumerate(layer.inputs):
-        if any(whole_axes(layer, operand)):
+        if any(layer.whole_axes(operand)):
             whole += tensor.size_bytes  # at least once
         else:
             pixel += pixel_bytes(tensor.channels, tensor.bits)

@@ -12,7 +12,6 @@ from dory_core.hardware.memories import Link, MemoryHierarchy
 from dory_core.ir import Layer, Tensor, pixel_bytes
 from dory_core.ir.geometry import input_channels, make_tile
 from dory_core.ir.layout import HWC, Layout
-from dory_core.ir.places import whole_axes
 from dory_core.kernels.binding import BoundKernel
 from dory_core.kernels.call import OPERANDS
 from dory_core.schedule.loops import L1_ALIGNMENT, Schedule
@@ -123,7 +122,7 @@ class LayerMoves:
         if self.layer.op.reads_vector:
             share = channels / input_channels(self.layer)
             return DmaCost(max(1, round(layout.size_bytes(tensor) * share)), 1)
-        all_c, all_h, all_w = whole_axes(self.layer, operand)
+        all_c, all_h, all_w = self.layer.whole_axes(operand)
         channels = tensor.channels if all_c else channels
         rows = tensor.height if all_h else rows
         columns = tensor.width if all_w else columns
@@ -176,7 +175,7 @@ class LayerMoves:
         bases: Iterable[int],
     ) -> CopySet:
         name, tensor, layout = operand
-        all_c, all_h, all_w = whole_axes(self.layer, OPERANDS.index(name))
+        all_c, all_h, all_w = self.layer.whole_axes(OPERANDS.index(name))
         starts, pitches, shapes = {L1_ALIGNMENT, *bases}, set[int](), set[DmaCost]()
         chw = self.planar and layout.is_hwc and tensor.channels > 1
         for schedule in schedules:

@@ -12,7 +12,6 @@ from dory_core.ir import Tensor
 from dory_core.ir.geometry import Span, Tile
 from dory_core.ir.layout import Layout
 from dory_core.ir.packing import pack_elements
-from dory_core.ir.places import whole_axes
 from dory_core.kernels import call
 from dory_core.kernels.call import OPERANDS
 
@@ -121,7 +120,7 @@ def _input_pitch(case: KernelCase, at: TileSpans, operand: int, layout: Layout) 
 def _input_tile(case: KernelCase, at: TileSpans, operand: int, layout: Layout) -> Tensor:
     """Return the tensor of a tile of an operand."""
     tensor, in_place = case.layer.inputs[operand], case.kernel.traits(case.layer).in_place
-    c, h, w = whole_axes(case.layer, operand)
+    c, h, w = case.layer.whole_axes(operand)
     whole = w or in_place or not layout.is_hwc
     return replace(
         tensor,
@@ -166,7 +165,7 @@ def _linear_input(case: KernelCase, at: TileSpans, values: Values, tensor: Tenso
 def _box(case: KernelCase, at: TileSpans, operand: int, values: Values) -> Values:
     """Return the part of an operand that the kernel reads, (C, H, W)."""
     traits = case.kernel.traits(case.layer)
-    all_c, all_h, all_w = whole_axes(case.layer, operand)
+    all_c, all_h, all_w = case.layer.whole_axes(operand)
     if case.layer.op.reads_vector:
         return values
     layout = traits.input_layouts(case.layer)[operand]

@@ -6,7 +6,6 @@ from dory_core.expr import Number, minimum
 from dory_core.hardware.memories import Link
 from dory_core.ir import Layer, Tensor, pixel_bytes
 from dory_core.ir.geometry import Tile, extent, is_channelwise
-from dory_core.ir.places import whole_axes
 from dory_core.kernels.kernel import Term, Traits
 
 # The largest weight of terms of kernels: copies by the cores cost more than a smaller tile.
@@ -26,7 +25,7 @@ def copy_terms(layer: Layer, traits: Traits, tile: Tile, link: Link) -> tuple[Te
     channels = tile.c_out if is_channelwise(layer) else tile.c_in
     if not layer.op.reads_vector and not traits.planar:
         for operand, (tensor, layout) in enumerate(zip(layer.inputs, traits.inputs, strict=True)):
-            if layout.is_hwc and not any(whole_axes(layer, operand)):
+            if layout.is_hwc and not any(layer.whole_axes(operand)):
                 # Rows and columns of inputs start at any number, so one has to be a multiple.
                 rows = _aligned(tensor.width * pixel_bytes(tensor.channels, tensor.bits), link)
                 columns = _aligned(pixel_bytes(tensor.channels, tensor.bits), link)

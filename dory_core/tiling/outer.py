@@ -24,7 +24,6 @@ from dory_core.ir.geometry import (
     spans,
 )
 from dory_core.ir.layout import HWC, Layout
-from dory_core.ir.places import is_local, whole_axes
 from dory_core.kernels.kernel import PLAIN, Traits
 from dory_core.schedule.loops import Buffering, LoopOrder, Schedule, make_schedule
 
@@ -120,8 +119,8 @@ def stripe_axis(layer: Layer) -> int | None:
     if layer.op.reads_vector:
         return None
     if layer.output.height > 1:
-        return 0 if is_local(layer, 0) else None
-    if layer.inputs[0].height == 1 and layer.output.width > 1 and is_local(layer, 1):
+        return 0 if layer.is_local(0) else None
+    if layer.inputs[0].height == 1 and layer.output.width > 1 and layer.is_local(1):
         return 1
     return None
 
@@ -251,7 +250,7 @@ def stripe_pitch(tensor: Tensor, axis: int, layout: Layout = HWC) -> int:
 def input_range(layer: Layer, operand: int, stripe: Span, layout: Layout = HWC) -> tuple[int, int]:
     """Return (first byte, bytes) of an input that a stripe reads: all of it without stripes."""
     tensor, axis = layer.inputs[operand], stripe_axis(layer)
-    if axis is None or layout.channel_block or whole_axes(layer, operand)[axis + 1]:
+    if axis is None or layout.channel_block or layer.whole_axes(operand)[axis + 1]:
         return 0, layout.size_bytes(tensor)
     pitch = stripe_pitch(tensor, axis, layout)
     return stripe.x_start * pitch, stripe.x_size * pitch
@@ -303,7 +302,7 @@ def _inner_rows(layer: Layer, rows: int, x_rows: int) -> Layer:
         reach = (window.kernel[axis] - 1) * window.dilations[axis] + 1
         x_rows = max(x_rows, (rows - 1) * window.strides[axis] + reach)
     inputs = tuple(
-        tensor if whole_axes(layer, operand)[axis + 1] else _with_rows(tensor, axis, x_rows)
+        tensor if layer.whole_axes(operand)[axis + 1] else _with_rows(tensor, axis, x_rows)
         for operand, tensor in enumerate(layer.inputs)
     )
     output = _with_rows(layer.output, axis, rows)

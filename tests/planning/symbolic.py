@@ -27,7 +27,6 @@ from dory_core.ir import (
 )
 from dory_core.ir.geometry import channel_granule, input_channels, is_channelwise
 from dory_core.ir.layout import HWC
-from dory_core.ir.views import offsets_of
 from dory_core.kernels.call import OPERANDS
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, PartPlan, Place, Plan
 from dory_core.plan.memories import CONSTANTS, L1, L3, MemoryId, constants_of, l2_memory
@@ -141,7 +140,7 @@ class Machine:
         for joins, one in [(True, step) for step in reversed(steps)] + [(False, s) for s in steps]:
             if joins != isinstance(one.layer.op, Concat):
                 continue
-            offsets, output = offsets_of(one.layer), one.layer.output
+            offsets, output = one.layer.byte_offsets, one.layer.output
             assert offsets is not None
             for tensor, offset in zip(one.layer.inputs, offsets, strict=True):
                 if joins:

@@ -10,7 +10,6 @@ import pytest
 from dory_core.checks.contents import verify_contents
 from dory_core.errors import DoryError
 from dory_core.ir import Graph, Window
-from dory_core.ir.views import offsets_of
 from dory_core.plan import Plan
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import I8, U8, GraphBuilder
@@ -133,7 +132,7 @@ def test_columns_and_channels_are_views_only_where_they_are_ranges_of_bytes() ->
     b.slice((0, 0, 3), (8, 1, 2), source="layer_00")
     b.reshape((48, 1, 1), source="layer_00")
     b.concat("layer_04", "layer_04", axis=0)
-    offsets = [offsets_of(layer) for layer in outputs_of(b, 1, 2, 3, 5).layers]
+    offsets = [layer.byte_offsets for layer in outputs_of(b, 1, 2, 3, 5).layers]
     assert offsets == [None, (0, 48), None, (24,), (0,), (0, 48)]
 
 

@@ -18,7 +18,6 @@ from itertools import pairwise
 
 from dory_core.errors import DoesNotFit
 from dory_core.hardware.memories import Link
-from dory_core.ir.places import whole_axes
 from dory_core.plan.blocks import align_up, fullest_step, owners
 from dory_core.planning.cutting import fixed_tensors, moved_groups, with_in_l2
 from dory_core.planning.decision import Decision
@@ -184,7 +183,7 @@ def _may_pass(problem: _Streamed, n: int) -> bool:
     if min(network.cuts[n].stripes, network.cuts[following].stripes) < 2:
         return False
     operand = flow.reads[following].index(name)
-    return not whole_axes(layers[following], operand)[axis + 1]
+    return not layers[following].whole_axes(operand)[axis + 1]
 
 
 # -- which chains ---------------------------------------------------------------------------------

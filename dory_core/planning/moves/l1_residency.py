@@ -16,7 +16,6 @@ from functools import cache
 from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Layer, Linear, Tensor
 from dory_core.ir.geometry import Tile
-from dory_core.ir.places import whole_axes
 from dory_core.kernels.call import OPERANDS
 from dory_core.plan.blocks import Request, align_up, fullest_step, level_alignment
 from dory_core.planning.decision import MOVED, Decision, L1Residence, Residency
@@ -388,7 +387,7 @@ def _buffer_name(n: int, name: str) -> str:
 def _reads_whole(tiled: TiledLayer, schedule: Schedule, operand: int, x: Tensor) -> bool:
     """Return whether a layer has an operand in L1 once, as a whole and as it lies in L2."""
     channels, rows, columns, inputs = schedule.counts
-    all_c, all_h, all_w = whole_axes(tiled.layer, operand)
+    all_c, all_h, all_w = tiled.layer.whole_axes(operand)
     splits = channels > 1 and schedule.is_channelwise and not all_c
     if (rows, columns, inputs) != (1, 1, 1) or splits:
         return False
