@@ -100,27 +100,18 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     if not decision.in_l3 or link is None:
         return
     fixed = frozenset(fixed_tensors(problem.network) | set(problem.network.flow.sinks))
-    found: list[Decision] = []
     streamed = _Streamed(problem, candidate, problem.room, fixed, link)
+    rows = tuple(_rows(streamed, decision))
+    pairs = zip(candidate.steps, candidate.timeline.stalls, strict=False)
+    alone = [step.estimate.cycles + waits for step, waits in pairs]
+    found: list[Decision] = []
     for fraction in _ROOMS:
-        chains = _chains(replace(streamed, room=int(problem.room * fraction)), decision)
-        chained = _that_fits(streamed, decision, chains)
+        smaller = replace(streamed, room=int(problem.room * fraction))
+        cheapest = (chain for row in rows for chain in _cheapest(smaller, decision, row, alone))
+        chained = _that_fits(streamed, decision, [chain for chain in cheapest if chain.stripes])
         if chained is not None and chained not in found:
             found.append(chained)
             yield from _within(problem, candidate, chained)
-
-
-def _chains(streamed: _Streamed, decision: Decision) -> list[_Chain]:
-    """Return the cheapest fused chains for a room."""
-    candidate = streamed.candidate
-    pairs = zip(candidate.steps, candidate.timeline.stalls, strict=False)
-    alone = [step.estimate.cycles + waits for step, waits in pairs]
-    return [
-        chain
-        for row in _rows(streamed, decision)
-        for chain in _cheapest(streamed, decision, row, alone)
-        if chain.stripes
-    ]
 
 
 def _within(problem: Problem, candidate: Candidate, found: Decision) -> Iterator[Decision]:
@@ -192,8 +183,14 @@ def _may_pass(problem: _Streamed, n: int) -> bool:
 def _cheapest(
     problem: _Streamed, decision: Decision, row: range, alone: Sequence[float]
 ) -> list[_Chain]:
-    """Return the cheapest way to cut a row of layers into chains and single layers. alone: see
-    :func:`chained`."""
+    """Return the cheapest way to cut a row of layers into chains and single layers.
+
+    Args:
+        problem: The network.
+        decision: Its splits, and which tensors are in L3.
+        row: Consecutive layers that may form chains.
+        alone: Cycles of each layer of the network outside a chain, with its waits for L3.
+    """
     ways: list[tuple[float, list[_Chain]]] = [(0.0, [])]  # up to each layer
     for last in row:
         cost, before = ways[-1]
