@@ -374,7 +374,10 @@ class MemoryHierarchy:
 
     def level(self, number: int) -> Level:
         """Return the level with this number. Raises KeyError."""
-        return {level.number: level for level in self.levels}[number]
+        for level in self.levels:
+            if level.number == number:
+                return level
+        raise KeyError(number)
 
     @property
     def constants_level(self) -> int:
@@ -391,4 +394,7 @@ class MemoryHierarchy:
 
     def link(self, upper: int) -> Link:
         """Return the link between level ``upper`` and ``upper + 1``. Raises KeyError."""
-        return {link.upper: link for link in self.links}[upper]
+        for link in self.links:
+            if link.upper == upper:
+                return link
+        raise KeyError(upper)
