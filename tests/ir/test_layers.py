@@ -34,9 +34,10 @@ def test_another_kind_is_an_error(layer, kind) -> None:
         layer.of(kind)
 
 
-def test_window_of_a_layer_without_one_is_an_error() -> None:
-    with pytest.raises(TypeError, match="is a Linear, not a Conv"):
-        _ = LINEAR.window
+@pytest.mark.parametrize(("layer", "name"), [(LINEAR, "window"), (SUM, "weighted")])
+def test_what_only_other_kinds_have_is_an_error(layer, name: str) -> None:
+    with pytest.raises(TypeError, match=f"is a {layer.op.kind}, not a Conv"):
+        getattr(layer, name)
 
 
 def test_bias_is_none_where_a_layer_has_none() -> None:
