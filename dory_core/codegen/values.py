@@ -37,7 +37,7 @@ class Values:
         prefix: Prefix of the Plan.
         step: The first step that runs the function.
         function: The function.
-        axes: Axes of the tile loop, the innermost first.
+        axes: Axes of the tile loop, from the outermost to the innermost.
         slots: Slots of double-buffered operands.
         single: True when the loop has one axis, which is its counter; otherwise the position is a
             struct.

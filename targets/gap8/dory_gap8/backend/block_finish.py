@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import (
-    Layer,
-)
+from dory_core.api import Layer
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.dense import weighted_epilogue
 from dory_gap8.backend.requant import LIMBS, Epilogue
-
-if TYPE_CHECKING:
-    pass
 
 # The form whose sums are left to C.
 RAW = "DORY_BLOCK_RAW"
