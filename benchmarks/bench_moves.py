@@ -56,9 +56,7 @@ THRESHOLDS = (
     Threshold("fused-chains", f"{MOVE_ROOM}.fused_chains", "_LONGEST", (4, 16)),
     Threshold("fused-chains", f"{MOVE_ROOM}.fused_chains", "_ATTEMPTS", (6, 24)),
     Threshold("fused-chains", f"{MOVE_ROOM}.fused_chains", "_SETUPS_PER_PART", (0, 8)),
-    Threshold("coarsen", f"{MOVE_ROOM}.coarsen", "_MARGINS", ((0.0,), (0.0, 1 / 32, 1 / 8))),
     Threshold("weight-prefetch", f"{MOVE_ROOM}.weight_prefetch", "_WAYS", (2, 32)),
-    Threshold("weight-prefetch", f"{MOVE_ROOM}.weight_prefetch", "_MANY_TILES", (16, 256)),
     Threshold("smaller-tiles", f"{MOVE_ROOM}.smaller_tiles", "LONG_WAIT", (25, 400)),
     Threshold("smaller-tiles", f"{MOVE_ROOM}.smaller_tiles", "_TRIES", (1, 6)),
 )

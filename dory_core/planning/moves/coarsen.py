@@ -24,9 +24,6 @@ from dory_core.planning.packing import plan_memory
 from dory_core.planning.peaks import LiveBytes
 from dory_core.planning.problem import Problem
 
-#: Shares of L2 that are left free, in turn, until the blocks of the parts can be packed.
-_MARGINS = (0.0, 1 / 16)
-
 
 def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     """Yield the decision with as little moved and cut as fits."""
@@ -34,18 +31,15 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     if not fitting.streamed or problem.link is None:
         return
     room, alignment, live = problem.room, problem.alignment, LiveBytes(problem)
-    for margin in _MARGINS:
-        # The tiles of similar parts do for a trial; what is proposed is tiled anew.
-        fits = live.trials(fitting, room - int(room * margin))
-        decision = coarsened(problem, fitting, fits)
-        if decision == fitting:
-            return
-        requests = tuple(live.build(decision).requests.values())
-        if fullest_step(owners(requests), alignment)[1] > room:
-            continue
-        if plan_memory(requests, alignment).chosen.peak_bytes <= room:
-            yield decision
-            return
+    # The tiles of similar parts do for a trial; what is proposed is tiled again.
+    decision = coarsened(problem, fitting, live.trials(fitting, room))
+    if decision == fitting:
+        return
+    requests = tuple(live.build(decision).requests.values())
+    if fullest_step(owners(requests), alignment)[1] > room:
+        return
+    if plan_memory(requests, alignment).chosen.peak_bytes <= room:
+        yield decision
 
 
 def coarsened(problem: Problem, decision: Decision, fits: Callable[[Decision], bool]) -> Decision:

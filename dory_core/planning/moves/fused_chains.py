@@ -33,7 +33,7 @@ from dory_core.tiling.tiled import TiledLayer
 
 #: Parts of L2 for which chains are searched: stripes that leave room may let more tensors stay.
 _ROOMS = (1.0, 15 / 16)
-#: Most layers of a chain.
+#: Most layers of a chain: the search takes as long as the square of it.
 _LONGEST = 8
 #: How often stripes are made smaller when a chain does not fit.
 _ATTEMPTS = 12

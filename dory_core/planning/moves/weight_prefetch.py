@@ -30,8 +30,6 @@ NAME = "weight-prefetch"
 
 #: Ways through the layers so far that are looked at further, the cheapest ones.
 _WAYS = 8
-#: Of layers with more tiles, only the last ones may start the load for the next layer.
-_MANY_TILES = 64
 
 Span = tuple[int, int]
 #: By the layer that starts a load: the layer that it is for, and the load.
@@ -220,9 +218,7 @@ class PrefetchLayer:
     def tiles_to_start_at(self) -> tuple[int, ...]:
         """Return the tiles with which the layer may start a load for the next one."""
         count = self.tiled.schedule.count
-        tiles = {count - 1, max(count - 2, 0)}
-        if count <= _MANY_TILES:
-            tiles |= {0, count // 4, count // 2}
+        tiles = {0, count // 4, count // 2, max(count - 2, 0), count - 1}
         return tuple(sorted(tiles, reverse=True))
 
 
