@@ -123,8 +123,11 @@ class Values:
         names = set(self.bases)
         text, base = self.address(address), address.base
         self.bases = names
-        start = f"own->{base}" if address.memory == CONSTANTS else f"{address.memory} + own->{base}"
-        return start + text.removeprefix(base)
+        offset = text.removeprefix(base)
+        if address.memory != CONSTANTS:
+            return f"{address.memory} + own->{base}{offset}"
+        # Tables are of words, offsets of bytes.
+        return f"(const uint8_t *)own->{base}{offset}" if offset else f"own->{base}"
 
     def address(self, address: Address, of: Of | None = Of.CURRENT, name: str = "") -> str:
         """Return a pointer to a byte.
