@@ -220,10 +220,12 @@ def fit_into(
 ) -> Offsets | None:
     """Return offsets of all blocks within ``room`` bytes, None when none of the orders fits.
 
-    fixed: offsets of those blocks that stay where they are.
+    fixed: offsets of those blocks that stay where they are; None when one lies outside the room.
     """
     near = neighbours(requests)
     sizes = {r.name: r.size_bytes for r in requests}
+    if any(start < 0 or start + sizes[name] > room for name, start in fixed.items()):
+        return None
     for order in orders([r for r in requests if r.name not in fixed]):
         for tight in (False, True):
             arena = Arena(alignment, near, fixed, sizes)

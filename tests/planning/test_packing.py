@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dory_core.checks.verify import verify_packing
 from dory_core.errors import DoryError
 from dory_core.plan.blocks import Request, fullest_step, requests
+from dory_core.planning.heuristics import fit_into
 from dory_core.planning.packing import optimal_packing, plan_memory
 from dory_core.planning.stack import bidirectional_stack
 from tests.planning.samples import lifetimes, network
@@ -173,3 +174,9 @@ def test_nothing_to_place_and_two_blocks_of_one_name():
     assert plan_memory((), 8).chosen.peak_bytes == 0
     with pytest.raises(DoryError, match="several blocks of one name: a"):
         plan_memory((Request("a", 1, 0, 0), Request("a", 1, 1, 1)), 8)
+
+
+@pytest.mark.parametrize(("start", "fits"), [(-8, False), (0, True), (24, True), (32, False)])
+def test_blocks_that_stay_where_they_are_lie_within_the_room(start, fits):
+    blocks = [Request("stays", 40, 0, 1), Request("moves", 16, 1, 2)]
+    assert (fit_into(blocks, 8, 64, {"stays": start}) is not None) is fits

@@ -356,8 +356,7 @@ class _Planner:
                 r.name: self.room - below_top[r.name] - align_up(r.size_bytes, self.unit)
                 for r in staying
             }
-            if min(fixed.values()) >= 0:
-                offsets.update(fit_into(requests, self.unit, self.room, fixed) or {})
+            offsets.update(fit_into(requests, self.unit, self.room, fixed) or {})
         return offsets
 
     def _stay(self, n: int) -> L1Residence:
