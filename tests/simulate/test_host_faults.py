@@ -556,3 +556,37 @@ def test_kernel_that_writes_what_it_does_not_own(
     message = fault(write_app(tmp_path, {call: change}), dma)
     assert message.startswith("dory-sim: error: layer 3 'add3', tile 1")
     assert f"something wrote {reason}" in message
+
+
+# A kernel whose cores meet in each tile, as those of recurrent layers do.
+MEETING_KERNEL = {
+    "      DORY_SIM_TILE(t, DORY_READS(b, TILE));\n": "",
+    "      DORY_SIM_READ(x[t & 1], TILE);\n      DORY_SIM_WRITE(y, TILE);\n": "",
+    "    add(x[t & 1], b, y);": (
+        "    DORY_SIM_SHARED_TILE(t, DORY_READS(x[t & 1], TILE), DORY_READS(b, TILE),"
+        " DORY_WRITES(y, TILE));\n"
+        "    for (int n = 0; n < 4; ++n) {\n"
+        "      memset(y + 10 * core, n, 10);\n"
+        "      dory_barrier();\n"
+        "    }\n"
+        "    add(x[t & 1], b, y);"
+    ),
+}
+
+
+@every_mode
+def test_kernel_whose_cores_meet_while_it_writes(tmp_path: Path, dma: str) -> None:
+    app = write_app(tmp_path, MEETING_KERNEL)
+    for _ in range(OFTEN):
+        simulate(app, layers=[LAYER], expected=EXPECTED, inputs=INPUTS, dma=dma)
+
+
+@every_mode
+def test_kernel_whose_cores_meet_writes_what_it_does_not_own(tmp_path: Path, dma: str) -> None:
+    planted = "if (core == 2 && t == 10 && n == 2) b[7] ^= 1;\n      dory_barrier();\n    }\n"
+    app = write_app(tmp_path, MEETING_KERNEL)
+    source = app / "src/network.c"
+    source.write_text(
+        source.read_text().replace("dory_barrier();\n    }\n    add", planted + "    add")
+    )
+    assert "something wrote byte 157 of L1" in fault(app, dma)

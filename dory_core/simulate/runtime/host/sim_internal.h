@@ -91,8 +91,11 @@ void sim_expect(const sim_arena_t *arena, const void *from, uint32_t bytes);
 void sim_expect_all(void); /* of every memory */
 /* A kernel may write these bytes until the cores have met again. Called with the lock. */
 void sim_allow(sim_arena_t *arena, uint32_t offset, uint32_t bytes, uint32_t meetings);
-/* Faults when L1, or any memory, holds what nobody was to write there. */
-void sim_check_owners(int also_l2);
+/* Every core has ended its kernel, and what it wrote is checked: none writes any longer. */
+void sim_end_writes(void);
+/* Faults when L1, or any memory, holds what nobody was to write there. computing: cores may still be
+ * in a kernel, and write what it may write. */
+void sim_check_owners(int also_l2, int computing);
 
 /* --- sim_marks.c --- */
 /* Forgets what core 0 has declared; until the next call the marks are those of a tile, or of none. */

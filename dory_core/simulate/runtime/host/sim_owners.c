@@ -24,7 +24,8 @@ void sim_allow(sim_arena_t *arena, uint32_t offset, uint32_t bytes, uint32_t mee
   (void)arena, (void)offset, (void)bytes, (void)meetings;
   (void)written, (void)written_count, (void)written_room;
 }
-void sim_check_owners(int also_l2) { (void)also_l2; }
+void sim_end_writes(void) {}
+void sim_check_owners(int also_l2, int computing) { (void)also_l2, (void)computing; }
 #else
 
 void sim_expect(const sim_arena_t *arena, const void *from, uint32_t bytes) {
@@ -50,16 +51,24 @@ void sim_allow(sim_arena_t *arena, uint32_t offset, uint32_t bytes, uint32_t mee
   written[written_count++] = one;
 }
 
-/* Takes over what kernels wrote; what some core may still write stays in the list. */
-static void take_over(void) {
+/* Leaves in the list what some core may still write: the cores have not met since. */
+static void forget_ended(void) {
   const uint32_t meetings = sim_meetings();
   uint32_t left = 0;
-  for (uint32_t i = 0; i < written_count; ++i) {
-    const written_t one = written[i];
-    sim_expect(one.arena, one.arena->base + one.offset, one.bytes);
-    if (sim_config.cores > 1 && one.meetings == meetings) written[left++] = one;
-  }
+  for (uint32_t i = 0; i < written_count; ++i)
+    if (sim_config.cores > 1 && written[i].meetings == meetings) written[left++] = written[i];
   written_count = left;
+}
+
+void sim_end_writes(void) {
+  sim_lock();
+  forget_ended();
+  sim_unlock();
+}
+
+static void take_over(void) {
+  for (uint32_t i = 0; i < written_count; ++i)
+    sim_expect(written[i].arena, written[i].arena->base + written[i].offset, written[i].bytes);
 }
 
 static int may_change(const sim_arena_t *arena, uint32_t at) {
@@ -80,10 +89,11 @@ static void check(const sim_arena_t *arena) {
   }
 }
 
-void sim_check_owners(int also_l2) {
+void sim_check_owners(int also_l2, int computing) {
   dory_sim_l1_begin();
   sim_lock();
   take_over();
+  if (!computing) forget_ended();
   for (uint32_t i = 0; i < (also_l2 ? sim_memory_count : 1); ++i) check(&sim_memories[i]);
   sim_unlock();
   dory_sim_l1_end();
