@@ -126,7 +126,7 @@ class _Memory(Held):
     def end(self) -> None:
         """Check that no transfer is in flight."""
         for transfer in self.flying:
-            raise bug(f"{transfer.name} is never waited for")
+            raise bug(f"{transfer.block} is never waited for")
         if self.ahead is not None:
             raise bug("constants are loaded after the last layer")
 

@@ -84,7 +84,7 @@ class Held:
         source, start, target, goal = _ends(transfer)
         first_range = self.at(source, start)
         if first_range is None and not transfer.incoming:
-            raise bug(f"{transfer.name} leaves L2 at {start}, where no tensor lies")
+            raise bug(f"{transfer.block} leaves L2 at {start}, where no tensor lies")
         arrives = []
         if transfer.incoming:  # L3 holds constants from the start; their address names them
             arrives = [Range(goal, goal + transfer.size, constants_name(start - goal))]
@@ -93,7 +93,7 @@ class Held:
             if r.meets(here):
                 first, last = max(r.start, here.start), min(r.end, here.end)
                 arrives.append(replace(r, start=first - start + goal, end=last - start + goal))
-        mark = Range(goal, goal + transfer.size, reserved=transfer.name)
+        mark = Range(goal, goal + transfer.size, reserved=transfer.block.text)
         self.flying[transfer] = _Transfer(arrives, mark, first_range)
         self.take(target, mark)
 
@@ -103,9 +103,9 @@ class Held:
         flying = self.flying.pop(transfer)
         read = flying.source
         if read is not None and read not in self.ranges.get(source, ()):
-            raise bug(f"{read.tensor} is written over while {transfer.name} is on its way")
+            raise bug(f"{read.tensor} is written over while {transfer.block} is on its way")
         if flying.mark not in self.ranges.get(target, ()):
-            raise bug(f"{transfer.name} is written over before it is waited for")
+            raise bug(f"{transfer.block} is written over before it is waited for")
         for piece in flying.arrives:
             self.take(target, piece)
 

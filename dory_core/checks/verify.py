@@ -15,6 +15,7 @@ from dory_core.checks.held import bug
 from dory_core.errors import DoryError
 
 if TYPE_CHECKING:
+    from dory_core.plan.block_ids import BlockId
     from dory_core.plan.blocks import Bin, Block, Packing, Request
 
 
@@ -66,7 +67,7 @@ def verify_bins(
     for name in packings:
         if name not in known:
             raise bug(f"a plan uses memory '{name}', which the level does not have")
-    roles = {r.name: r.role for r in requests}
+    roles = {r.id: r.role for r in requests}
     everything: list[Block] = []
     for name, packing in packings.items():
         memory = known[name]
@@ -74,60 +75,60 @@ def verify_bins(
         _verify_extent(replace(packing, blocks=own), memory.alignment, memory.size_bytes, name)
         _verify_overlaps(own, name)
         for block in packing.blocks:
-            role = roles.get(block.name)
+            role = roles.get(block.id)
             if memory.holds is not None and role is not None and role not in memory.holds:
-                raise bug(f"{name} does not hold {role}, but block '{block.name}' lies there")
+                raise bug(f"{name} does not hold {role}, but block '{block.id}' lies there")
         everything.extend(packing.blocks)
     _verify_requests(requests, everything, "the level")
 
 
 def _verify_requests(requests: Iterable[Request], blocks: Sequence[Block], memory: str) -> None:
-    by_name: dict[str, Block] = {}
+    by_id: dict[BlockId, Block] = {}
     for new in blocks:
-        if new.name in by_name:
-            raise bug(f"'{new.name}' has two blocks in {memory}")
-        by_name[new.name] = new
+        if new.id in by_id:
+            raise bug(f"'{new.id}' has two blocks in {memory}")
+        by_id[new.id] = new
     wanted = set()
     for r in requests:
-        wanted.add(r.name)
-        block = by_name.get(r.name)
+        wanted.add(r.id)
+        block = by_id.get(r.id)
         if block is None:
-            raise bug(f"'{r.name}' has no block in {memory}")
+            raise bug(f"'{r.id}' has no block in {memory}")
         if block.size != r.size_bytes:
-            raise bug(f"'{r.name}' needs {r.size_bytes} bytes, its block has {block.size}")
+            raise bug(f"'{r.id}' needs {r.size_bytes} bytes, its block has {block.size}")
         if block.first > r.first or block.last < r.last:
             raise bug(
-                f"'{r.name}' is needed in steps {r.first} to {r.last}, its block lives from "
+                f"'{r.id}' is needed in steps {r.first} to {r.last}, its block lives from "
                 f"{block.first} to {block.last}"
             )
-    for name in by_name:
-        if name not in wanted:
-            raise bug(f"no request is for block '{name}' in {memory}")
+    for block_id in by_id:
+        if block_id not in wanted:
+            raise bug(f"no request is for block '{block_id}' in {memory}")
 
 
 def _verify_slices(
     requests: Sequence[Request], blocks: Sequence[Block], memory: str
 ) -> tuple[Block, ...]:
     """Return the blocks that are not slices of other blocks; raise DoryError for a wrong slice."""
-    by_name = {block.name: block for block in blocks}
+    by_id = {block.id: block for block in blocks}
     begin = min((r.first for r in requests), default=0)
     end = max((r.last for r in requests), default=0)
     slices = set()
     for r in requests:
-        block = by_name.get(r.name)
+        block = by_id.get(r.id)
         if block is None:
             continue  # in another memory of the level
         if r.persistent and (block.first > begin or block.last < end):
-            raise bug(f"'{r.name}' is kept from one execution to the next, its block is not")
-        if not r.within:
+            raise bug(f"'{r.id}' is kept from one execution to the next, its block is not")
+        if r.within is None:
             continue
-        slices.add(r.name)
-        whole = by_name.get(r.within)
+        slices.add(r.id)
+        whole = by_id.get(r.within)
         if whole is None or block.offset != whole.offset + r.at_bytes or block.end > whole.end:
-            raise bug(f"'{r.name}' does not lie at {r.at_bytes} of '{r.within}' in {memory}")
+            raise bug(f"'{r.id}' does not lie at {r.at_bytes} of '{r.within}' in {memory}")
         if whole.first > block.first or whole.last < block.last:
-            raise bug(f"'{r.name}' is live when '{r.within}', which it is a slice of, is not")
-    return tuple(block for block in blocks if block.name not in slices)
+            raise bug(f"'{r.id}' is live when '{r.within}', which it is a slice of, is not")
+    return tuple(block for block in blocks if block.id not in slices)
 
 
 def _verify_extent(
@@ -135,12 +136,12 @@ def _verify_extent(
 ) -> None:
     for block in packing.blocks:
         if block.offset < 0:
-            raise bug(f"'{block.name}' starts at {block.offset}, before {memory}")
+            raise bug(f"'{block.id}' starts at {block.offset}, before {memory}")
         if block.offset % alignment:
-            raise bug(f"'{block.name}' starts at {block.offset}, not a multiple of {alignment}")
+            raise bug(f"'{block.id}' starts at {block.offset}, not a multiple of {alignment}")
         if block.offset + block.size > packing.peak_bytes:
             raise bug(
-                f"'{block.name}' ends at {block.offset + block.size}, after the peak "
+                f"'{block.id}' ends at {block.offset + block.size}, after the peak "
                 f"{packing.peak_bytes} of {memory}"
             )
     if capacity_bytes is not None and packing.peak_bytes > capacity_bytes:
@@ -171,6 +172,6 @@ def _verify_overlaps(blocks: Sequence[Block], memory: str) -> None:
 
 def _overlap(first: Block, second: Block, step: int, memory: str) -> DoryError:
     return bug(
-        f"'{first.name}' at {first.offset} (+{first.size}) and '{second.name}' at {second.offset} "
+        f"'{first.id}' at {first.offset} (+{first.size}) and '{second.id}' at {second.offset} "
         f"(+{second.size}) of {memory} are both live in step {step}"
     )

@@ -11,6 +11,7 @@ from dory_core.hardware.memories import Link
 from dory_core.hardware.target import OperatingPoint, OutputFile
 from dory_core.ir import Conv, Linear
 from dory_core.kernels.binding import CORES
+from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import Block
 from dory_core.plan.document import GENERATOR, PLAN_VERSION, plan_json, timeline_json
 from dory_core.plan.layers import (
@@ -42,7 +43,7 @@ class ExtTransfer:
     blocks. slot: of the ticket.
     """
 
-    name: str
+    block: BlockId
     l2_offset: int
     l3_offset: int
     size: int
@@ -70,7 +71,7 @@ class LevelUse:
     @property
     def dominant(self) -> str:
         """Name of the largest block."""
-        return max(self.blocks, key=lambda b: b.size).name if self.blocks else ""
+        return max(self.blocks, key=lambda b: b.size).id.text if self.blocks else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from dory_core.errors import DoryError
 from dory_core.hardware.memories import MemoryHierarchy
+from dory_core.plan.block_ids import BlockId
 
 if TYPE_CHECKING:
     from dory_core.ir import Graph
@@ -23,12 +24,12 @@ WEIGHTS = "weights"
 class _Fields(NamedTuple):
     """What a :class:`Request` holds."""
 
-    name: str
+    id: BlockId
     size_bytes: int
     first: int
     last: int
     role: str
-    within: str
+    within: BlockId | None
     at_bytes: int
     persistent: bool
 
@@ -37,7 +38,7 @@ class Request(_Fields):
     """A block that must keep its memory from step ``first`` to step ``last``, both inclusive.
 
     size_bytes: positive. role: ``activations`` or ``weights``. within: the block that it is a
-    slice of, from ``at_bytes`` on; empty for a block of its own. persistent: it outlives the
+    slice of, from ``at_bytes`` on; None for a block of its own. persistent: it outlives the
     execution, as state does: nothing else may lie there at any step. A tuple, because planning a
     deep network makes a million of them.
 
@@ -48,27 +49,27 @@ class Request(_Fields):
 
     def __new__(
         cls,
-        name: str,
+        id: BlockId,
         size_bytes: int,
         first: int,
         last: int,
         role: str = ACTIVATIONS,
-        within: str = "",
+        within: BlockId | None = None,
         at_bytes: int = 0,
         persistent: bool = False,
     ) -> Self:
         """Return a block; see the class."""
         if size_bytes <= 0:
-            raise ValueError(f"block {name} has {size_bytes} bytes")
+            raise ValueError(f"block {id} has {size_bytes} bytes")
         if last < first:
-            raise ValueError(f"block {name} ends at {last}, before step {first}")
-        fields = (name, size_bytes, first, last, role, within, at_bytes, persistent)
+            raise ValueError(f"block {id} ends at {last}, before step {first}")
+        fields = (id, size_bytes, first, last, role, within, at_bytes, persistent)
         return tuple.__new__(cls, fields)
 
     def needed(self, first: int, last: int) -> Self:
         """Return the block with another lifetime. Raises: ValueError."""
         fields = self.role, self.within, self.at_bytes, self.persistent
-        return type(self)(self.name, self.size_bytes, first, last, *fields)
+        return type(self)(self.id, self.size_bytes, first, last, *fields)
 
     def overlaps(self, other: Request) -> bool:
         """Return True when both blocks are needed in a common step."""
@@ -101,17 +102,17 @@ def owners(requests: Sequence[Request]) -> tuple[Request, ...]:
     A persistent block lives from the first step of any block to the last. Raises ValueError for a
     slice that does not lie in a block of its own.
     """
-    own = {r.name: r for r in requests if not r.within}
+    own = {r.id: r for r in requests if r.within is None}
     begin = min((r.first for r in requests), default=0)
     end = max((r.last for r in requests), default=0)
-    for name, r in own.items():
+    for block, r in own.items():
         if r.persistent:
-            own[name] = r.needed(begin, end)
+            own[block] = r.needed(begin, end)
     for r in requests:
-        if r.within:
+        if r.within is not None:
             whole = own.get(r.within)
             if whole is None or r.at_bytes < 0 or r.at_bytes + r.size_bytes > whole.size_bytes:
-                raise ValueError(f"slice {r.name} does not lie in a block {r.within}")
+                raise ValueError(f"slice {r.id} does not lie in a block {r.within}")
             first, last = min(whole.first, r.first), max(whole.last, r.last)
             own[r.within] = whole.needed(first, last)
     return tuple(own.values())
@@ -147,7 +148,7 @@ def requests(graph: Graph, order: Sequence[int]) -> tuple[Request, ...]:
     for name in (*graph.sinks, *(state.read for state in graph.states)):
         last[name] = end
     return tuple(
-        Request(name, graph.tensors[name].size_bytes, start, last[name])
+        Request(BlockId(name), graph.tensors[name].size_bytes, start, last[name])
         for name, start in first.items()
     )
 
@@ -155,7 +156,7 @@ def requests(graph: Graph, order: Sequence[int]) -> tuple[Request, ...]:
 def live_at(requests: Iterable[Request], step: int) -> tuple[Request, ...]:
     """Return the blocks needed at ``step``, largest first."""
     live = (r for r in requests if r.first <= step <= r.last)
-    return tuple(sorted(live, key=lambda r: (-r.size_bytes, r.name)))
+    return tuple(sorted(live, key=lambda r: (-r.size_bytes, r.id)))
 
 
 def fullest_step(requests: Sequence[Request], alignment: int = 1) -> tuple[int, int]:
@@ -198,7 +199,7 @@ class Block:
     among those of its level.
     """
 
-    name: str
+    id: BlockId
     offset: int
     size: int
     first: int
@@ -249,20 +250,20 @@ class Packing:
 
 
 def packing(
-    requests: Iterable[Request], offsets: Mapping[str, int], alignment: int, method: str
+    requests: Iterable[Request], offsets: Mapping[BlockId, int], alignment: int, method: str
 ) -> Packing:
     """Return the Packing that puts each request at its offset."""
-    blocks = tuple(Block(r.name, offsets[r.name], r.size_bytes, r.first, r.last) for r in requests)
+    blocks = tuple(Block(r.id, offsets[r.id], r.size_bytes, r.first, r.last) for r in requests)
     peak = max((block.end for block in blocks), default=0)
     return Packing(blocks, align_up(peak, alignment), method)
 
 
 def with_slices(packed: Packing, requests: Iterable[Request]) -> Packing:
     """Return the Packing of :func:`owners` with the slices of its blocks, in order of requests."""
-    blocks = {block.name: block for block in packed.blocks}
+    blocks = {block.id: block for block in packed.blocks}
     for r in requests:
-        if r.within and r.within in blocks:
+        if r.within is not None and r.within in blocks:
             offset = blocks[r.within].offset + r.at_bytes
-            blocks[r.name] = Block(r.name, offset, r.size_bytes, r.first, r.last)
-    order = (blocks[r.name] for r in requests if r.name in blocks)
+            blocks[r.id] = Block(r.id, offset, r.size_bytes, r.first, r.last)
+    order = (blocks[r.id] for r in requests if r.id in blocks)
     return replace(packed, blocks=tuple(order))

@@ -177,7 +177,7 @@ def _conversion_json(conversion: Conversion) -> dict[str, Any]:
 
 def _transfer_json(transfer: ExtTransfer) -> dict[str, Any]:
     return {
-        "name": transfer.name,
+        "name": transfer.block.text,
         "direction": "in" if transfer.incoming else "out",
         "bytes": transfer.size,
         "l2_offset": transfer.l2_offset,
@@ -196,7 +196,7 @@ def _level_json(level: LevelUse) -> dict[str, Any]:
         "packed_bytes": level.packed_bytes,
         "blocks": [
             {
-                "name": b.name,
+                "name": b.id.text,
                 "memory": b.memory,
                 "offset": b.offset,
                 "size": b.size,

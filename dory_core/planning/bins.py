@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dory_core.errors import DoesNotFit
+from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import (
     Bin,
     Packing,
@@ -17,7 +18,7 @@ from dory_core.plan.blocks import (
 )
 from dory_core.planning.exact import SOLVER_EFFORT, PlaceInBin, solve
 from dory_core.planning.heuristics import Arena, lowest_place, neighbours, orders
-from dory_core.planning.packing import check_names, plan_memory
+from dory_core.planning.packing import check_ids, plan_memory
 
 
 def pack_bins(
@@ -30,7 +31,7 @@ def pack_bins(
 
     Raises: DoesNotFit, naming the fullest step, its live blocks and their sizes.
     """
-    check_names(requests)
+    check_ids(requests)
     packings = _pack_owners(owners(requests), bins, effort)
     return {name: with_slices(packed, requests) for name, packed in packings.items()}
 
@@ -69,7 +70,7 @@ def _check_room(r: Request, bins: Sequence[Bin]) -> None:
     """Raise DoesNotFit when no empty bin takes the block."""
     if any(b.takes(r) for b in bins):
         return
-    block = f"block '{r.name}' ({r.role}, {r.size_bytes} bytes, steps {r.first} to {r.last})"
+    block = f"block '{r.id}' ({r.role}, {r.size_bytes} bytes, steps {r.first} to {r.last})"
     right_role = [b for b in bins if b.holds is None or r.role in b.holds]
     if not right_role:
         raise DoesNotFit(f"no memory of the level takes {r.role}: {block}", _HINT)
@@ -82,7 +83,7 @@ def _sizes(bins: Sequence[Bin]) -> str:
 
 def _does_not_fit(requests: Sequence[Request], bins: Sequence[Bin], why: str) -> DoesNotFit:
     step, total = fullest_step(requests)
-    live = ", ".join(f"{r.name} {r.size_bytes}" for r in live_at(requests, step))
+    live = ", ".join(f"{r.id} {r.size_bytes}" for r in live_at(requests, step))
     reason = f"; {why}" if why else ""
     return DoesNotFit(
         f"step {step} needs {total} bytes at once ({live}) and the memories have "
@@ -92,15 +93,15 @@ def _does_not_fit(requests: Sequence[Request], bins: Sequence[Bin], why: str) ->
 
 
 def _sunk(
-    requests: Sequence[Request], b: Bin, places: Mapping[str, PlaceInBin], method: str
+    requests: Sequence[Request], b: Bin, places: Mapping[BlockId, PlaceInBin], method: str
 ) -> Packing:
     """Return what lies in a bin, each block as low as its order allows, which never raises one."""
-    inside = [r for r in requests if places[r.name].bin == b.name]
-    by_offset = sorted(inside, key=lambda r: (places[r.name].offset, r.name))
+    inside = [r for r in requests if places[r.id].bin == b.name]
+    by_offset = sorted(inside, key=lambda r: (places[r.id].offset, r.id))
     return packing(inside, lowest_place(by_offset, b.alignment), b.alignment, method)
 
 
-def _greedy(requests: Sequence[Request], bins: Sequence[Bin]) -> dict[str, PlaceInBin] | None:
+def _greedy(requests: Sequence[Request], bins: Sequence[Bin]) -> dict[BlockId, PlaceInBin] | None:
     """Place every block in the first bin with room for it, in several orders; None if none fits."""
     near = neighbours(requests)
     for order in orders(requests):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from dory_core.errors import DoesNotFit
 from dory_core.ir.layout import HWC
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place
+from dory_core.plan.block_ids import BlockId, stripe_id
 from dory_core.plan.blocks import Block, Packing, packing
 from dory_core.plan.network import lower_network
 from dory_core.plan.network_timeline import network_timeline
@@ -51,12 +52,12 @@ class Candidate:
     chunks: tuple[tuple[int, ...], ...]
     memory: MemoryPlan
     packings: tuple[Packing, ...]
-    places: Mapping[str, Place]
+    places: Mapping[BlockId, Place]
     below: Mapping[str, Place]
     steps: tuple[LayerStep, ...]
     final: tuple[Conversion, ...]
     timeline: NetworkTimeline
-    slack: Mapping[str, float]
+    slack: Mapping[BlockId, float]
     static_bytes: int
     straddles: str = ""
 
@@ -103,13 +104,13 @@ def evaluate(problem: Problem, decision: Decision) -> Candidate:
         packings = (packing(wanted, offsets, problem.alignment, packings[0].method),)
     program = fetched_earlier(program, decision.joined)
     places = {
-        block.name: _place(problem, block, number)
+        block.id: _place(problem, block, number)
         for number, packed in enumerate(packings)
         for block in packed.blocks
     }
     forms = network.flow.forms
     below = {n: Place(forms[n].tensor, BELOW, 0, 0, forms[n].layout) for n in decision.in_l3}
-    in_stripes = below | {n: _fused(problem, n, places[f"{n}.0"]) for n in decision.fused}
+    in_stripes = below | {n: _fused(problem, n, places[stripe_id(n, 0)]) for n in decision.fused}
     steps = make_steps(
         network, program, residency, places, in_stripes, problem.ctx.memory, decision
     )
@@ -174,8 +175,8 @@ def _pack(
 
 def _place(problem: Problem, block: Block, memory: int) -> Place:
     """Return the place of a block of home; of constants that of any tensor."""
-    form = problem.network.flow.forms.get(block.name.removesuffix(".back"))
-    if form is None:
+    form = problem.network.flow.forms.get(block.id.tensor)
+    if form is None or not block.id.is_whole:
         return Place(problem.network.layers[0].output, HOME, block.offset, memory, HWC)
     return Place(form.tensor, HOME, block.offset, memory, form.layout)
 
@@ -189,15 +190,15 @@ def _fused(problem: Problem, name: str, first: Place) -> Place:
 def _timeline(
     problem: Problem,
     program: PartSequence,
-    places: Mapping[str, Place],
+    places: Mapping[BlockId, Place],
     steps: Sequence[LayerStep],
     final: tuple[Conversion, ...],
-) -> tuple[NetworkTimeline, dict[str, float]]:
+) -> tuple[NetworkTimeline, dict[BlockId, float]]:
     """Return the timeline of a network, and the slack of its blocks from L3."""
-    slack: dict[str, float] = {}
+    slack: dict[BlockId, float] = {}
 
     def arrived(transfer: ExtTransfer, cycles: float) -> None:
-        slack[transfer.name] = min(cycles, slack.get(transfer.name, cycles))
+        slack[transfer.block] = min(cycles, slack.get(transfer.block, cycles))
 
     found = transfers(problem.link, program, places, lambda _: 0)
     operations = lower_network(steps, found, final=final)

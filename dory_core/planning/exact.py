@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import Bin, Request, align_up
 
 # Solver effort in deterministic units, which do not depend on the machine: the same input always
@@ -23,9 +24,9 @@ def solve(
     requests: Sequence[Request],
     bins: Sequence[Bin],
     effort: float,
-    start: Mapping[str, int] | None = None,
+    start: Mapping[BlockId, int] | None = None,
     least_bytes: int = 0,
-) -> tuple[dict[str, PlaceInBin] | None, bool]:
+) -> tuple[dict[BlockId, PlaceInBin] | None, bool]:
     """Return (a place of every block or None, whether that is proven), found by CP-SAT.
 
     start: offsets in the only bin that are known, and need all of it: then the peak is made the
@@ -39,28 +40,28 @@ def solve(
         (only,) = bins
         highest = only.usable_bytes // only.alignment
         peak = model.new_int_var(least_bytes // only.alignment, highest, "peak")
-    chosen: dict[str, list[tuple[Bin, cp_model.IntVar | None, cp_model.IntVar]]] = {
-        r.name: [] for r in requests
+    chosen: dict[BlockId, list[tuple[Bin, cp_model.IntVar | None, cp_model.IntVar]]] = {
+        r.id: [] for r in requests
     }
     for b in bins:
         rows, columns = [], []
         for r in (r for r in requests if b.takes(r)):
             size, life = align_up(r.size_bytes, b.alignment) // b.alignment, r.last - r.first + 1
-            inside = model.new_bool_var(f"{r.name} in {b.name}") if len(bins) > 1 else None
-            offset = model.new_int_var(0, b.usable_bytes // b.alignment - size, r.name)
-            chosen[r.name].append((b, inside, offset))
+            inside = model.new_bool_var(f"{r.id} in {b.name}") if len(bins) > 1 else None
+            offset = model.new_int_var(0, b.usable_bytes // b.alignment - size, r.id.text)
+            chosen[r.id].append((b, inside, offset))
             if inside is None:
-                rows.append(model.new_fixed_size_interval_var(offset, size, r.name))
-                columns.append(model.new_fixed_size_interval_var(r.first, life, r.name))
+                rows.append(model.new_fixed_size_interval_var(offset, size, r.id.text))
+                columns.append(model.new_fixed_size_interval_var(r.first, life, r.id.text))
             else:
                 model.add(offset == 0).only_enforce_if(~inside)
                 for intervals, at, length in ((rows, offset, size), (columns, r.first, life)):
                     intervals.append(
-                        model.new_optional_fixed_size_interval_var(at, length, inside, r.name)
+                        model.new_optional_fixed_size_interval_var(at, length, inside, r.id.text)
                     )
             if peak is not None and start is not None:
                 model.add(offset + size <= peak)
-                model.add_hint(offset, start[r.name] // b.alignment)
+                model.add_hint(offset, start[r.id] // b.alignment)
         model.add_no_overlap_2d(columns, rows)
     for options in chosen.values() if len(bins) > 1 else ():
         model.add_exactly_one(inside for _, inside, _ in options if inside is not None)
@@ -77,8 +78,8 @@ def solve(
     if peak is not None and solver.value(peak) >= highest:
         return None, proven
     return {
-        name: PlaceInBin(b.name, solver.value(offset) * b.alignment)
-        for name, options in chosen.items()
+        block: PlaceInBin(b.name, solver.value(offset) * b.alignment)
+        for block, options in chosen.items()
         for b, inside, offset in options
         if inside is None or solver.value(inside)
     }, proven

@@ -10,60 +10,77 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from operator import add
 from types import MappingProxyType
+from typing import NamedTuple
 
+from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import Request, align_up
 
-Offsets = dict[str, int]
+Offsets = dict[BlockId, int]
 
 _REORDERINGS = 400
 
 
-def neighbours(requests: Iterable[Request]) -> dict[str, tuple[str, ...]]:
-    """Return by the name of each block those that it shares a step with."""
-    found: dict[str, list[str]] = {}
-    live: list[Request] = []
-    for request in sorted(requests, key=lambda r: r.first):
-        live = [other for other in live if other.last >= request.first]
-        found[request.name] = [other.name for other in live]
-        for other in live:
-            found[other.name].append(request.name)
-        live.append(request)
-    return {name: tuple(names) for name, names in found.items()}
+class Neighbours(NamedTuple):
+    """Blocks by number, because packing looks them up some million times.
+
+    numbers: of the blocks. near: the numbers of the blocks that each one shares a step with.
+    """
+
+    numbers: Mapping[BlockId, int]
+    near: Sequence[Sequence[int]]
+
+
+def neighbours(requests: Iterable[Request]) -> Neighbours:
+    """Return the blocks that each block shares a step with."""
+    numbers: dict[BlockId, int] = {}
+    near: list[list[int]] = []
+    live: list[tuple[int, int]] = []  # last step, number
+    for number, request in enumerate(sorted(requests, key=lambda r: r.first)):
+        live = [other for other in live if other[0] >= request.first]
+        near.append([other for _, other in live])
+        for _, other in live:
+            near[other].append(number)
+        live.append((request.last, number))
+        numbers[request.id] = number
+    return Neighbours(numbers, near)
 
 
 class Arena:
     """One memory that is filled block by block.
 
-    neighbours: of every block that is placed, by name. offsets: of blocks that lie there already;
+    neighbours: of every block that is placed. offsets: of blocks that lie there already;
     sizes: their bytes.
     """
 
     def __init__(
         self,
         alignment: int,
-        neighbours: Mapping[str, tuple[str, ...]],
-        offsets: Mapping[str, int] = MappingProxyType({}),
-        sizes: Mapping[str, int] = MappingProxyType({}),
+        neighbours: Neighbours,
+        offsets: Mapping[BlockId, int] = MappingProxyType({}),
+        sizes: Mapping[BlockId, int] = MappingProxyType({}),
     ) -> None:
         self.alignment = alignment
         self.offsets: Offsets = dict(offsets)
         self._neighbours = neighbours
-        self._spans = {n: (at, at + align_up(sizes[n], alignment)) for n, at in offsets.items()}
+        self._spans: list[tuple[int, int] | None] = [None] * len(neighbours.near)
+        for block, at in offsets.items():
+            end = at + align_up(sizes[block], alignment)
+            self._spans[neighbours.numbers[block]] = (at, end)
 
     def place(self, request: Request, *, tight: bool = False, limit: int | None = None) -> bool:
         """Put the block at the lowest free offset, or with ``tight`` in the smallest gap.
 
         Returns False, and places nothing, when it would end behind ``limit``.
         """
-        name, spans = request.name, self._spans
+        number, spans = self._neighbours.numbers[request.id], self._spans
         size = align_up(request.size_bytes, self.alignment)
-        near = [spans[n] for n in self._neighbours[name] if n in spans]
+        near = [span for n in self._neighbours.near[number] if (span := spans[n])]
         near.sort()
         offset = gap(near, size, tight)
         if limit is not None and offset + size > limit:
             return False
-        self.offsets[name] = offset
-        spans[name] = offset, offset + size
+        self.offsets[request.id] = offset
+        spans[number] = offset, offset + size
         return True
 
     def lowest(self, order: Sequence[Request], top: int | None = None) -> Offsets:
@@ -72,11 +89,13 @@ class Arena:
         top: behind a block that ends there or higher none is placed. This is :meth:`place` in one
         loop: nearly all of the time of a packing passes here.
         """
-        spans, neighbours, alignment = self._spans, self._neighbours, self.alignment
+        spans, alignment = self._spans, self.alignment
+        numbers, neighbours = self._neighbours
         most = inf if top is None else top
-        for name, size_bytes, *_ in order:
+        for block, size_bytes, *_ in order:
             size = -(-size_bytes // alignment) * alignment
-            near = [spans[n] for n in neighbours[name] if n in spans]
+            number = numbers[block]
+            near = [span for n in neighbours[number] if (span := spans[n])]
             near.sort()
             offset = 0
             for start, end in near:
@@ -84,8 +103,8 @@ class Arena:
                     break
                 if end > offset:
                     offset = end
-            spans[name] = offset, offset + size
-            self.offsets[name] = offset
+            spans[number] = offset, offset + size
+            self.offsets[block] = offset
             if offset + size >= most:
                 break
         return self.offsets
@@ -95,10 +114,10 @@ def lowest_place(
     order: Sequence[Request],
     alignment: int,
     tight: bool = False,
-    near: Mapping[str, tuple[str, ...]] | None = None,
+    near: Neighbours | None = None,
     top: int | None = None,
 ) -> Offsets:
-    """Place the blocks in ``order`` and return their offsets by name.
+    """Place the blocks in ``order`` and return their offsets.
 
     near: their :func:`neighbours`, where these are known. top: a packing as high is in vain; behind
     the first block that ends there or higher none is placed.
@@ -128,9 +147,9 @@ def gap(occupied: Iterable[tuple[int, int]], size: int, tight: bool = False) -> 
     return best[1] if best is not None else edge
 
 
-def peak_of(requests: Sequence[Request], offsets: Mapping[str, int], alignment: int) -> int:
+def peak_of(requests: Sequence[Request], offsets: Mapping[BlockId, int], alignment: int) -> int:
     """Return the end of the highest block, rounded up to ``alignment``."""
-    return max(offsets[r.name] + align_up(r.size_bytes, alignment) for r in requests)
+    return max(offsets[r.id] + align_up(r.size_bytes, alignment) for r in requests)
 
 
 def _sort_keys() -> tuple[Callable[[Request], tuple[int, ...]], ...]:
@@ -146,7 +165,7 @@ def _sort_keys() -> tuple[Callable[[Request], tuple[int, ...]], ...]:
 def orders(requests: Sequence[Request]) -> Iterator[tuple[Request, ...]]:
     """Yield the orders in which to place blocks, deterministic: by size, area, length, time."""
     for key in _sort_keys():
-        yield tuple(sorted(requests, key=lambda r, key=key: (*key(r), r.name)))  # type: ignore[misc]
+        yield tuple(sorted(requests, key=lambda r, key=key: (*key(r), r.id)))  # type: ignore[misc]
 
 
 def best_fit(requests: Sequence[Request], alignment: int, enough: int) -> Offsets:
@@ -166,9 +185,9 @@ def best_fit(requests: Sequence[Request], alignment: int, enough: int) -> Offset
 def _improvements(requests: tuple[Request, ...], alignment: int) -> Iterator[tuple[int, Offsets]]:
     """Yield (peak, offsets) of packings, each better than the one before."""
     near = neighbours(requests)
-    sizes = {r.name: align_up(r.size_bytes, alignment) for r in requests}
+    sizes = {r.id: align_up(r.size_bytes, alignment) for r in requests}
 
-    def highest(offsets: Mapping[str, int]) -> int:
+    def highest(offsets: Mapping[BlockId, int]) -> int:
         ends: Iterator[int] = map(add, offsets.values(), map(sizes.__getitem__, offsets))
         return max(ends)
 
@@ -182,15 +201,15 @@ def _improvements(requests: tuple[Request, ...], alignment: int) -> Iterator[tup
                 best_peak, best_order = peak, order
                 yield peak, offsets
     order = best_order
-    seen = {_names(order)}
+    seen = {_ids(order)}
     effort = max(8, _REORDERINGS // max(1, len(requests) // 16))
     offsets = lowest_place(order, alignment, near=near)
     for _ in range(effort):
         order = _promote(order, offsets, sizes)
-        names = _names(order)
-        if names in seen:
+        ids = _ids(order)
+        if ids in seen:
             break
-        seen.add(names)
+        seen.add(ids)
         offsets = lowest_place(order, alignment, near=near)
         peak = highest(offsets)
         if best_peak is None or peak < best_peak:
@@ -198,15 +217,15 @@ def _improvements(requests: tuple[Request, ...], alignment: int) -> Iterator[tup
             yield peak, offsets
 
 
-def _names(order: Sequence[Request]) -> tuple[str, ...]:
-    return tuple(r.name for r in order)
+def _ids(order: Sequence[Request]) -> tuple[BlockId, ...]:
+    return tuple(r.id for r in order)
 
 
 def _promote(
-    order: tuple[Request, ...], offsets: Mapping[str, int], sizes: Mapping[str, int]
+    order: tuple[Request, ...], offsets: Mapping[BlockId, int], sizes: Mapping[BlockId, int]
 ) -> tuple[Request, ...]:
     """Move the block that ends highest in front of the first block that it competes with."""
-    top = max(order, key=lambda r: (offsets[r.name] + sizes[r.name], r.name))
+    top = max(order, key=lambda r: (offsets[r.id] + sizes[r.id], r.id))
     rest = [r for r in order if r is not top]
     place = next((i for i, r in enumerate(rest) if r.overlaps(top)), 0)
     return (*rest[:place], top, *rest[place:])
@@ -216,17 +235,17 @@ def fit_into(
     requests: Sequence[Request],
     alignment: int,
     room: int,
-    fixed: Mapping[str, int] = MappingProxyType({}),
+    fixed: Mapping[BlockId, int] = MappingProxyType({}),
 ) -> Offsets | None:
     """Return offsets of all blocks within ``room`` bytes, None when none of the orders fits.
 
     fixed: offsets of those blocks that stay where they are; None when one lies outside the room.
     """
     near = neighbours(requests)
-    sizes = {r.name: r.size_bytes for r in requests}
-    if any(start < 0 or start + sizes[name] > room for name, start in fixed.items()):
+    sizes = {r.id: r.size_bytes for r in requests}
+    if any(start < 0 or start + sizes[block] > room for block, start in fixed.items()):
         return None
-    for order in orders([r for r in requests if r.name not in fixed]):
+    for order in orders([r for r in requests if r.id not in fixed]):
         for tight in (False, True):
             arena = Arena(alignment, near, fixed, sizes)
             if all(arena.place(r, tight=tight, limit=room) for r in order):

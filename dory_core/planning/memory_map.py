@@ -9,6 +9,7 @@ from types import MappingProxyType
 from dory_core.errors import DoesNotFit
 from dory_core.hardware.target import TargetContext
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, LevelUse, Place, StatePlan
+from dory_core.plan.block_ids import BlockId, BlockKind, table_id
 from dory_core.plan.blocks import Block
 from dory_core.plan.budgets import Budgets, for_simulation
 from dory_core.plan.timeline import NetworkTimeline
@@ -96,7 +97,7 @@ class MemoryMap:
         for memory in ctx.memory.level(1).apart:
             blocks = tuple(
                 Block(
-                    f"weights_{step.index:02d}",
+                    table_id(step.index),
                     0,
                     max(tile.size for c in step.weights.chunks for row in c.tiles for tile in row),
                     step.parts[0].position,
@@ -113,15 +114,14 @@ class MemoryMap:
         budget = budgets.bytes[self.home]
         if self.static_level != self.home and self.static_bytes > budgets.bytes[self.static_level]:
             return self._constants_too_large(name, budgets.bytes[self.static_level])
-        linked = {f"weights_{step.index:02d}" for step in self.steps}
         needed: dict[int, list[Block]] = {}
         for block in self.blocks[self.home]:
-            if block.name not in linked:
+            if block.id.kind is not BlockKind.TABLE:
                 for step in range(block.first, block.last + 1):
                     needed.setdefault(step, []).append(block)
         step = max(needed, key=lambda s: sum(b.size for b in needed[s]))
         live = sorted(needed[step], key=lambda b: -b.size)
-        texts = ", ".join(f"{b.name} {b.size} B" for b in live)
+        texts = ", ".join(f"{b.id} {b.size} B" for b in live)
         where = f"layer {self.steps[step].index}" if step >= 0 else "the network input"
         static, total = self.static_in(self.home), self.home_bytes
         level = f"L{self.home}"
@@ -166,11 +166,12 @@ def _l1_blocks(step: LayerStep, earlier: LayerStep | None) -> Iterator[Block]:
     earlier: the layer that loads its first constants.
     """
     first, last = step.parts[0].position, step.parts[-1].position
-    layer = f"layer_{step.index:02d}"
     for buffer in step.l1:
         for copy, offset in enumerate(buffer.offsets):
             ahead = earlier is not None and (buffer.name, copy) == ("w", 0)
             begin = earlier.parts[-1].position if earlier is not None and ahead else first
-            yield Block(f"{layer}.{buffer.name}.{copy}", offset, buffer.bytes, begin, last)
+            block = BlockId(buffer.name, BlockKind.BUFFER, (step.index, copy))
+            yield Block(block, offset, buffer.bytes, begin, last)
     for place in step.beside:
-        yield Block(f"{layer}.{place.tensor.name}", place.offset, place.size_bytes, first, last)
+        block = BlockId(place.tensor.name, BlockKind.RESIDENT, (step.index,))
+        yield Block(block, place.offset, place.size_bytes, first, last)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from dory_core.ir import Graph
 from dory_core.ir.geometry import Span
+from dory_core.plan.block_ids import BlockId, BlockKind, chunk_id, stripe_id
 from dory_core.plan.blocks import align_up
 from dory_core.planning.decision import Decision
 from dory_core.planning.layouts import LayoutPlan
@@ -37,7 +38,7 @@ class Visit(NamedTuple):
 class Piece(NamedTuple):
     """What a visit uses: its block, and which bytes of the tensor, or which group of constants."""
 
-    block: str
+    block: BlockId
     first: int
     parts: int
     offset: int = 0
@@ -50,7 +51,8 @@ class NetworkParts:
 
     flow: the forms in which tensors lie in memory; each is a block. cuts: how each layer may be
     cut. views: what lies in a block of other tensors. unit: the link between L3 and L2 moves
-    multiples of so many bytes, from and to multiples of it.
+    multiples of so many bytes, from and to multiples of it. wholes, backs: the blocks of tensors.
+    passed: the block of a stripe that passes from a layer to the next one.
     """
 
     def __init__(
@@ -63,6 +65,8 @@ class NetworkParts:
         self.layers = graph.layers
         self.flow = flow
         self.sizes = {name: form.size_bytes for name, form in flow.forms.items()}
+        self.wholes = {name: BlockId(name) for name in flow.forms}
+        self.backs = {name: BlockId(name, BlockKind.BACK) for name in flow.forms}
         self.states = frozenset(read for read, _ in flow.states)
         self.outlive = frozenset(flow.sinks) | self.states  # the last layer
         self.makers = dict.fromkeys(flow.sources, -1)  # -1: there from the start
@@ -90,6 +94,7 @@ class NetworkParts:
         self.visits_of = cache(self._find_visits)
         self.chunks_of = cache(self._find_chunks)
         self.stripes_of = cache(self._find_stripes)
+        self.passed = cache(stripe_id)
 
     def layers_of(self, name: str) -> range:
         """Return the layers from the one that makes a tensor to the last one that needs it, or what
@@ -141,14 +146,14 @@ class NetworkParts:
 
     def _find_chunks(self, n: int, split: Split) -> tuple[Piece, ...]:
         """Return what the visits of groups of constants use."""
-        todo, pieces, known = self.parts_of(n, split), list[Piece](), set[str]()
+        todo, pieces, known = self.parts_of(n, split), list[Piece](), set[BlockId]()
         for first, count in self.visits_of(n, "w", split):
             group = todo[first].group
-            name = f"weights_{self.layers[n].op.index:02d}.{group}"
-            if name in known:
-                name = f"{name}.{first}"
-            known.add(name)
-            pieces.append(Piece(name, first, count, group=group))
+            block = chunk_id(self.layers[n].op.index, group)
+            if block in known:
+                block = chunk_id(self.layers[n].op.index, group, first)
+            known.add(block)
+            pieces.append(Piece(block, first, count, group=group))
         return tuple(pieces)
 
     def _find_stripes(self, n: int, operand: int | None, split: Split) -> tuple[Piece, ...]:
@@ -157,15 +162,15 @@ class NetworkParts:
         The link moves whole units to L2, also those in which a stripe starts and ends.
         """
         ranges, pieces = self.ranges_of(n, operand, split), list[Piece]()
-        title = self.flow.writes[n]
-        if operand is not None:
-            title = f"{self.flow.reads[n][operand]}>{self.layers[n].op.index:02d}.{operand}"
         for k, (first, count) in enumerate(self.visits_of(n, operand, split)):
             offset, size = ranges[first]
+            block = stripe_id(self.flow.writes[n], k)
             if operand is not None:
+                index = (self.layers[n].op.index, operand, k)
+                block = BlockId(self.flow.reads[n][operand], BlockKind.WINDOW, index)
                 lead = offset % self.unit
                 offset, size = offset - lead, align_up(size + lead, self.unit)
-            pieces.append(Piece(f"{title}.{k}", first, count, offset, size))
+            pieces.append(Piece(block, first, count, offset, size))
         return tuple(pieces)
 
     def positions(self, decision: Decision) -> Positions:

@@ -49,7 +49,7 @@ def plan_memory(requests: Sequence[Request], alignment: int) -> MemoryPlan:
     On equal peaks the stack is taken: it is the layout that the paper describes. Slices lie in
     their blocks.
     """
-    check_names(requests)
+    check_ids(requests)
     plan = _plan(owners(requests), alignment)
     return replace(plan, chosen=with_slices(plan.chosen, requests))
 
@@ -76,13 +76,13 @@ def optimal_packing(
     """
     if not requests:
         return Packing((), 0, "best fit"), True
-    check_names(requests)
+    check_ids(requests)
     bound = fullest_step(requests, alignment)[1]
     start = best_fit(requests, alignment, bound)
     method = "best fit"
     stack = stack or bidirectional_stack(requests, alignment)
     if stack.peak_bytes < peak_of(requests, start, alignment):
-        start, method = {b.name: b.offset for b in stack.blocks}, "stack"
+        start, method = {b.id: b.offset for b in stack.blocks}, "stack"
     if peak_of(requests, start, alignment) == bound:
         return packing(requests, start, alignment, method), True
     if len(requests) > SOLVER_BLOCKS:
@@ -92,13 +92,13 @@ def optimal_packing(
     if solved is None:
         return packing(requests, start, alignment, method), proven
     # The solver leaves blocks floating; let them sink, which never raises one.
-    sunk = lowest_place(sorted(requests, key=lambda r: (solved[r.name].offset, r.name)), alignment)
+    sunk = lowest_place(sorted(requests, key=lambda r: (solved[r.id].offset, r.id)), alignment)
     return packing(requests, sunk, alignment, "optimal" if proven else "solver"), proven
 
 
-def check_names(requests: Sequence[Request]) -> None:
-    """Raise DoryError when two blocks have one name."""
-    names = [r.name for r in requests]
-    if len(set(names)) != len(names):
-        twice = sorted({n for n in names if names.count(n) > 1})
+def check_ids(requests: Sequence[Request]) -> None:
+    """Raise DoryError when two blocks are the same."""
+    blocks = [r.id for r in requests]
+    if len(set(blocks)) != len(blocks):
+        twice = sorted({str(block) for block in blocks if blocks.count(block) > 1})
         raise DoryError(f"memory planning got several blocks of one name: {', '.join(twice)}")

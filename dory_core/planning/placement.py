@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from dory_core.checks.verify import verify_bins, verify_packing
 from dory_core.errors import DoesNotFit, DoryError
 from dory_core.plan import LayerStep, LayerWeights, OperandPlan, Place, StatePlan
+from dory_core.plan.block_ids import BlockId, BlockKind, table_id
 from dory_core.plan.blocks import Block, Request, align_up, level_alignment
 from dory_core.plan.budgets import for_simulation
 from dory_core.planning.constants import encode_chunks, table_bytes, table_size
@@ -44,9 +45,11 @@ def placed(problem: Problem, candidate: Candidate) -> Planned:
     image = b"" if not any(candidate.chunks) else _image([table for _, table in held])
     below = _below(problem, candidate, len(image))
     places = {name: replace(at, offset=below.starts[name]) for name, at in candidate.below.items()}
-    ends = {name: candidate.places[name] for name in flow.sinks if name in candidate.places}
-    ends |= {
-        n: candidate.places[f"{n}.back"] for n in flow.sinks if f"{n}.back" in candidate.places
+    ends = {
+        name: candidate.places[block]
+        for name in flow.sinks
+        for block in (BlockId(name), BlockId(name, BlockKind.BACK))
+        if block in candidate.places
     }
 
     def source(event: Fetch | Store) -> int:
@@ -59,21 +62,29 @@ def placed(problem: Problem, candidate: Candidate) -> Planned:
 
     blocks = {HOME: tuple(_numbered(candidate)), BELOW: below.blocks}
     for step, table in held:
-        block = Block(f"weights_{step.index:02d}", table.offset, table.size, -1, program.end - 1)
+        block = Block(table_id(step.index), table.offset, table.size, -1, program.end - 1)
         blocks[table.level] = (*blocks.get(table.level, ()), block)
     states, tables_size = _states(problem, candidate, ends), problem.state_tables
     if tables_size:
         start = max((b.offset + b.size for b in blocks.get(level, ())), default=0)
         if level == HOME:
             start = max(start, candidate.peak)
-        block = Block("initial state", align_up(start, 4), tables_size, -1, program.end - 1)
+        block = Block(
+            BlockId("initial state", BlockKind.STATE),
+            align_up(start, 4),
+            tables_size,
+            -1,
+            program.end - 1,
+        )
         blocks[level] = (*blocks.get(level, ()), block)
     return Planned(
         candidate,
         MemoryMap(
             steps=tuple(map(_completed, candidate.steps, tables, [places] * len(tables))),
-            inputs=tuple(places.get(name) or candidate.places[name] for name in flow.inputs),
-            outputs=tuple(places.get(name) or ends[name] for name in flow.outputs),
+            inputs=tuple(
+                places.get(name) or candidate.places[BlockId(name)] for name in flow.inputs
+            ),
+            outputs=tuple(places.get(n) or ends[n] for n in flow.outputs),
             timeline=candidate.timeline,
             home=HOME,
             peaks=tuple(packed.peak_bytes for packed in candidate.packings),
@@ -102,7 +113,7 @@ def _states(
     """
     names = (state.name for state in problem.tiling.graph.states)
     found = [
-        StatePlan(name, candidate.places[read], ends[left], initial)
+        StatePlan(name, candidate.places[BlockId(read)], ends[left], initial)
         for name, (read, left), initial in zip(
             names, problem.network.flow.states, problem.initial_state, strict=True
         )
@@ -202,9 +213,9 @@ def _below(problem: Problem, candidate: Candidate, constants: int) -> _Below:
         capacity_bytes=budget - (base - apart),
         memory=f"L{BELOW}",
     )
-    tensors = {request.name for request in candidate.program.l3_requests}
-    blocks = tuple(replace(b, offset=base + b.offset) for b in packed.blocks if b.name in tensors)
-    return _Below({b.name: b.offset for b in blocks}, blocks, used, apart)
+    own = {request.id for request in candidate.program.l3_requests}
+    blocks = tuple(replace(b, offset=base + b.offset) for b in packed.blocks if b.id in own)
+    return _Below({b.id.tensor: b.offset for b in blocks}, blocks, used, apart)
 
 
 def _together(requests: Sequence[Request], flow: LayoutPlan, unit: int) -> tuple[Request, ...]:
@@ -212,17 +223,17 @@ def _together(requests: Sequence[Request], flow: LayoutPlan, unit: int) -> tuple
 
     The caller writes and reads them there one after the other, from multiples of ``unit`` bytes.
     """
-    left = {request.name: request for request in requests}
+    left = {request.id.tensor: request for request in requests}
     joined = []
     for title, group in (("network inputs", flow.inputs), ("network outputs", flow.outputs)):
         mine = [left.pop(name) for name in group if name in left]
-        size = 0
+        border, size = BlockId(title, BlockKind.BORDER), 0
         for request in mine:
-            joined.append(request._replace(within=title, at_bytes=size))
+            joined.append(request._replace(within=border, at_bytes=size))
             size += align_up(request.size_bytes, unit)
         if mine:
             start, end = min(r.first for r in mine), max(r.last for r in mine)
-            joined.append(Request(title, size, start, end))
+            joined.append(Request(border, size, start, end))
     return (*joined, *left.values())
 
 

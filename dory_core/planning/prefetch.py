@@ -6,6 +6,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import Block, Request, align_up
 from dory_core.planning.heuristics import gap
 from dory_core.planning.sequence import Fetch, PartSequence
@@ -16,7 +17,7 @@ IN_FLIGHT = 8
 
 def prefetch(
     program: PartSequence, blocks: Iterable[Block], arena_bytes: int, alignment: int
-) -> tuple[PartSequence, dict[str, int]]:
+) -> tuple[PartSequence, dict[BlockId, int]]:
     """Return the program with early fetches, and the offset of every block.
 
     Constants form one stream in order of use. Each chunk is moved to the earliest start, not before
@@ -24,7 +25,7 @@ def prefetch(
     other blocks stay where they are, and so does the size of the arena. A place that is free from a
     start on is free from any later one, so the start is found by bisection.
     """
-    offsets = {block.name: block.offset for block in blocks}
+    offsets = {block.id: block.offset for block in blocks}
     requests = _Lives(program.requests)
     stream = sorted((f for f in program.fetches if f.layer >= 0), key=lambda f: (f.use, f.start))
     others = [f for f in program.fetches if f.layer < 0]
@@ -48,18 +49,18 @@ def prefetch(
         requests.add(request.needed(high, request.last))
         offsets.update(places)
         done.append(fetch._replace(start=high))
-    moved = {name: requests.by_name[name] for name in program.requests}
+    moved = {block: requests.by_id[block] for block in program.requests}
     return replace(program, requests=moved, fetches=[*done, *others]), offsets
 
 
 class _Lives:
-    """Requests by name and by position, so that those of a range are found without the others."""
+    """Requests by block and by position, so that those of a range are found without the others."""
 
     _STEP = 16  # positions that share a list
 
-    def __init__(self, requests: Mapping[str, Request]) -> None:
-        self.by_name: dict[str, Request] = {}
-        self._by_step: dict[int, set[str]] = {}
+    def __init__(self, requests: Mapping[BlockId, Request]) -> None:
+        self.by_id: dict[BlockId, Request] = {}
+        self._by_step: dict[int, set[BlockId]] = {}
         for request in requests.values():
             self.add(request)
 
@@ -67,60 +68,60 @@ class _Lives:
         return range(request.first // self._STEP, request.last // self._STEP + 1)
 
     def add(self, request: Request) -> None:
-        self.by_name[request.name] = request
+        self.by_id[request.id] = request
         for step in self._steps(request):
-            self._by_step.setdefault(step, set()).add(request.name)
+            self._by_step.setdefault(step, set()).add(request.id)
 
-    def pop(self, name: str) -> Request:
-        request = self.by_name.pop(name)
+    def pop(self, block: BlockId) -> Request:
+        request = self.by_id.pop(block)
         for step in self._steps(request):
-            self._by_step[step].remove(name)
+            self._by_step[step].remove(block)
         return request
 
     def beside(self, request: Request) -> Iterator[Request]:
         """Yield the requests that share a position with one."""
-        for name in set().union(*(self._by_step.get(step, ()) for step in self._steps(request))):
-            if self.by_name[name].overlaps(request):
-                yield self.by_name[name]
+        for block in set().union(*(self._by_step.get(step, ()) for step in self._steps(request))):
+            if self.by_id[block].overlaps(request):
+                yield self.by_id[block]
 
 
 def _places(
     request: Request,
-    following: str | None,
+    following: BlockId | None,
     requests: _Lives,
-    offsets: dict[str, int],
+    offsets: dict[BlockId, int],
     arena_bytes: int,
     alignment: int,
-) -> dict[str, int] | None:
+) -> dict[BlockId, int] | None:
     """Return the offset of ``request`` and of the chunk behind it where that is in its way."""
     beside = list(requests.beside(request))
     place = _free(request, beside, offsets, arena_bytes, alignment)
     if place is not None:
-        return {request.name: place}
+        return {request.id: place}
     if following is None:
         return None
-    rest = [other for other in beside if other.name != following]
+    rest = [other for other in beside if other.id != following]
     place = _free(request, rest, offsets, arena_bytes, alignment)
     if place is None:
         return None
-    behind = requests.by_name[following]
-    rest = [other for other in requests.beside(behind) if other.name != following]
+    behind = requests.by_id[following]
+    rest = [other for other in requests.beside(behind) if other.id != following]
     if request.overlaps(behind):
         rest.append(request)
-    moved = _free(behind, rest, ChainMap({request.name: place}, offsets), arena_bytes, alignment)
-    return None if moved is None else {request.name: place, following: moved}
+    moved = _free(behind, rest, ChainMap({request.id: place}, offsets), arena_bytes, alignment)
+    return None if moved is None else {request.id: place, following: moved}
 
 
 def _free(
     request: Request,
     beside: Iterable[Request],
-    offsets: Mapping[str, int],
+    offsets: Mapping[BlockId, int],
     arena_bytes: int,
     alignment: int,
 ) -> int | None:
     """Return the lowest offset that is free beside others."""
     busy = sorted(
-        (offsets[r.name], offsets[r.name] + align_up(r.size_bytes, alignment)) for r in beside
+        (offsets[r.id], offsets[r.id] + align_up(r.size_bytes, alignment)) for r in beside
     )
     size = align_up(request.size_bytes, alignment)
     place = gap(busy, size)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dory_core.ir.geometry import Span
+from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import WEIGHTS, Request
 from dory_core.planning.decision import Decision
 from dory_core.planning.network_parts import NetworkParts
@@ -28,11 +29,11 @@ from dory_core.tiling.outer import Part
 class Fetch(NamedTuple):
     """Bytes of L3 that a block of L2 is filled with before its first use.
 
-    block: name of the block. source: tensor, or ``weights``. layer, chunk: for constants.
+    source: tensor, or ``weights``. layer, chunk: for constants.
     offset, size: byte range within the source. ready: earliest position of the start.
     """
 
-    block: str
+    block: BlockId
     source: str
     offset: int
     size: int
@@ -46,7 +47,7 @@ class Fetch(NamedTuple):
 class Store(NamedTuple):
     """Bytes of a block of L2 that go to L3. wait: position at which the block is free again."""
 
-    block: str
+    block: BlockId
     tensor: str
     block_offset: int
     offset: int
@@ -60,15 +61,15 @@ class Run(NamedTuple):
 
     layer: int
     part: Part
-    inputs: tuple[tuple[str, int], ...]
-    output: tuple[str, int]
-    weights: str | None
-    report: tuple[str, int, int] | None
+    inputs: tuple[tuple[BlockId, int], ...]
+    output: tuple[BlockId, int]
+    weights: BlockId | None
+    report: tuple[BlockId, int, int] | None
 
 
 @dataclass(slots=True)
 class PartSequence:
-    """Runs by position, requests for L2 by name, transfers, and the lifetimes of tensors in L3.
+    """Runs by position, requests for L2 by block, transfers, and the lifetimes of tensors in L3.
 
     stripes, chunks: blocks of stripes, and of constants that are fetched, and their layer. first,
     last: positions of each layer's parts, which are so far apart as ``strides`` says where that is
@@ -77,12 +78,12 @@ class PartSequence:
     """
 
     runs: list[Run] = field(default_factory=list)
-    requests: dict[str, Request] = field(default_factory=dict)
+    requests: dict[BlockId, Request] = field(default_factory=dict)
     fetches: list[Fetch] = field(default_factory=list)
     stores: list[Store] = field(default_factory=list)
     l3_requests: list[Request] = field(default_factory=list)
-    stripes: dict[str, int] = field(default_factory=dict)
-    chunks: dict[str, int] = field(default_factory=dict)
+    stripes: dict[BlockId, int] = field(default_factory=dict)
+    chunks: dict[BlockId, int] = field(default_factory=dict)
     first: Sequence[int] = ()
     last: Sequence[int] = ()
     end: int = 0
@@ -120,12 +121,7 @@ def build_sequence(
 
 
 #: Stands for the part at a position that is not there yet.
-_NO_RUN = Run(-1, Part(0, 0, Span(0, 0, 0, 0), (0, 0)), (), ("", 0), None, None)
-
-
-def _passed(name: str, number: int) -> str:
-    """Return the block of a stripe that passes from a layer to the next one."""
-    return f"{name}.{number}"
+_NO_RUN = Run(-1, Part(0, 0, Span(0, 0, 0, 0), (0, 0)), (), (BlockId(""), 0), None, None)
 
 
 class _Builder:
@@ -161,38 +157,39 @@ class _Builder:
         decision, program, network = self.decision, self.program, self.network
         if name in decision.resident or name in decision.fused:
             return
-        size = network.sizes[name]
+        block, size = network.wholes[name], network.sizes[name]
         start, last = self._life(name)
         if name in network.views.groups:
             lives = [self._life(one) for one in network.views.groups[name]]
             start, last = min(first for first, _ in lives), max(last for _, last in lives)
-            within, at = network.views.places.get(name, ("", 0))
+            whole, at = network.views.places.get(name, ("", 0))
+            within = BlockId(whole) if whole else None
             keeps = not network.states.isdisjoint(network.views.groups[name])
-            program.requests[name] = Request(
-                name, size, start, last, within=within, at_bytes=at, persistent=keeps
+            program.requests[block] = Request(
+                block, size, start, last, within=within, at_bytes=at, persistent=keeps
             )
             return
         if name in decision.in_l3:
             end = self.end if name in network.outlive else last
-            program.l3_requests.append(Request(name, size, start, end))
+            program.l3_requests.append(Request(block, size, start, end))
             return
         gap = network.gap(decision, name) if name in decision.spilled else None
         if gap is None:
             keeps = name in network.states
-            program.requests[name] = Request(name, size, start, last, persistent=keeps)
+            program.requests[block] = Request(block, size, start, last, persistent=keeps)
             return
         before, late = gap
         made = network.made(decision, name)
         wait = min(made + 2, program.first[late])
-        program.requests[name] = Request(name, size, start, max(before, wait - 1))
-        self._store(Store(name, name, 0, 0, size, made + 1, wait))
+        program.requests[block] = Request(block, size, start, max(before, wait - 1))
+        self._store(Store(block, name, 0, 0, size, made + 1, wait))
         use = program.first[late]
-        back = f"{name}.back"
+        back = network.backs[name]
         begin = max(use - 1, wait)
         program.requests[back] = Request(back, size, begin, last)
         if self.runs:
             program.fetches.append(Fetch(back, name, 0, size, begin, use, ready=wait))
-        program.l3_requests.append(Request(name, size, made + 1, use))
+        program.l3_requests.append(Request(block, size, made + 1, use))
         self.late[name] = late
 
     def _life(self, name: str) -> tuple[int, int]:
@@ -209,9 +206,10 @@ class _Builder:
         self.stores.setdefault(store.tensor, []).append(len(self.program.stores))
         self.program.stores.append(store)
 
-    def _whole_block(self, name: str, layer: int) -> str:
+    def _whole_block(self, name: str, layer: int) -> BlockId:
         late = self.late.get(name)
-        return f"{name}.back" if late is not None and layer >= late else name
+        back = late is not None and layer >= late
+        return self.network.backs[name] if back else self.network.wholes[name]
 
     # -- layers -------------------------------------------------------------------------------
 
@@ -237,22 +235,22 @@ class _Builder:
     def _add_runs(
         self,
         n: int,
-        inputs: Sequence[Sequence[tuple[str, int]]],
-        writes: Sequence[str] | None,
-        chunks: Sequence[str],
+        inputs: Sequence[Sequence[tuple[BlockId, int]]],
+        writes: Sequence[BlockId] | None,
+        chunks: Sequence[BlockId],
     ) -> None:
         """Add the runs of a layer: where each part finds its inputs, output and constants."""
         network, split = self.network, self.decision.splits[n]
         name, todo = network.flow.writes[n], network.parts_of(n, split)
         ranges = network.ranges_of(n, None, split)
-        stripes: Sequence[str] = []
+        stripes: Sequence[BlockId] = []
         if writes is not None:
             stripes = writes if split.passes_on else self._spread(n, None, writes)
-        weights: Sequence[str | None] = self._spread(n, "w", chunks) or [None] * len(todo)
-        behind = 0  # the bytes of the output that are there already
+        weights: Sequence[BlockId | None] = self._spread(n, "w", chunks) or [None] * len(todo)
+        whole, behind = network.wholes[name], 0  # the bytes of the output that are there already
         for (k, part), position in zip(enumerate(todo), self.program.positions_of(n), strict=True):
             last = k == len(todo) - 1
-            output, done = (name, ranges[k][0]), network.flow.forms[name].size_bytes
+            output, done = (whole, ranges[k][0]), network.flow.forms[name].size_bytes
             if stripes:
                 last = last or stripes[k + 1] != stripes[k]
                 output, done = (stripes[k], 0), ranges[k][1]
@@ -266,12 +264,16 @@ class _Builder:
             operands = tuple(pieces[k] for pieces in inputs)
             self.program.runs[position] = Run(n, part, operands, output, weights[k], report)
 
-    def _spread(self, n: int, operand: int | str | None, blocks: Sequence[str]) -> list[str]:
+    def _spread(
+        self, n: int, operand: int | str | None, blocks: Sequence[BlockId]
+    ) -> list[BlockId]:
         """Return the block of each part; blocks: of the visits of an operand."""
         visits = self.network.visits_of(n, operand, self.decision.splits[n])
         return [b for b, visit in zip(blocks, visits, strict=False) for _ in range(visit.parts)]
 
-    def _inputs(self, n: int, operand: int, blocks: Sequence[str] | None) -> list[tuple[str, int]]:
+    def _inputs(
+        self, n: int, operand: int, blocks: Sequence[BlockId] | None
+    ) -> list[tuple[BlockId, int]]:
         """Return per part (block, byte offset) of what it reads of an operand."""
         split, name = self.decision.splits[n], self.network.flow.reads[n][operand]
         ranges = self.network.ranges_of(n, operand, split)
@@ -279,32 +281,38 @@ class _Builder:
             maker = split._replace(place=split.place - 1, step=self.network.cuts[n - 1].whole.step)
             made = self.network.ranges_of(n - 1, None, maker)
             pairs = zip(ranges, made, strict=True)
-            return [(_passed(name, k), at - start) for k, ((at, _), (start, _)) in enumerate(pairs)]
+            return [
+                (self.network.passed(name, k), at - start)
+                for k, ((at, _), (start, _)) in enumerate(pairs)
+            ]
         if blocks is None:
-            return [(self._whole_block(name, n), offset) for offset, _ in ranges]
+            block = self._whole_block(name, n)
+            return [(block, offset) for offset, _ in ranges]
         unit, spread = self.network.unit, self._spread(n, operand, blocks)
         return [(block, at % unit) for block, (at, _) in zip(spread, ranges, strict=True)]
 
-    def _fetch_chunks(self, n: int, base: int, chain: int) -> list[str]:
-        sizes, blocks = self.chunks(n), list[str]()
+    def _fetch_chunks(self, n: int, base: int, chain: int) -> list[BlockId]:
+        sizes, blocks = self.chunks(n), list[BlockId]()
         if not sizes:
             return blocks
         program, runs = self.program, self.runs
         pieces = self.network.chunks_of(n, self.decision.splits[n])
-        for name, first, count, _, _, group in pieces:
+        for block, first, count, _, _, group in pieces:
             use, size = base + first * chain, sizes[group]
             start = use - 1 if use > 0 else -1
             last = use + (count - 1) * chain
-            program.requests[name] = Request(name, size, start, last, WEIGHTS)
-            program.chunks[name] = n
+            program.requests[block] = Request(block, size, start, last, WEIGHTS)
+            program.chunks[block] = n
             if runs:
-                program.fetches.append(Fetch(name, "weights", 0, size, start, use, -1, n, group))
-                blocks.append(name)
+                program.fetches.append(Fetch(block, "weights", 0, size, start, use, -1, n, group))
+                blocks.append(block)
         return blocks
 
-    def _fetch_stripes(self, n: int, operand: int, name: str, base: int, chain: int) -> list[str]:
+    def _fetch_stripes(
+        self, n: int, operand: int, name: str, base: int, chain: int
+    ) -> list[BlockId]:
         """Fetch what parts read of a tensor in L3; those in a row that read the same share it."""
-        program, runs, blocks = self.program, self.runs, list[str]()
+        program, runs, blocks = self.program, self.runs, list[BlockId]()
         pieces = self.network.stripes_of(n, operand, self.decision.splits[n])
         ahead = max(chain - 1, 1)  # in a chain it is on its way while the other layers compute
         for block, first, count, offset, size, _ in pieces:
@@ -318,20 +326,20 @@ class _Builder:
                 blocks.append(block)
         return blocks
 
-    def _pass_stripes(self, n: int, base: int, chain: int) -> list[str]:
+    def _pass_stripes(self, n: int, base: int, chain: int) -> list[BlockId]:
         """Let the next layer find each stripe of an output where this one makes it."""
-        name, blocks = self.network.flow.writes[n], list[str]()
+        name, blocks = self.network.flow.writes[n], list[BlockId]()
         ranges = self.network.ranges_of(n, None, self.decision.splits[n])
         for k, (_, size) in enumerate(ranges):
-            block, position = _passed(name, k), base + k * chain
+            block, position = self.network.passed(name, k), base + k * chain
             self.program.requests[block] = Request(block, size, position, position + 1)
             self.program.stripes[block] = n
             blocks.append(block)
         return blocks
 
-    def _store_stripes(self, n: int, base: int, chain: int) -> list[str]:
+    def _store_stripes(self, n: int, base: int, chain: int) -> list[BlockId]:
         """Store the stripes of an output in L3, each when its last part has run."""
-        name, blocks = self.network.flow.writes[n], list[str]()
+        name, blocks = self.network.flow.writes[n], list[BlockId]()
         pieces = self.network.stripes_of(n, None, self.decision.splits[n])
         for block, first, count, offset, size, _ in pieces:
             start = base + (first + count - 1) * chain + 1

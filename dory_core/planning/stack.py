@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import ACTIVATIONS, Packing, Request, align_up, packing
 
 
@@ -26,12 +27,12 @@ def bidirectional_stack(requests: Sequence[Request], alignment: int) -> Packing:
     # Within one step activations lie below weights and long lifetimes below short ones, so that
     # what dies first is on top.
     ordered = sorted(
-        requests, key=lambda r: (r.first, r.role != ACTIVATIONS, -r.last, -r.size_bytes, r.name)
+        requests, key=lambda r: (r.first, r.role != ACTIVATIONS, -r.last, -r.size_bytes, r.id)
     )
     stacks: tuple[list[Request], list[Request]] = ([], [])
     heights = [0, 0]
     peak = 0
-    position: dict[str, tuple[int, int]] = {}  # name -> side, height of its lower edge
+    position: dict[BlockId, tuple[int, int]] = {}  # side, height of the lower edge
     for turn, (step, group) in enumerate(groupby(ordered, key=lambda r: r.first)):
         for side in (0, 1):
             while stacks[side] and stacks[side][-1].last < step:
@@ -39,13 +40,13 @@ def bidirectional_stack(requests: Sequence[Request], alignment: int) -> Packing:
         side = turn % 2
         for request in group:
             stacks[side].append(request)
-            position[request.name] = (side, heights[side])
+            position[request.id] = (side, heights[side])
             heights[side] += align_up(request.size_bytes, alignment)
         peak = max(peak, sum(heights))
     offsets = {
-        r.name: height if side == 0 else peak - height - align_up(r.size_bytes, alignment)
+        r.id: height if side == 0 else peak - height - align_up(r.size_bytes, alignment)
         for r in requests
-        for side, height in (position[r.name],)
+        for side, height in (position[r.id],)
     }
     placed = packing(requests, offsets, alignment, "stack")
     return Packing(placed.blocks, peak, "stack")

@@ -22,6 +22,7 @@ from dory_core.plan import (
     PartPlan,
     Place,
 )
+from dory_core.plan.block_ids import BlockId
 from dory_core.planning.decision import Decision, L1Residence, Residency
 from dory_core.planning.joined_parts import joined_parts, joined_timelines, same_inputs
 from dory_core.planning.layouts import LayoutPlan, StoredTensor
@@ -54,14 +55,14 @@ def make_steps(
     network: NetworkParts,
     program: PartSequence,
     residency: Residency,
-    blocks: Mapping[str, Place],
+    blocks: Mapping[BlockId, Place],
     in_stripes: Mapping[str, Place],
     hierarchy: MemoryHierarchy,
     decision: Decision,
 ) -> tuple[LayerStep, ...]:
     """Return the steps of a network without the constants of its layers.
 
-    program: of all layers. residency: what stays in L1, and the layers. blocks: of L2, by name.
+    program: of all layers. residency: what stays in L1, and the layers. blocks: of L2.
     in_stripes: where tensors lie of which L2 has stripes alone. loads: of first constants, by the
     layer that starts them for which later one.
 
@@ -82,7 +83,9 @@ def make_steps(
         kept = [_in_l1(flow.forms[name], offset) for name, offset in stay.beside.items()]
         if stay.leaves:
             kept.append(_in_l1(made, stay.offsets["y"]))
-        output = in_stripes.get(made.name) or blocks[made.name] if stay.stored else kept[-1]
+        output = (
+            in_stripes.get(made.name) or blocks[BlockId(made.name)] if stay.stored else kept[-1]
+        )
         maker = _StepMaker(network.layers[n], tiled, operands, output, blocks, hierarchy)
         changes = conversions_before(flow, n, blocks, hierarchy)
         user, load = decision.prefetches.get(n, (0, None))
@@ -103,11 +106,13 @@ def _in_l1(form: StoredTensor, offset: int) -> Place:
 
 
 def conversions_before(
-    flow: LayoutPlan, n: int, blocks: Mapping[str, Place], hierarchy: MemoryHierarchy
+    flow: LayoutPlan, n: int, blocks: Mapping[BlockId, Place], hierarchy: MemoryHierarchy
 ) -> tuple[Conversion, ...]:
     """Return the conversions before a layer; at the end for the number of layers."""
     return tuple(
-        Conversion(blocks[source], blocks[target], _cycles(flow.forms[target], hierarchy))
+        Conversion(
+            blocks[BlockId(source)], blocks[BlockId(target)], _cycles(flow.forms[target], hierarchy)
+        )
         for source, target in flow.before[n]
     )
 
@@ -127,7 +132,7 @@ class _StepMaker:
     tiled: TiledLayer
     operands: tuple[Place, ...]
     output: Place
-    blocks: Mapping[str, Place]
+    blocks: Mapping[BlockId, Place]
     hierarchy: MemoryHierarchy
 
     def step(

@@ -7,6 +7,7 @@ from operator import itemgetter
 
 from dory_core.hardware.memories import Link
 from dory_core.plan import ExtTransfer, Place
+from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import align_up
 from dory_core.planning.sequence import Fetch, PartSequence, Store
 
@@ -14,7 +15,7 @@ from dory_core.planning.sequence import Fetch, PartSequence, Store
 def transfers(
     link: Link | None,
     program: PartSequence,
-    places: Mapping[str, Place],
+    places: Mapping[BlockId, Place],
     source: Callable[[Fetch | Store], int],
 ) -> tuple[ExtTransfer, ...]:
     """Return all transfers in order of their start, with a ticket slot each.
@@ -48,7 +49,7 @@ def transfers(
 
 
 #: Fields of an ExtTransfer except its slot.
-_Piece = tuple[str, int, int, int, bool, int, int]
+_Piece = tuple[BlockId, int, int, int, bool, int, int]
 
 
 def _pieces(link: Link, event: Fetch | Store, block: int, below: int) -> Iterator[_Piece]:

@@ -9,6 +9,7 @@ from typing import Any
 from dory_core.driver.pipeline import IMPORTED, run, setup_for
 from dory_core.ir import Add, AvgPool, Conv, Graph, Linear, MaxPool, Window, requant
 from dory_core.plan import LayerStep, Plan
+from dory_core.plan.block_ids import BlockKind
 from dory_core.plan.network import lower, lower_network
 from dory_core.plugins.manager import Plugins
 from dory_core.testing.graphs import U8, GraphBuilder
@@ -90,7 +91,7 @@ STAGES: Mapping[str, tuple[str, int]] = {
 def stages(plan: Plan) -> set[str]:
     """Return what of the cascade a plan takes."""
     found = set() if plan.transfers else {"resident"}
-    if any(t.name.endswith(".back") for t in plan.transfers):
+    if any(t.block.kind is BlockKind.BACK for t in plan.transfers):
         found.add("residual spilled")
     if any(p.level == 3 for p in plan.inputs):
         found.add("input in L3")

@@ -5,7 +5,28 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from dory_core.ir import Add, Array, Conv, Graph, LayerRanges, Tensor, Window
-from dory_core.plan.blocks import Request
+from dory_core.plan.block_ids import BlockId
+from dory_core.plan.blocks import ACTIVATIONS, Block, Request
+
+
+def wanted(
+    name: str,
+    size_bytes: int,
+    first: int,
+    last: int,
+    role: str = ACTIVATIONS,
+    within: str = "",
+    at_bytes: int = 0,
+    persistent: bool = False,
+) -> Request:
+    """Return the Request for the block of a whole tensor."""
+    whole = BlockId(within) if within else None
+    return Request(BlockId(name), size_bytes, first, last, role, whole, at_bytes, persistent)
+
+
+def at_offset(name: str, offset: int, size: int, first: int, last: int, memory: int = 0) -> Block:
+    """Return the Block of a whole tensor."""
+    return Block(BlockId(name), offset, size, first, last, memory)
 
 
 def network(sizes: dict[str, int], *layers: tuple[str, ...], outputs: tuple[str, ...]) -> Graph:
@@ -40,5 +61,5 @@ def lifetimes(draw, most=12, steps=10, largest=64):
         first = draw(st.integers(-1, steps))
         last = draw(st.integers(first, min(steps + 1, first + draw(st.integers(0, steps)))))
         role = draw(st.sampled_from(("activations", "weights")))
-        result.append(Request(f"b{i}", draw(st.integers(1, largest)), first, last, role))
+        result.append(wanted(f"b{i}", draw(st.integers(1, largest)), first, last, role))
     return tuple(result)

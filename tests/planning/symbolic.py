@@ -288,7 +288,7 @@ class Machine:
         # Fewer bytes than the link's unit at the end may be what a length was rounded up to.
         padding = (self.plan.ext.alignment_bytes if self.plan.ext is not None else 1) - 1
         if (flight.content[: one.size - padding] == NOTHING).any():
-            raise Wrong(f"{one.name} copies bytes that are not there yet or no longer")
+            raise Wrong(f"{one.block} copies bytes that are not there yet or no longer")
 
     def _start_copy(self, copy: Copy, values: Values, where: str, constants: str) -> None:
         """Start a copy between L2 and L1; what the cores copy is there behind a barrier."""

@@ -8,19 +8,23 @@ from hypothesis import strategies as st
 
 from dory_core.checks.verify import verify_bins
 from dory_core.errors import DoesNotFit
-from dory_core.plan.blocks import Bin, Packing, Request, fullest_step
+from dory_core.plan.blocks import Bin, Packing, fullest_step
 from dory_core.planning.bins import pack_bins
 from dory_core.planning.packing import plan_memory
-from tests.planning.samples import lifetimes
+from tests.planning.samples import lifetimes, wanted
 
 
 def bins_of(plan: Mapping[str, Packing]) -> dict[str, str]:
     """Return the bin of every block."""
-    return {b.name: name for name, packed in plan.items() for b in packed.blocks}
+    return {b.id.text: name for name, packed in plan.items() for b in packed.blocks}
 
 
 def test_preferred_bin_is_filled_first_and_no_block_straddles():
-    blocks = [Request("a", 60, 0, 1), Request("b", 50, 0, 1), Request("c", 40, 1, 2)]
+    blocks = [
+        wanted("a", 60, 0, 1),
+        wanted("b", 50, 0, 1),
+        wanted("c", 40, 1, 2),
+    ]
     bins = (Bin("fast", 100, 4), Bin("slow", 100, 8))
     plan = pack_bins(blocks, bins)
     verify_bins(blocks, plan, bins)
@@ -30,7 +34,7 @@ def test_preferred_bin_is_filled_first_and_no_block_straddles():
 def test_solver_finds_the_only_assignment():
     # 7+5+3 and 6+5+4 fill both bins exactly; largest-first puts 7 and 6 together.
     sizes = {"a": 7, "b": 5, "c": 3, "d": 6, "e": 5, "f": 4}
-    blocks = [Request(n, s, 0, 0) for n, s in sizes.items()]
+    blocks = [wanted(n, s, 0, 0) for n, s in sizes.items()]
     bins = (Bin("one", 15, 1), Bin("two", 15, 1))
     plan = pack_bins(blocks, bins)
     verify_bins(blocks, plan, bins)
@@ -39,11 +43,15 @@ def test_solver_finds_the_only_assignment():
 
 def test_block_that_fits_no_single_bin_is_named():
     with pytest.raises(DoesNotFit, match=r"block 'big' \(activations, 90 bytes, steps 3 to 4\)"):
-        pack_bins([Request("big", 90, 3, 4)], (Bin("one", 80, 1), Bin("two", 80, 1)))
+        pack_bins([wanted("big", 90, 3, 4)], (Bin("one", 80, 1), Bin("two", 80, 1)))
 
 
 def test_sum_of_live_blocks_above_all_bins_names_step_and_blocks():
-    blocks = [Request("a", 60, 0, 2), Request("b", 50, 2, 3), Request("c", 55, 2, 2)]
+    blocks = [
+        wanted("a", 60, 0, 2),
+        wanted("b", 50, 2, 3),
+        wanted("c", 55, 2, 2),
+    ]
     with pytest.raises(DoesNotFit) as caught:
         pack_bins(blocks, (Bin("one", 80, 1), Bin("two", 80, 1)))
     assert "step 2 needs 165 bytes at once (a 60, c 55, b 50)" in caught.value.message
@@ -52,13 +60,13 @@ def test_sum_of_live_blocks_above_all_bins_names_step_and_blocks():
 
 
 def test_fragmented_over_bins_is_an_error_though_the_sum_fits():
-    blocks = [Request(n, 60, 0, 0) for n in "abc"]
+    blocks = [wanted(n, 60, 0, 0) for n in "abc"]
     with pytest.raises(DoesNotFit, match="no placement keeps every block within one memory"):
         pack_bins(blocks, (Bin("one", 100, 1), Bin("two", 100, 1)))
 
 
 def test_roles_are_respected():
-    blocks = [Request("x", 10, 0, 1), Request("w", 10, 0, 1, "weights")]
+    blocks = [wanted("x", 10, 0, 1), wanted("w", 10, 0, 1, "weights")]
     bins = (Bin("wmem", 64, 8, frozenset({"weights"})), Bin("amem", 64, 8))
     plan = pack_bins(blocks, bins)
     verify_bins(blocks, plan, bins)
@@ -68,7 +76,7 @@ def test_roles_are_respected():
 
 
 def test_one_bin_takes_the_plan_of_one_memory():
-    blocks = [Request("a", 60, 0, 1), Request("b", 50, 1, 2)]
+    blocks = [wanted("a", 60, 0, 1), wanted("b", 50, 1, 2)]
     plan = pack_bins(blocks, (Bin("only", 120, 8),))
     assert plan["only"] == plan_memory(blocks, 8).chosen
     assert plan["only"].peak_bytes == 120

@@ -8,6 +8,7 @@ import pytest
 
 from dory_core.hardware.memories import Link
 from dory_core.plan import Plan
+from dory_core.plan.block_ids import BlockKind
 from dory_core.planning.cutting import ChunkBytes
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import plan_graph, win
@@ -27,7 +28,9 @@ def planned(bytes_per_cycle: float, moves: str = "") -> Plan:
 
 
 def largest(plan: Plan) -> int:
-    return max(transfer.size for transfer in plan.transfers if transfer.name.startswith("weights"))
+    return max(
+        transfer.size for transfer in plan.transfers if transfer.block.kind is BlockKind.CHUNK
+    )
 
 
 def test_half_the_size_is_never_less_than_what_is_dear_to_set_up() -> None:

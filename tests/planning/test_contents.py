@@ -14,6 +14,7 @@ from dory_core.checks.held import L2, Held, Range
 from dory_core.errors import DoryError
 from dory_core.ir import Window
 from dory_core.plan import ExtTransfer, Form, LayerStep, Plan
+from dory_core.plan.block_ids import BlockId, BlockKind
 from dory_core.plan.memories import L3
 from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.testing.graphs import GraphBuilder
@@ -79,7 +80,7 @@ def _changed(plan: Plan, kind: str, change: Callable[..., object]) -> list[Plan]
         # What comes to the same place twice may still lie there.
         once = ways[transfer.l2_offset, transfer.l3_offset] == 1
         if once and (
-            transfer.name.startswith("weights") if kind == "load" else not transfer.incoming
+            transfer.block.kind is BlockKind.CHUNK if kind == "load" else not transfer.incoming
         ):
             other = change(transfer)
             transfers = (*plan.transfers[:n], other, *plan.transfers[n + 1 :])
@@ -219,8 +220,8 @@ def test_chunks_that_overlap_in_their_table_are_found(plans: list[Plan]) -> None
     assert tried > 3
 
 
-LOAD = ExtTransfer("weights of a layer", 64, 4096, 32, incoming=True, start=3, wait=5)
-STORE = ExtTransfer("a tensor", 64, 4096, 32, incoming=False, start=3, wait=5)
+LOAD = ExtTransfer(BlockId("weights of a layer"), 64, 4096, 32, incoming=True, start=3, wait=5)
+STORE = ExtTransfer(BlockId("a tensor"), 64, 4096, 32, incoming=False, start=3, wait=5)
 
 
 @pytest.mark.parametrize("start", [40, 64, 80, 95])

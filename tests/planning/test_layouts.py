@@ -254,7 +254,7 @@ def test_conversions_cost_cycles_and_memory(tmp_path: Path) -> None:
     assert sum(c.cycles for c in plan.conversions) == plan.cycles - sum(
         step.estimate.cycles for step in plan.steps
     )
-    blocks = {block.name: block for block in plan.levels[1].blocks}
+    blocks = {block.id.text: block for block in plan.levels[1].blocks}
     copy = blocks["layer_02 as planes"]
     assert (copy.size, copy.first, copy.last) == (32 * 6 * 16, 3, 4)
     assert blocks["layer_01"].size == 32 * 12 * 16

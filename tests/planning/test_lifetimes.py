@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 
 from dory_core.errors import DoryError
-from dory_core.plan.blocks import Request, fullest_step, live_at, requests
-from tests.planning.samples import network
+from dory_core.plan.blocks import fullest_step, live_at, requests
+from tests.planning.samples import network, wanted
 
 SIZES = {"input": 10, "a": 20, "b": 30, "c": 40, "d": 50}
 
 
 def spans(graph, order):
-    return {r.name: (r.first, r.last) for r in requests(graph, order)}
+    return {r.id.text: (r.first, r.last) for r in requests(graph, order)}
 
 
 def test_chain_keeps_a_tensor_until_its_consumer():
@@ -22,7 +22,7 @@ def test_chain_keeps_a_tensor_until_its_consumer():
         "c": (2, 3),
         "d": (3, 3),
     }
-    assert requests(graph, range(4))[1] == Request("a", 20, 0, 1, "activations")
+    assert requests(graph, range(4))[1] == wanted("a", 20, 0, 1, "activations")
 
 
 def test_residual_lives_until_the_add_and_input_may_be_the_residual():
@@ -71,16 +71,20 @@ def test_wrong_order_is_a_bug(order, reason):
 
 
 def test_fullest_step_and_its_blocks():
-    blocks = (Request("x", 5, -1, 1), Request("y", 9, 1, 2), Request("z", 3, 2, 3))
+    blocks = (
+        wanted("x", 5, -1, 1),
+        wanted("y", 9, 1, 2),
+        wanted("z", 3, 2, 3),
+    )
     assert fullest_step(blocks) == (1, 14)
     assert fullest_step(blocks, 8) == (1, 24)
-    assert [r.name for r in live_at(blocks, 1)] == ["y", "x"]
+    assert [r.id.text for r in live_at(blocks, 1)] == ["y", "x"]
 
 
 def test_request_rejects_empty_blocks_and_reversed_lifetimes():
     with pytest.raises(ValueError, match="block x has 0 bytes"):
-        Request("x", 0, 0, 1)
+        wanted("x", 0, 0, 1)
     with pytest.raises(ValueError, match="ends at 1, before step 2"):
-        Request("x", 1, 2, 1)
+        wanted("x", 1, 2, 1)
     with pytest.raises(ValueError, match="ends at 1, before step 2"):
-        Request("x", 1, 0, 1).needed(2, 1)
+        wanted("x", 1, 0, 1).needed(2, 1)

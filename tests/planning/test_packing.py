@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from dory_core.checks.verify import verify_packing
 from dory_core.errors import DoryError
-from dory_core.plan.blocks import Request, fullest_step, requests
+from dory_core.plan.block_ids import BlockId
+from dory_core.plan.blocks import fullest_step, requests
 from dory_core.planning.heuristics import fit_into
 from dory_core.planning.packing import optimal_packing, plan_memory
 from dory_core.planning.stack import bidirectional_stack
-from tests.planning.samples import lifetimes, network
+from tests.planning.samples import lifetimes, network, wanted
 
 
 def fits_within(blocks, alignment, peak, placed=()):
@@ -75,7 +76,7 @@ ABOVE_BOUND = (
 
 
 def test_solver_proves_an_optimum_above_the_bound():
-    blocks = tuple(Request(f"b{i}", *r) for i, r in enumerate(ABOVE_BOUND))
+    blocks = tuple(wanted(f"b{i}", *r) for i, r in enumerate(ABOVE_BOUND))
     packed, proven = optimal_packing(blocks, 1)
     verify_packing(blocks, packed, alignment=1)
     assert proven
@@ -89,7 +90,7 @@ def test_chain_needs_two_neighbours_and_the_stack_alternates_ends():
     blocks = requests(graph, range(3))
     stack = bidirectional_stack(blocks, 1)
     assert stack.peak_bytes == 140
-    assert {b.name: b.offset for b in stack.blocks} == {"input": 0, "a": 100, "b": 0, "c": 90}
+    assert {b.id.text: b.offset for b in stack.blocks} == {"input": 0, "a": 100, "b": 0, "c": 90}
     plan = plan_memory(blocks, 1)
     assert plan.chosen == stack
     assert (plan.stack_bytes, plan.packed_bytes, plan.proven) == (140, 140, True)
@@ -98,8 +99,8 @@ def test_chain_needs_two_neighbours_and_the_stack_alternates_ends():
 def test_stack_with_streamed_weights_has_the_peak_of_the_papers_formula():
     x = [12, 20, 8, 16, 4]
     w = [7, 30, 5, 9]
-    blocks = [Request(f"x{i}", size, i - 1, i) for i, size in enumerate(x)]
-    blocks += [Request(f"w{i}", size, i - 1, i, "weights") for i, size in enumerate(w)]
+    blocks = [wanted(f"x{i}", size, i - 1, i) for i, size in enumerate(x)]
+    blocks += [wanted(f"w{i}", size, i - 1, i, "weights") for i, size in enumerate(w)]
     formula = max(
         x[i] + w[i] + x[i + 1] + (w[i + 1] if i + 1 < len(w) else 0) for i in range(len(w))
     )
@@ -136,7 +137,7 @@ def test_nested_residuals_and_an_input_residual():
 
 
 def test_packing_is_deterministic_and_sizes_keep_their_bytes():
-    blocks = tuple(Request(f"b{i}", *r) for i, r in enumerate(ABOVE_BOUND))
+    blocks = tuple(wanted(f"b{i}", *r) for i, r in enumerate(ABOVE_BOUND))
     first, _ = optimal_packing(blocks, 8)
     second, _ = optimal_packing(blocks, 8)
     assert first == second
@@ -151,7 +152,7 @@ def test_effort_of_huge_instances_is_bounded_and_reported():
             state = (state * 1103515245 + 12345) % 2**31
             numbers.append(state // 7 % span)
         first, last = sorted(numbers[:2])
-        blocks.append(Request(f"b{i}", numbers[2] + 1, first, last))
+        blocks.append(wanted(f"b{i}", numbers[2] + 1, first, last))
     packed, proven = optimal_packing(blocks, 8, effort=0.01)
     verify_packing(blocks, packed, alignment=8)
     assert proven == (packed.peak_bytes == fullest_step(blocks, 8)[1])
@@ -161,9 +162,11 @@ def test_effort_of_huge_instances_is_bounded_and_reported():
 def test_solver_is_not_imported_when_a_heuristic_reaches_the_bound():
     code = (
         "import sys\n"
+        "from dory_core.plan.block_ids import BlockId\n"
         "from dory_core.plan.blocks import Request\n"
         "from dory_core.planning.packing import plan_memory\n"
-        "plan = plan_memory([Request('a', 8, 0, 1), Request('b', 8, 1, 2)], 8)\n"
+        "blocks = Request(BlockId('a'), 8, 0, 1), Request(BlockId('b'), 8, 1, 2)\n"
+        "plan = plan_memory(blocks, 8)\n"
         "assert plan.proven and plan.packed_bytes == 16\n"
         "assert not any(m.startswith('ortools') for m in sys.modules)\n"
     )
@@ -173,10 +176,10 @@ def test_solver_is_not_imported_when_a_heuristic_reaches_the_bound():
 def test_nothing_to_place_and_two_blocks_of_one_name():
     assert plan_memory((), 8).chosen.peak_bytes == 0
     with pytest.raises(DoryError, match="several blocks of one name: a"):
-        plan_memory((Request("a", 1, 0, 0), Request("a", 1, 1, 1)), 8)
+        plan_memory((wanted("a", 1, 0, 0), wanted("a", 1, 1, 1)), 8)
 
 
 @pytest.mark.parametrize(("start", "fits"), [(-8, False), (0, True), (24, True), (32, False)])
 def test_blocks_that_stay_where_they_are_lie_within_the_room(start, fits):
-    blocks = [Request("stays", 40, 0, 1), Request("moves", 16, 1, 2)]
-    assert (fit_into(blocks, 8, 64, {"stays": start}) is not None) is fits
+    blocks = [wanted("stays", 40, 0, 1), wanted("moves", 16, 1, 2)]
+    assert (fit_into(blocks, 8, 64, {BlockId("stays"): start}) is not None) is fits

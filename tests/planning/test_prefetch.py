@@ -10,6 +10,7 @@ from dory_core.errors import DoesNotFit
 from dory_core.ir import Graph
 from dory_core.ir.reference import random_inputs, run
 from dory_core.passes.order import order_branches
+from dory_core.plan.block_ids import chunk_id
 from dory_core.plan.blocks import WEIGHTS, Request, fullest_step, requests
 from dory_core.planning.network_parts import widest_gap
 from dory_core.planning.packing import plan_memory
@@ -19,6 +20,7 @@ from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import plan_graph, win
+from tests.planning.samples import wanted
 from tests.toy.chip import NAME, three_levels
 
 
@@ -31,11 +33,11 @@ def stream(sizes: list[int], others: tuple[Request, ...] = ()) -> PartSequence:
     """Return a program of one chunk per position, each fetched one position ahead."""
     program = PartSequence()
     for request in others:
-        program.requests[request.name] = request
+        program.requests[request.id] = request
     for k, size in enumerate(sizes):
-        name = f"w{k}"
-        program.requests[name] = Request(name, size, k - 1, k, WEIGHTS)
-        program.fetches.append(Fetch(name, "weights", 0, size, k - 1, k, layer=k, chunk=0))
+        block = chunk_id(k, 0)
+        program.requests[block] = Request(block, size, k - 1, k, WEIGHTS)
+        program.fetches.append(Fetch(block, "weights", 0, size, k - 1, k, layer=k, chunk=0))
     return program
 
 
@@ -61,7 +63,7 @@ def test_small_chunks_go_further_ahead_than_large_ones() -> None:
 
 
 def test_a_tensor_in_the_way_delays_the_fetch() -> None:
-    tensor = Request("layer_00", 200, 0, 2)
+    tensor = wanted("layer_00", 200, 0, 2)
     starts, _, _ = fetched(stream([64, 64, 64, 64, 64], (tensor,)), 328)
     assert starts == [-1, -1, 1, 2, 3]
     starts, _, _ = fetched(stream([64, 64, 64, 64, 64], (tensor,)), 392)
@@ -82,7 +84,7 @@ def test_random_streams_keep_their_order_and_never_overlap(seed: int) -> None:
     others = []
     for k in range(rng.randint(0, 8)):
         first = rng.randint(-1, count - 1)
-        others.append(Request(f"t{k}", rng.randint(1, 300), first, rng.randint(first, count)))
+        others.append(wanted(f"t{k}", rng.randint(1, 300), first, rng.randint(first, count)))
     program = stream([rng.randint(1, 300) for _ in range(count)], tuple(others))
     peak = plan_memory(tuple(program.requests.values()), 8).chosen.peak_bytes
     arena = peak + rng.choice([0, 0, 64, 400])
@@ -90,13 +92,13 @@ def test_random_streams_keep_their_order_and_never_overlap(seed: int) -> None:
     assert starts == sorted(starts)
     assert all(start < k for k, start in enumerate(starts))
     blocks = list(moved.requests.values())
-    assert {b.name for b in blocks} == set(program.requests)
+    assert {b.id for b in blocks} == set(program.requests)
     for i, one in enumerate(blocks):
-        assert offsets[one.name] % 8 == 0 and offsets[one.name] + one.size_bytes <= arena
-        assert program.requests[one.name].last == one.last
+        assert offsets[one.id] % 8 == 0 and offsets[one.id] + one.size_bytes <= arena
+        assert program.requests[one.id].last == one.last
         for other in blocks[:i]:
             if one.overlaps(other):
-                a, b = offsets[one.name], offsets[other.name]
+                a, b = offsets[one.id], offsets[other.id]
                 assert a + one.size_bytes <= b or b + other.size_bytes <= a
 
 

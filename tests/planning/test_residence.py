@@ -90,9 +90,9 @@ def test_consecutive_layers_keep_their_tensors_in_l1(tmp_path: Path) -> None:
 def test_resident_tensors_take_no_room_of_l2_and_no_transfers(tmp_path: Path) -> None:
     plan = build(chain(), LARGE, tmp_path / "app")
     other = build(chain(), replace(LARGE, resident_l1=False), tmp_path / "other")
-    names = {block.name for block in plan.levels[1].blocks}
+    names = {block.id.text for block in plan.levels[1].blocks}
     assert names.isdisjoint({"layer_00", "layer_01", "layer_02", "layer_05", "layer_06"})
-    assert {block.name for block in other.levels[1].blocks} > names
+    assert {block.id.text for block in other.levels[1].blocks} > names
     assert [step.traffic.transfers for step in plan.steps[:3]] == [1, 0, 0]
     assert plan.cycles < other.cycles
     assert plan.arena_used <= other.arena_used
@@ -194,7 +194,7 @@ def test_what_is_read_as_a_whole_stays_and_is_stored_where_others_read_it(
     assert kept(plan) == stays
     inside = {s.output.place.tensor.name for s in plan.steps[:-1] if s.output.form != Form.RESIDENT}
     assert inside == stored
-    assert {block.name for block in plan.levels[1].blocks} >= stored
+    assert {block.id.text for block in plan.levels[1].blocks} >= stored
     assert_exact(tmp_path / "app", plugins=LARGE.plugins())
 
 

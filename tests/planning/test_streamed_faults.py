@@ -19,6 +19,7 @@ from dory_core.driver.compiler import write_network
 from dory_core.errors import VerificationFailed
 from dory_core.ir.reference import random_inputs, run
 from dory_core.plan import ExtTransfer, Plan
+from dory_core.plan.block_ids import BlockKind
 from dory_core.plan.operations import ExtWait
 from dory_core.plugins.manager import Plugins
 from dory_core.simulate.run import DMA_MODES
@@ -75,11 +76,11 @@ class Fault:
 
 
 def weights(t: ExtTransfer) -> bool:
-    return t.name.startswith("weights")
+    return t.block.kind is BlockKind.CHUNK
 
 
 def stripe(t: ExtTransfer) -> bool:
-    return ">" in t.name
+    return t.block.kind is BlockKind.WINDOW
 
 
 def store(t: ExtTransfer) -> bool:
@@ -87,7 +88,7 @@ def store(t: ExtTransfer) -> bool:
 
 
 def back(t: ExtTransfer) -> bool:
-    return t.name.endswith(".back")
+    return t.block.kind is BlockKind.BACK
 
 
 def l3(by: int) -> Callable[[ExtTransfer], ExtTransfer]:
@@ -156,7 +157,7 @@ def test_wrong_plan_is_found_by_the_simulation_and_by_the_symbolic_check(
 
 def early_into_live_block(plan: Plan) -> Plan:
     """Start the first fetch that can be one position too early: its place is still in use."""
-    blocks = {block.name: block for block in plan.levels[1].blocks}
+    blocks = {block.id: block for block in plan.levels[1].blocks}
     for n, transfer in enumerate(plan.transfers):
         if not transfer.incoming or transfer.start < 1:
             continue
@@ -165,7 +166,7 @@ def early_into_live_block(plan: Plan) -> Plan:
             meets = (
                 block.offset < transfer.l2_offset + transfer.size and transfer.l2_offset < block.end
             )
-            if meets and block.name != transfer.name and block.last == before:
+            if meets and block.id != transfer.block and block.last == before:
                 transfers = list(plan.transfers)
                 transfers[n] = replace(transfer, start=before, slot=40)
                 return changed_plan(plan, transfers=tuple(sorted(transfers, key=lambda t: t.start)))
@@ -194,16 +195,16 @@ def test_missing_wait_is_found(
     sort: str, app: Path, plan: Plan, plugins: Plugins, tmp_path: Path
 ) -> None:
     text = (app / "src" / "network.c").read_text()
-    sorts: dict[str, Callable[[str], bool]] = {
-        "weights": lambda name: name.startswith("weights"),
-        "stripe": lambda name: ">" in name,
-        "back": lambda name: name.endswith(".back"),
-        "store": lambda name: re.fullmatch(r"layer_\d+(\.\d+)?", name) is not None,
+    sorts: dict[str, Predicate] = {
+        "weights": weights,
+        "stripe": stripe,
+        "back": back,
+        "store": store,
     }
-    waits = [op.transfer.name for op in plan.program.operations if isinstance(op, ExtWait)]
+    waits = [op.transfer for op in plan.program.operations if isinstance(op, ExtWait)]
     rows = list(re.finditer(r"DORY_EXT_WAIT\(\d+\), ?", text))
     assert len(rows) == len(waits)
-    row = next(row for name, row in zip(waits, rows, strict=True) if sorts[sort](name))
+    row = next(row for one, row in zip(waits, rows, strict=True) if sorts[sort](one))
     faulty = tmp_path / "app"
     shutil.copytree(app, faulty, ignore=shutil.ignore_patterns("build"))
     (faulty / "src" / "network.c").write_text(text[: row.start()] + text[row.end() :])

@@ -10,6 +10,7 @@ import pytest
 from dory_core.driver.pipeline import IMPORTED, Setup, run
 from dory_core.errors import DoesNotFit
 from dory_core.plan import Plan
+from dory_core.plan.block_ids import BlockKind
 from dory_core.plan.budgets import resolve_budgets
 from dory_core.plugins.manager import Plugins
 from tests.planning.networks import CASES, Case, changed_plan, mobile, plan_graph
@@ -146,7 +147,7 @@ def test_outputs_that_were_spilled_are_read_where_they_return(plugins: Plugins) 
     for l2 in range(6_000, 14_000, 250):
         plan = plan_graph(case.build(), plugins, l2)
         check_plan(plan)
-        backs = {t.name.removesuffix(".back") for t in plan.transfers if t.name.endswith(".back")}
+        backs = {t.block.tensor for t in plan.transfers if t.block.kind is BlockKind.BACK}
         found |= bool(backs & {place.tensor.name for place in plan.outputs})
     assert found
 

@@ -6,20 +6,27 @@ import pytest
 
 from dory_core.checks.verify import verify_bins, verify_packing
 from dory_core.errors import DoryError
-from dory_core.plan.blocks import Bin, Block, Packing, Request
+from dory_core.plan.blocks import Bin, Packing
+from tests.planning.samples import at_offset, wanted
 
 REQUESTS = (
-    Request("a", 16, -1, 1),
-    Request("b", 24, 1, 3),
-    Request("c", 8, 2, 3),
+    wanted("a", 16, -1, 1),
+    wanted("b", 24, 1, 3),
+    wanted("c", 8, 2, 3),
 )
 GOOD = Packing(
-    (Block("a", 0, 16, -1, 1), Block("b", 16, 24, 1, 3), Block("c", 0, 8, 2, 3)), 40, "test"
+    (
+        at_offset("a", 0, 16, -1, 1),
+        at_offset("b", 16, 24, 1, 3),
+        at_offset("c", 0, 8, 2, 3),
+    ),
+    40,
+    "test",
 )
 
 
 def changed(name, **fields):
-    blocks = tuple(replace(b, **fields) if b.name == name else b for b in GOOD.blocks)
+    blocks = tuple(replace(b, **fields) if b.id.text == name else b for b in GOOD.blocks)
     return replace(GOOD, blocks=blocks)
 
 
@@ -42,7 +49,7 @@ def test_good_plan_passes_and_touching_lifetimes_may_share_memory():
         (replace(GOOD, blocks=GOOD.blocks[:2]), "'c' has no block"),
         (replace(GOOD, blocks=(*GOOD.blocks, GOOD.blocks[2])), "'c' has two blocks"),
         (
-            replace(GOOD, blocks=(*GOOD.blocks, Block("d", 0, 8, 9, 9))),
+            replace(GOOD, blocks=(*GOOD.blocks, at_offset("d", 0, 8, 9, 9))),
             "no request is for block 'd'",
         ),
         (replace(GOOD, peak_bytes=48), "L2 has 40 bytes, the plan uses 48"),
@@ -55,8 +62,8 @@ def test_seeded_fault_is_found(packing, reason):
 
 
 def test_block_inside_another_is_an_overlap():
-    requests = (Request("a", 64, 0, 3), Request("b", 8, 1, 2))
-    packing = Packing((Block("a", 0, 64, 0, 3), Block("b", 24, 8, 1, 2)), 64, "test")
+    requests = (wanted("a", 64, 0, 3), wanted("b", 8, 1, 2))
+    packing = Packing((at_offset("a", 0, 64, 0, 3), at_offset("b", 24, 8, 1, 2)), 64, "test")
     with pytest.raises(DoryError, match=r"'a' at 0 .* and 'b' at 24"):
         verify_packing(requests, packing, alignment=8)
 

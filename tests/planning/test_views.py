@@ -58,7 +58,7 @@ def outputs_of(b: GraphBuilder, *numbers: int) -> Graph:
 def test_concatenated_rows_are_written_into_one_block(chip: ToyChip, tmp_path: Path) -> None:
     plan = built(outputs_of(two_halves(), 3, 4), tmp_path / "app", chip)
     assert views(plan) == ["Concat"]
-    blocks = {block.name: block for block in plan.levels[1].blocks}
+    blocks = {block.id.text: block for block in plan.levels[1].blocks}
     whole, left, right = (blocks[f"layer_{n:02d}"] for n in (2, 0, 1))
     assert (left.offset, right.offset) == (whole.offset, whole.offset + left.size)
     assert not (tmp_path / "app/src/dory_layer_02.c").exists()

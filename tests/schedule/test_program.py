@@ -7,6 +7,7 @@ from typing import Any
 
 from dory_core.hardware.memories import Link
 from dory_core.plan import ExtTransfer
+from dory_core.plan.block_ids import BlockId
 from dory_core.plan.network import lower_network
 from dory_core.plan.network_timeline import network_timeline
 from dory_core.plan.timeline import NetworkTimeline
@@ -45,7 +46,7 @@ def program_cycles(steps: list[Any], transfers: tuple[ExtTransfer, ...], link: L
 
 
 def fetch(size: int, start: int, wait: int) -> ExtTransfer:
-    return ExtTransfer("w", 0, 0, size, True, start, wait)
+    return ExtTransfer(BlockId("w"), 0, 0, size, True, start, wait)
 
 
 def test_without_transfers_it_is_the_sum_of_the_layers() -> None:

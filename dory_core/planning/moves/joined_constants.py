@@ -37,10 +37,9 @@ def in_time(joined: Joined, candidate: Candidate) -> Joined:
     found = {}
     for n, parts in joined.items():
         runs, timelines = candidate.program.runs_of(n), candidate.steps[n].timelines
+        slacks = {k: candidate.slack.get(block) for k in parts if (block := runs[k].weights)}
         left = frozenset(
-            k
-            for k in parts
-            if candidate.slack.get(runs[k].weights or "", 0.0) >= timelines[k - 1].estimate.cycles
+            k for k in parts if (slacks.get(k) or 0.0) >= timelines[k - 1].estimate.cycles
         )
         if left:
             found[n] = left

@@ -17,6 +17,7 @@ from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Layer, Linear, Tensor
 from dory_core.ir.geometry import Tile
 from dory_core.kernels.call import OPERANDS
+from dory_core.plan.block_ids import BlockId, BlockKind
 from dory_core.plan.blocks import Request, align_up, fullest_step, level_alignment
 from dory_core.planning.decision import MOVED, Decision, L1Residence, Residency
 from dory_core.planning.evaluate import Candidate
@@ -170,8 +171,10 @@ class _Planner:
         self.room = budget_bytes // self.unit * self.unit
         self.kept: dict[str, ResidentTensor] = {}
         self.over: list[dict[str, ResidentTensor]] = [{} for _ in tiled]
-        self.offsets: dict[str, int] = {}
+        self.offsets: dict[BlockId, int] = {}
         self.buffers = cache(self._buffers)
+        self.buffer = cache(_buffers_id)
+        self.block = cache(BlockId)
         self.cycles = cache(self._cycles)
 
     def try_to_keep(self, new: ResidentTensor) -> bool:
@@ -236,18 +239,19 @@ class _Planner:
         """Return what a range of layers has in L1, and for how long."""
         stays = {name: one for n in range(first, last + 1) for name, one in self.over[n].items()}
         requests = [
-            Request(one.name, self._size(one), one.maker, one.last) for one in stays.values()
+            Request(self.block(one.name), self._size(one), one.maker, one.last)
+            for one in stays.values()
         ]
         for n in range(first, last + 1):
             own = self._own(n)
             requests += [
-                Request(_buffer_name(n, buffer.name), int(buffer.total), n, n)
+                Request(self.buffer(n, buffer.name), int(buffer.total), n, n)
                 for buffer in self._buffers_of(n)
                 if buffer.name not in own
             ]
         return requests
 
-    def _pack(self, new: ResidentTensor) -> Mapping[str, int] | None:
+    def _pack(self, new: ResidentTensor) -> Mapping[BlockId, int] | None:
         """Return the offsets of what the layers near a stay have in L1; None without room."""
         layers = self._connected(new)
         if layers is not None:
@@ -257,7 +261,7 @@ class _Planner:
         first = max(0, new.maker - MARGIN)
         last = min(len(self.tiled) - 1, new.last + MARGIN)
         requests = self._requests(first, last)
-        fixed = {r.name: self.offsets[r.name] for r in requests if r.first < first or r.last > last}
+        fixed = {r.id: self.offsets[r.id] for r in requests if r.first < first or r.last > last}
         return fit_into(requests, self.unit, self.room, fixed)
 
     def _connected(self, start: ResidentTensor) -> range | None:
@@ -346,14 +350,14 @@ class _Planner:
             bound = fullest_step(requests, self.unit)[1]
             self.offsets.update(best_fit(requests, self.unit, bound))
 
-    def _on_top(self) -> Mapping[str, int]:
+    def _on_top(self) -> Mapping[BlockId, int]:
         """Return offsets with the tensors that stay at the end of L1, where all fits so."""
         offsets = dict(self.offsets)
         for requests in self._sharing():
-            staying = [r for r in requests if r.name in self.kept]
+            staying = [r for r in requests if r.id.kind is BlockKind.WHOLE]
             below_top = lowest_place(sorted(staying, key=lambda r: r.first), self.unit)
             fixed = {
-                r.name: self.room - below_top[r.name] - align_up(r.size_bytes, self.unit)
+                r.id: self.room - below_top[r.id] - align_up(r.size_bytes, self.unit)
                 for r in staying
             }
             offsets.update(fit_into(requests, self.unit, self.room, fixed) or {})
@@ -366,22 +370,25 @@ class _Planner:
         found = frozenset(own) - {"y"}
         return L1Residence(found=found, leaves=made is not None, stored=made is None or made.stored)
 
-    def _placed(self, n: int, offsets: Mapping[str, int]) -> L1Residence:
+    def _placed(self, n: int, offsets: Mapping[BlockId, int]) -> L1Residence:
         """Return what of a layer stays, with the offsets of its buffers and of what lies beside."""
         if not self.over[n]:
             return MOVED
         own = self._own(n)
-        names = {b.name: own.get(b.name, _buffer_name(n, b.name)) for b in self._buffers_of(n)}
-        here = self.over[n].values()
+        blocks = {
+            b.name: self.block(own[b.name]) if b.name in own else self.buffer(n, b.name)
+            for b in self._buffers_of(n)
+        }
+        beside = [one.name for one in self.over[n].values() if one.maker < n < one.last]
         return replace(
             self._stay(n),
-            offsets={buffer: offsets[name] for buffer, name in names.items()},
-            beside={one.name: offsets[one.name] for one in here if one.maker < n < one.last},
+            offsets={buffer: offsets[block] for buffer, block in blocks.items()},
+            beside={name: offsets[self.block(name)] for name in beside},
         )
 
 
-def _buffer_name(n: int, name: str) -> str:
-    return f"layer {n}, {name}"
+def _buffers_id(n: int, name: str) -> BlockId:
+    return BlockId(name, BlockKind.BUFFERS, (n,))
 
 
 def _reads_whole(tiled: TiledLayer, schedule: Schedule, operand: int, x: Tensor) -> bool:

@@ -108,8 +108,8 @@ class _Cascade:
         """Cut the constants of the layer with the largest live chunk that can be cut further."""
         rest = self.limit - sum(r.size_bytes for r in peak.live if r.role != WEIGHTS)
         target = max(self.chunk_bytes.small, rest // max(1, len(peak.chunks)))
-        for chunk in sorted(peak.chunks, key=lambda r: (-r.size_bytes, r.name)):
-            n = peak.program.chunks[chunk.name]
+        for chunk in sorted(peak.chunks, key=lambda r: (-r.size_bytes, r.id)):
+            n = peak.program.chunks[chunk.id]
             split = decision.splits[n]
             most = self.network.cuts[n].groups
             if split.groups >= most:
@@ -128,8 +128,8 @@ class _Cascade:
         """Return ((bytes moved, order), decision) of every step that relieves a peak."""
         striped: dict[int, int] = {}
         for request in peak.live:
-            if request.name in peak.program.stripes:
-                n = peak.program.stripes[request.name]
+            if request.id in peak.program.stripes:
+                n = peak.program.stripes[request.id]
                 striped[n] = striped.get(n, 0) + request.size_bytes
         if sum(striped.values()) > excess:
             for n, size in striped.items():
@@ -143,7 +143,7 @@ class _Cascade:
                         with_split(self.problem, decision, n, split._replace(stripes=stripes)),
                     )
         here = peak.layer
-        for name in sorted({r.name.removesuffix(".back") for r in peak.live} & self.forms.keys()):
+        for name in sorted({r.id.tensor for r in peak.live if r.id.is_whole}):
             if name in decision.in_l3 or name in self.fixed:
                 continue
             size = self.forms[name].size_bytes
@@ -212,13 +212,13 @@ class _Cascade:
         return (name,)
 
     def _too_large(self, peak: Peak, needed: int) -> DoesNotFit:
-        live = sorted(peak.live, key=lambda r: (-r.size_bytes, r.name))
+        live = sorted(peak.live, key=lambda r: (-r.size_bytes, r.id))
         needed = max(self.budget + 1, needed) if self.peak is None else self.peak
         layer = self.layers[peak.layer].op
-        texts = ", ".join(f"{r.name} {r.size_bytes} B" for r in live[:6])
+        texts = ", ".join(f"{r.id} {r.size_bytes} B" for r in live[:6])
         return DoesNotFit(
             f"layer {layer.index} {layer.kind} '{layer.name}' needs {needed} B of L2 in its "
-            f"smallest parts, {self.budget} B are available; {live[0].name} is the largest of what "
+            f"smallest parts, {self.budget} B are available; {live[0].id} is the largest of what "
             f"is live there: {texts}",
             f"raise --l2 to at least {needed} if the chip has it, or make the layer smaller;"
             f" {for_simulation(2, needed)}",
