@@ -590,3 +590,37 @@ def test_kernel_whose_cores_meet_writes_what_it_does_not_own(tmp_path: Path, dma
         source.read_text().replace("dory_barrier();\n    }\n    add", planted + "    add")
     )
     assert "something wrote byte 157 of L1" in fault(app, dma)
+
+
+# Two buffers of the output, in turn; core 0 comes to each barrier before the others.
+SHARED_TILES = {
+    "      DORY_SIM_TILE(t, DORY_READS(b, TILE));\n": "",
+    "      DORY_SIM_READ(x[t & 1], TILE);\n      DORY_SIM_WRITE(y, TILE);\n": "",
+    "    dory_barrier(); /* before */\n    add(x[t & 1], b, y);": (
+        "    for (volatile int wait = core ? 20000 : 0; wait > 0;) wait -= 1;\n"
+        "    dory_barrier();\n"
+        "    uint8_t *const out = y + 100 * (t & 1);\n"
+        "    DORY_SIM_SHARED_TILE(t, DORY_READS(x[t & 1], TILE), DORY_READS(b, TILE),"
+        " DORY_WRITES(out, TILE));\n"
+        "    add(x[t & 1], b, out);"
+    ),
+    "copy_of(l2 + 600 + t * TILE, y, ": "copy_of(l2 + 600 + t * TILE, y + 100 * (t & 1), ",
+}
+
+
+@every_mode
+def test_cores_that_compute_before_core_0_declares_the_tile(tmp_path: Path, dma: str) -> None:
+    """They leave the barrier first, and write into another buffer than in the tile before."""
+    app = write_app(tmp_path, SHARED_TILES, {"DORY_L1_SIZE 200": "DORY_L1_SIZE 250"})
+    simulate(app, layers=[LAYER], expected=EXPECTED, inputs=INPUTS, dma=dma, repeat=OFTEN)
+
+
+@every_mode
+def test_shared_tile_that_writes_what_it_does_not_own(tmp_path: Path, dma: str) -> None:
+    planted = dict(SHARED_TILES)
+    call = next(old for old in planted if "add(" in old)
+    planted[call] += "\n    if (core == 2 && t == 10) out[50] ^= 1;"
+    app = write_app(tmp_path, planted, {"DORY_L1_SIZE 200": "DORY_L1_SIZE 250"})
+    message = fault(app, dma)
+    assert message.startswith("dory-sim: error: layer 3 'add3', tile 10: ")
+    assert "something wrote byte 150 of L1, which holds data of others" in message

@@ -122,6 +122,7 @@ void dory_sim_barrier(const char *file, int line) {
   barrier.place[core_id].line = line;
   barrier.arrived[core_id] = 1;
   if (++barrier.waiting == sim_config.cores) {
+    sim_meet();
     barrier.waiting = 0;
     ++barrier.generation;
     memset(barrier.arrived, 0, sizeof barrier.arrived);
@@ -137,7 +138,6 @@ void dory_sim_barrier(const char *file, int line) {
 #ifdef SIM_TSAN
   AnnotateHappensAfter(__FILE__, __LINE__, &meeting[generation % 2]);
 #endif
-  if (core_id == 0) sim_met();
 }
 
 void (dory_barrier)(void) { dory_sim_barrier(NULL, 0); }

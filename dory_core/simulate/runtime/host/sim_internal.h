@@ -93,9 +93,12 @@ void sim_expect_all(void); /* of every memory */
 void sim_allow(sim_arena_t *arena, uint32_t offset, uint32_t bytes, uint32_t meetings);
 /* Every core has ended its kernel, and what it wrote is checked: none writes any longer. */
 void sim_end_writes(void);
-/* Faults when L1, or any memory, holds what nobody was to write there. computing: cores may still be
- * in a kernel, and write what it may write. */
-void sim_check_owners(int also_l2, int computing);
+/* Faults when L1, or any memory, holds what nobody was to write there. Core 0 calls it where every
+ * core that writes has said so before. */
+void sim_check_owners(int also_l2);
+/* The same of L1, while every core stands at a barrier; it may be one in a kernel, which goes on to
+ * write what it may write. */
+void sim_check_at_barrier(void);
 
 /* --- sim_marks.c --- */
 /* Forgets what core 0 has declared; until the next call the marks are those of a tile, or of none. */
@@ -153,7 +156,7 @@ void sim_report_init(void);
 void sim_report_reset(void);    /* no layer yet */
 int32_t sim_current_tile(void);
 int sim_current_layer(void);    /* -1 before the first */
-void sim_met(void);             /* core 0 has met the others at a barrier */
+void sim_meet(void);            /* every core is at a barrier; called before one goes on */
 const char *sim_basename(const char *path);
 
 /* --- sim_refusals.c --- */

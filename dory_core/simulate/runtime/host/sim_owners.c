@@ -25,7 +25,8 @@ void sim_allow(sim_arena_t *arena, uint32_t offset, uint32_t bytes, uint32_t mee
   (void)written, (void)written_count, (void)written_room;
 }
 void sim_end_writes(void) {}
-void sim_check_owners(int also_l2, int computing) { (void)also_l2, (void)computing; }
+void sim_check_owners(int also_l2) { (void)also_l2; }
+void sim_check_at_barrier(void) {}
 #else
 
 void sim_expect(const sim_arena_t *arena, const void *from, uint32_t bytes) {
@@ -89,13 +90,20 @@ static void check(const sim_arena_t *arena) {
   }
 }
 
-void sim_check_owners(int also_l2, int computing) {
+void sim_check_owners(int also_l2) {
   dory_sim_l1_begin();
   sim_lock();
   take_over();
-  if (!computing) forget_ended();
+  forget_ended();
   for (uint32_t i = 0; i < (also_l2 ? sim_memory_count : 1); ++i) check(&sim_memories[i]);
   sim_unlock();
   dory_sim_l1_end();
+}
+
+void sim_check_at_barrier(void) {
+  sim_lock();
+  take_over();
+  check(&sim_l1);
+  sim_unlock();
 }
 #endif

@@ -225,7 +225,7 @@ void dory_sim_layer_end(const char *file, int line) {
   tile_is_due = 0;
   sim_require_idle(0, 1, file, line);
   sim_check_canaries(file, line);
-  sim_check_owners(1, 0);
+  sim_check_owners(1);
   sim_marks_begin(0);
 }
 
@@ -234,7 +234,7 @@ void dory_sim_tile(int32_t tile, int met, const dory_sim_mark_t *marks, size_t c
   if (dory_core_id() != 0) return;
   if (tile_is_due) sim_end_writes(); /* of the tile before, checked at the last barrier */
   tile_is_due = met && sim_config.cores > 1;
-  if (!tile_is_due) sim_check_owners(0, 0);
+  if (!tile_is_due) sim_check_owners(0);
   sim_marks_begin(1);
   sim_lock();
   current.tile = tile;
@@ -244,7 +244,8 @@ void dory_sim_tile(int32_t tile, int met, const dory_sim_mark_t *marks, size_t c
 }
 
 /* Where the other cores may compute when the tile is declared, its writes are checked at each barrier
- * up to the next tile: the last stands after the kernel, those before it in the kernel. */
-void sim_met(void) {
-  if (tile_is_due) sim_check_owners(0, 1);
+ * up to the next tile: the last stands after the kernel, those before it in the kernel. All cores
+ * stand there: one that goes on may write before core 0 declares the next tile. */
+void sim_meet(void) {
+  if (tile_is_due) sim_check_at_barrier();
 }
