@@ -5,13 +5,21 @@ where its conditions hold. Elsewhere it computes the operator in binary32, and a
 step from the integer operator that this frontend makes of it. Source: microsoft/onnxruntime,
 core/optimizer/qdq_transformer (qdq_selectors.cc, qdq_s8_to_u8.cc, relu_quantizelinear.cc,
 clip_quantizelinear.cc), for x86 and ORT_ENABLE_EXTENDED.
+
+One answer depends on the processor. Where products of uint8 and int8 are added in pairs that
+saturate at 16 bits, as with AVX2 and without VNNI, `dory golden` asks for exact sums, and
+onnxruntime then makes uint8 of int8 constants outside [-64, 64] (s8_to_u8.cc). A Gemm of int8 with
+such weights is computed in reals there, and in integers on other processors; also sums and products
+with such a constant differ. All these count as computed in reals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from dory_onnx import Node, OnnxModel
 
 from dory_qdq.numerics import Quantisation
@@ -36,6 +44,8 @@ _FORMS = frozenset(
 _UNSIGNED = frozenset(["Conv", "MatMul"])
 _BIASED = frozenset(["Conv", "Gemm"])
 _EPSILON = float(np.finfo(np.float32).eps)
+#: Largest absolute value of int8 weights that stay int8 on every processor.
+_NARROW = 64
 
 
 class Fusion:
@@ -71,6 +81,8 @@ class Fusion:
         if node.op in _BIASED and not self._biased(operands[2:]):
             return False
         data = operands[:1] if node.op in ("Conv", "Gemm", "MatMul") else operands
+        if any(self._may_turn(source) for source in data):
+            return False
         kinds = {self._kind(source.input(0), source) for source in data}
         kind = self._kind(rounding.outputs[0], rounding)
         if kinds != {kind}:
@@ -78,7 +90,8 @@ class Fusion:
         if kind == "int8" and node.op in _UNSIGNED:
             return False
         if kind == "int8" and node.op == "Gemm":
-            return self._stored_kind(operands[1].input(0)) == "int8"
+            weights = operands[1]
+            return self._stored_kind(weights.input(0)) == "int8" and not self._may_turn(weights)
         return True
 
     def is_turned(self, node: Node, y: Quantisation) -> bool:
@@ -118,7 +131,7 @@ class Fusion:
         """Return True when int8 becomes uint8: between a QuantizeLinear and its one reader."""
         maker = self._maker(stored)
         if maker is None or not maker.op.endswith("QuantizeLinear") or _dequantises(maker):
-            return maker is None and self._model.is_constant(stored)
+            return False
         readers = self._model.readers(stored)
         if stored in self._model.outputs or len(readers) != 1 or not _dequantises(readers[0]):
             return False
@@ -128,9 +141,19 @@ class Fusion:
         edges = sum(node.inputs.count(reals) for node in self._model.readers(reals))
         return edges + (reals in self._model.outputs) <= 1
 
+    def _may_turn(self, source: Node) -> bool:
+        """Return True when it depends on the processor whether a constant is int8 or uint8."""
+        content = self._model.constant(source.input(0))
+        return content is not None and content.dtype == np.int8 and not are_narrow(content)
+
     def _stored_kind(self, name: str) -> str:
         content = self._model.constant(name) if name else None
         return "" if content is None else str(content.dtype)
+
+
+def are_narrow(weights: npt.NDArray[Any]) -> bool:
+    """Return True when no pair of products of int8 weights with uint8 leaves 16 bits."""
+    return bool(((weights >= -_NARROW) & (weights <= _NARROW)).all())
 
 
 def _dequantises(node: Node) -> bool:

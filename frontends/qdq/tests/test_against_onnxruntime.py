@@ -207,6 +207,45 @@ def test_sums_of_int8_round_with_the_zero_points_of_uint8(
     assert difference(builder.model([(last.stored, shape)]), tmp_path, seed) == ""
 
 
+def with_constant(op: str, largest: int, kept: bool) -> bytes:
+    """Return an operator of int8 with a constant up to a value, that of weights of a Gemm.
+
+    kept: an output of the network keeps onnxruntime from turning the input into uint8.
+    """
+    builder = Builder(np.random.default_rng(1), signed=True)
+    x = builder.input((1, 8))
+    values = np.random.default_rng(1).integers(-60, 60, (5, 8)).astype(np.int8)
+    values[-1, -1] = largest
+    shape = x.shape
+    if op == "Gemm":
+        shape = (1, 5)
+        out = builder.node("Gemm", [x.name, builder.weights(values, np.float32(0.01), 0)], transB=1)
+    else:
+        constant = builder.weights(values[-1, -1:], np.float32(0.01), 0)
+        out = builder.node(op, [x.name, constant])
+    last = builder.quantised(out, shape, builder.scale(2))
+    if not kept:
+        last = OPERATORS["relu"](builder, last)
+        return builder.model([(last.stored, shape)])
+    same = builder.node("Identity", [x.stored])
+    return builder.model([(last.stored, shape), (same, x.shape)])
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("largest", [64, 65, 127, -64, -65])
+@pytest.mark.parametrize("op", ["Gemm", "Add", "Mul"])
+def test_constants_of_int8_that_some_processors_turn_into_uint8(
+    op: str, largest: int, kept: bool, tmp_path: Path
+) -> None:
+    """What depends on the processor is never taken for computed in integers."""
+    model = with_constant(op, largest, kept)
+    assert difference(model, tmp_path) == ""
+    graph = parse(tmp_path / "net.onnx", FrontendOptions())
+    wide = abs(largest) > 64
+    apart = {o.name.partition("_")[0]: graph.form(o.output).apart for o in graph.ops}
+    assert apart[op] == int(wide and kept if op == "Gemm" else wide or not kept)
+
+
 def test_inputs_that_are_transposed_first_are_read_from_goldens_in_their_order(
     tmp_path: Path,
 ) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 
 from dory_core.api import Graph
+from dory_qdq.fusion import are_narrow
 from dory_qdq.golden import fuse, golden_arrays
 from dory_qdq.importer import import_file
 from dory_qdq.runtime import need_onnxruntime
@@ -21,6 +23,8 @@ _EXACT = ("QLinear", "QGemm", "QuantizeLinear", "DequantizeLinear")
 _MOVES = frozenset(
     ["MaxPool", "Reshape", "Transpose", "Slice", "Resize", "Pad", "Flatten", "Squeeze"]
 )
+#: End of the names of int8 constants that onnxruntime turned into uint8.
+_TURNED = "_s8_2_u8"
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -32,15 +36,17 @@ class Inference:
     Attributes:
         golden: Its inputs and stored tensors, named as in a golden.
         reals: Names of the operators that it computed in reals.
+        either: Names of those that it computed in integers and would in reals on other processors.
     """
 
     golden: Arrays
     reals: frozenset[str]
+    either: frozenset[str] = frozenset()
 
     def unexpected(self, graph: Graph) -> frozenset[str]:
         """Return the layers of which the import is wrong about who computes them in reals."""
         apart = {op.name for op in graph.ops if graph.form(op.output).apart}
-        found = apart ^ (self.reals & {op.name for op in graph.ops})
+        found = (apart ^ (self.reals & {op.name for op in graph.ops})) - self.either
         return frozenset(name for name in found if not _is_no_answer(name, graph))
 
 
@@ -69,7 +75,29 @@ def infer(model: bytes, folder: Path, seed: int = 0, inferences: int = 1) -> Inf
         }
         for _ in range(inferences)
     )
-    return Inference(golden_arrays(fused, given), _reals(fused.made))
+    return Inference(golden_arrays(fused, given), _reals(fused.made), _either(fused.made))
+
+
+def _either(made: Any) -> frozenset[str]:
+    """Return operators in integers with int8 constants that some processors turn into uint8."""
+    constants = {one.name: onnx.numpy_helper.to_array(one) for one in made.graph.initializer}
+
+    def is_wide(name: str) -> bool:
+        values = constants.get(name)
+        return values is not None and values.dtype == np.int8 and not are_narrow(values)
+
+    found = set()
+    for node in made.graph.node:
+        if node.op_type == "QGemm":
+            depends = constants[node.input[2]].dtype == np.int8 and is_wide(node.input[3])
+        elif node.op_type in ("QLinearAdd", "QLinearMul"):
+            operands = (node.input[0], node.input[3])
+            depends = any(is_wide(name) or name.endswith(_TURNED) for name in operands)
+        else:
+            continue
+        if depends:
+            found.add(node.name.removeprefix("fused "))
+    return frozenset(found)
 
 
 def _reals(made: Any) -> frozenset[str]:
