@@ -27,6 +27,7 @@ from tests.system.test_static_analysis import (
     NOT_CPPCHECK,
     NOT_GCC,
     TIDY,
+    UNSIGNED_TILES,
     files,
     installed,
     said,
@@ -40,8 +41,6 @@ STACK_BYTES = {
     "stm32h7": STM32_STACK_BYTES * 3 // 4,
     "diana": DIANA_STACK_BYTES * 3 // 4,
 }
-#: Numbers of tiles are unsigned, sizes that kernels take may be signed: all are far below 2^31.
-UNSIGNED_TILES = {"src": ("-Wno-sign-conversion",), "kernels": ()}
 #: Files that were looked at, by program and content.
 _SEEN: set[tuple[str, str]] = set()
 
