@@ -47,6 +47,7 @@ from dory_core.plan.operations import (
     ExtWait,
     Inputs,
     Mark,
+    MoveRows,
     Outputs,
     Program,
     Report,
@@ -95,6 +96,8 @@ def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
         elif isinstance(operation, Dead):
             block = operation.block
             memory.take(l2_memory(block.memory), Range(block.offset, block.end))
+        elif isinstance(operation, MoveRows):
+            memory.move(operation, steps[operation.step])
         elif isinstance(operation, RunPart):
             memory.run(PartRun(layer_of(operation.step), operation.part))
         elif isinstance(operation, View):
@@ -171,12 +174,26 @@ class _Memory(Held):
                 if read.memory == access.memory and written.meets(Range(read.start, read.sure)):
                     of = output.place.tensor.name, run.operand(read.operand).place.tensor.name
                     raise bug(f"{who} writes {of[0]} over {of[1]}, which it reads")
-            if output.place.passing:  # the stripe replaces the previous one
-                written = replace(written, tensor=output.place.tensor.name, layout=output.layout)
+            if output.place.passing:
+                written = replace(
+                    written,
+                    tensor=output.place.tensor.name,
+                    layout=output.layout,
+                    first=run.first_byte_written,
+                )
             self.take(access.memory, written)
         if run.part == run.program.parts - 1:
             self._keep(run)
         self._loads_ahead(run, copies)
+
+    def move(self, operation: MoveRows, step: LayerStep) -> None:
+        """Move rows that are read again to the start of their rolling buffer."""
+        place, end = step.output.place, operation.source + operation.bytes
+        who = f"layer {step.index} '{step.layer.op.name}'"
+        if not place.passing or operation.source < operation.start:
+            raise bug(f"{who} moves rows of a tensor that has no rolling buffer")
+        moved = Range(operation.source, end, place.tensor.name, step.output.layout)
+        self.move_rows(l2_memory(operation.memory), operation.start, moved, who)
 
     def view(self, step: LayerStep) -> None:
         """Check that the bytes of a view's output are those of its inputs, and add its output."""
@@ -214,6 +231,8 @@ class _Memory(Held):
         if place.level == 2 and not place.passing:  # all of it is in L2, not only a stripe
             self.read(place, plan.layout, run.who)
         wanted = Range(access.start, access.sure, tensor.name, plan.layout)
+        if place.passing:
+            wanted = replace(wanted, first=run.first_byte_read(access.operand))
         self.pieces(access.memory, wanted, run.who, tensor)
 
     def _use_l1(self, run: PartRun) -> None:

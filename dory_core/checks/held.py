@@ -23,6 +23,7 @@ class Range:
         tensor: Name of the tensor that they hold, None for buffers of a layer.
         layout: Layout of the tensor.
         reserved: Name of the transfer in flight that owns the bytes, otherwise empty.
+        first: Byte of the tensor at the start, of a tensor that is never whole in L2; otherwise None.
     """
 
     start: int
@@ -30,6 +31,7 @@ class Range:
     tensor: str | None = None
     layout: Layout = HWC
     reserved: str = ""
+    first: int | None = None
 
     def meets(self, other: Range) -> bool:
         """Return True when both have a byte in common."""
@@ -141,12 +143,34 @@ class Held:
             held = self.at(where, at, wanted.tensor)
             if held is None or held.tensor != wanted.tensor:
                 raise not_there(who, str(wanted.tensor), where, at)
+            if wanted.first is not None and held.first != wanted.first + held.start - wanted.start:
+                raise bug(f"{who} finds other rows of {wanted.tensor} at {at} of {where}")
             if tensor is not None and not held.layout.serves(wanted.layout, tensor):
                 raise bug(
                     f"{who} reads {tensor.name} as {layout_text(wanted.layout)}, it lies there as "
                     f"{layout_text(held.layout)}"
                 )
             at = held.end
+
+    def move_rows(self, where: MemoryId, start: int, moved: Range, who: str) -> None:
+        """Move rows of a tensor to the start of its buffer; its other rows are not read again.
+
+        Args:
+            where: Name of the memory.
+            start: The first byte of the buffer.
+            moved: The rows, at the bytes that they leave.
+            who: The layer that makes them, for messages.
+        """
+        size = moved.end - moved.start
+        first = self.at(where, moved.start, moved.tensor) if size else None
+        if first is not None and first.first is not None:
+            moved = replace(moved, first=first.first + moved.start - first.start)
+            self.pieces(where, moved, f"the move of rows before {who}")
+        elif size:
+            raise not_there(f"the move of rows before {who}", str(moved.tensor), where, moved.start)
+        self.take(where, Range(start, moved.end))
+        if size:
+            self.take(where, replace(moved, start=start, end=start + size))
 
     def convert(self, conversion: Conversion) -> None:
         """Run a conversion, which leaves zeros in the padding."""

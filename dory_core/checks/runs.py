@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dory_core.checks.held import Range
 from dory_core.expr import evaluate
+from dory_core.ir.geometry import axis_span
 from dory_core.kernels.call import OPERANDS
 from dory_core.plan import LayerStep, OperandPlan
 from dory_core.plan.accesses import LayerAccesses
@@ -61,6 +62,30 @@ class PartRun:
     def operand(self, name: str) -> OperandPlan:
         """Return the plan of an operand."""
         return self.step.output if name == "y" else self.step.inputs[OPERANDS.index(name)]
+
+    @property
+    def first_byte_written(self) -> int:
+        """Byte of the output tensor at which the rows of the part begin."""
+        return self.step.parts[self.part].stripe[0] * self._pitch("y")
+
+    def first_byte_read(self, name: str) -> int:
+        """Return the byte of an input tensor at which the rows that the part reads begin."""
+        layer, operand = self.step.layer, OPERANDS.index(name)
+        if layer.whole_axes(operand)[self._axis + 1]:
+            return 0
+        rows = axis_span(layer, self._axis, *self.step.parts[self.part].stripe)
+        return rows.x_start * self._pitch(name)
+
+    @property
+    def _axis(self) -> int:
+        """Axis of stripes: 0 for rows, 1 for the columns of data with one row."""
+        return 0 if self.step.layer.output.height > 1 else 1
+
+    def _pitch(self, name: str) -> int:
+        """Return the bytes of a row (or column) of an operand's tensor."""
+        place = self.operand(name).place
+        rows = place.tensor.width if self._axis else place.tensor.height
+        return place.size_bytes // rows
 
     def buffers(self, without: str = "") -> list[Range]:
         """Return the buffers in L1 that the layer uses, except the one called ``without``."""

@@ -20,6 +20,7 @@ from dory_core.plan.operations import (
     ExtWait,
     Inputs,
     LayerFunction,
+    MoveRows,
     NetworkOperation,
     Outputs,
     Report,
@@ -54,7 +55,8 @@ def network_body(plan: Plan) -> NetworkBody:
     # The template copies inputs, outputs and state.
     copied = (Outputs, BeginStates, EndStates)
     program = [one for one in plan.program.operations if not isinstance(one, copied)]
-    kind = _Streamed if plan.transfers else _Resident
+    in_chains = any(step.chain > 1 for step in plan.steps)
+    kind = _Streamed if plan.transfers or in_chains else _Resident
     printer: _Streamed | _Resident = kind(plan, _Calls(plan))
     inputs = next(n for n, operation in enumerate(program) if isinstance(operation, Inputs))
     before = tuple(printer.lines(program[:inputs]))
@@ -174,7 +176,7 @@ class _Streamed:
         number, part = operation.step, operation.part
         step = self.plan.steps[number]
         first = 1 if step.conversions else 0
-        if step.stride > 1:
+        if step.chain > 1:
             yield from self._take_turns(number, part)
         elif len(step.parts) == 1 or part < first:
             yield from (_STEP, *conversions, self.calls.statement(number, str(part)))
@@ -185,15 +187,37 @@ class _Streamed:
             yield "}"
 
     def _take_turns(self, number: int, part: int) -> Iterator[str]:
-        """Yield the loop over the parts of a fused chain, with the first part of each layer."""
-        step, before = self.plan.steps[number], self.plan.steps[number - 1]
-        follows = before.parts[0].position == step.parts[0].position - 1
-        if part > 0 or (follows and before.stride == step.stride):
+        """Yield the loop over the parts of a fused chain, with the first part of its first layer."""
+        steps = self.plan.steps
+        if part or (number and steps[number - 1].chain_end > number):
             return  # printed with the first part of the first layer
-        yield f"for (uint32_t part = 0; part < {len(step.parts)}; part++) {{"
-        for one in range(number, number + step.stride):
-            yield INDENT + _STEP
-            yield INDENT + self.calls.statement(one, "part")
+        chain = range(number, steps[number].chain_end)
+        counts = {len(steps[n].parts) for n in chain}
+        turns = sorted((p.position, n) for n in chain for p in steps[n].parts)
+        if [n for _, n in turns] == [*chain] * min(counts):
+            yield f"for (uint32_t part = 0; part < {min(counts)}; part++) {{"
+            for one in chain:
+                yield INDENT + _STEP
+                yield INDENT + self.calls.statement(one, "part")
+            yield "}"
+            return
+        yield "{"
+        yield f"{INDENT}/* Layers {steps[number].index} to {steps[chain[-1]].index} take turns. */"
+        yield f"{INDENT}static const uint8_t turns[{len(turns)}] = {{"
+        yield from (INDENT + line for line in packed([str(n - number) for _, n in turns]))
+        yield f"{INDENT}}};"
+        yield f"{INDENT}uint32_t parts[{len(chain)}] = {{0}};"
+        yield f"{INDENT}for (uint32_t t = 0; t < {len(turns)}; t++) {{"
+        yield f"{INDENT}{INDENT}{_STEP}"
+        yield f"{INDENT}{INDENT}switch (turns[t]) {{"
+        for one in chain:
+            label = f"case {one - number}" if one != chain[-1] else "default"
+            yield f"{INDENT * 3}{label}:"
+            yield f"{INDENT * 4}{self.calls.statement(one, f'parts[{one - number}]')}"
+            yield f"{INDENT * 4}break;"
+        yield f"{INDENT * 2}}}"
+        yield f"{INDENT * 2}parts[turns[t]]++;"
+        yield f"{INDENT}}}"
         yield "}"
 
     def _close(self, title: str, rows: list[str]) -> None:
@@ -214,6 +238,9 @@ class _Streamed:
             return f"DORY_EXT_{way}({', '.join(map(str, numbers))})"
         if isinstance(operation, ExtWait):
             return f"DORY_EXT_WAIT({operation.transfer.slot})"
+        if isinstance(operation, MoveRows):
+            numbers = (operation.memory + 1, operation.start, operation.source, operation.bytes)
+            return f"DORY_MOVE_ROWS({', '.join(map(str, numbers))})"
         assert isinstance(operation, Report), operation
         memory = 0 if operation.level == 1 else operation.memory + 1
         numbers = (operation.layer, memory, operation.offset, operation.bytes)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
 
 #: Raised whenever a key comes, goes or changes: this dory reads its own documents alone.
-PLAN_VERSION = 7
+PLAN_VERSION = 8
 GENERATOR = "dory"
 
 
@@ -281,7 +281,8 @@ def _tiling_json(step: LayerStep) -> dict[str, Any]:
         ],
         "proof": step.tiling.proof,
         "l3_tiles": len(step.parts),
-        "turns": step.stride,
+        "turns": step.chain,
+        "positions": [part.position for part in step.parts],
     }
 
 

@@ -106,6 +106,8 @@ class PartPlan:
     inputs, output: byte offsets in the L2 arena of the first row of each. chunk: which constants.
     weights: their byte offset in the L2 arena when streamed, None when linked.
     report: (byte offset in the L2 arena, bytes) of the output that is complete after this part.
+    stripe: first row (or column) of the output and how many. moves: (first byte, bytes) of the rows
+    of the output's rolling buffer that move to its start before the part runs; None for none.
     finds_inputs: the part before has left its inputs in L1. w_copy: of the buffer of constants, the
     one that its first block goes to. ahead: number of the tile behind whose arrival it starts the
     load of the next part's first block; None when the next part does.
@@ -118,6 +120,8 @@ class PartPlan:
     chunk: int = 0
     weights: int | None = None
     report: tuple[int, int] | None = None
+    stripe: tuple[int, int] = (0, 0)
+    moves: tuple[int, int] | None = None
     finds_inputs: bool = False
     w_copy: int = 0
     ahead: int | None = None
@@ -159,7 +163,8 @@ class LayerStep:
     L1 behind it that later layers find there, its own output or others. carriages: how the copies
     of x, x2, w and y between L2 and L1 are made, of those that are moved. is_view: nothing runs,
     the output lies where the inputs do. ahead: what it loads for a later layer. loaded_ahead: an
-    earlier layer starts the load of its first block of constants.
+    earlier layer starts the load of its first block of constants. chain: number of layers of its
+    fused chain, 1 outside one. chain_end: number of the step after its chain, 0 outside one.
     """
 
     layer: Layer
@@ -180,6 +185,8 @@ class LayerStep:
     is_view: bool = False
     ahead: Ahead | None = None
     loaded_ahead: bool = False
+    chain: int = 1
+    chain_end: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "carriages", MappingProxyType(dict(self.carriages)))
@@ -200,14 +207,9 @@ class LayerStep:
         return self.layer.op.index
 
     @property
-    def stride(self) -> int:
-        """Positions from a part to the next one: in a fused chain, the number of its layers."""
-        return self.parts[1].position - self.parts[0].position if len(self.parts) > 1 else 1
-
-    @property
     def has_parts_in_a_row(self) -> bool:
         """Whether several parts run one after the other, without those of other layers between."""
-        return len(self.parts) > 1 and self.stride == 1
+        return len(self.parts) > 1 and self.chain == 1
 
     @property
     def schedule(self) -> Schedule:

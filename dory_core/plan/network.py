@@ -15,6 +15,7 @@ from dory_core.plan.operations import (
     ExtStart,
     ExtWait,
     Inputs,
+    MoveRows,
     NetworkOperation,
     Outputs,
     Program,
@@ -60,17 +61,18 @@ def lower_network(
     if states:
         yield BeginStates(states)
     position = -1
-    for number, index in _parts(steps):
-        step, position = steps[number], steps[number].parts[index].position
+    for position, number, index in _parts(steps):
+        step = steps[number]
+        part, place = step.parts[index], step.output.place
         yield from events.at(position)
         if index == 0:
             yield from map(Convert, step.conversions)
+        if part.moves is not None:
+            yield MoveRows(number, place.memory, place.offset, *part.moves)
         yield View(number) if step.is_view else RunPart(number, index)
-        report = step.parts[index].report
-        if report is not None:
-            place = step.output.place
+        if part.report is not None:
             level = 1 if place.level == 1 else 2
-            yield Report(step.index, level, place.memory, *report)
+            yield Report(step.index, level, place.memory, *part.report)
     yield from events.at(position + 1)
     yield from map(Convert, final)
     yield Outputs(outputs)
@@ -78,14 +80,13 @@ def lower_network(
         yield EndStates(states)
 
 
-def _parts(steps: Sequence[LayerStep]) -> Iterator[tuple[int, int]]:
-    """Yield the step and the number of each part of a step, or of the steps of a fused chain."""
-    number = 0
-    while number < len(steps):
-        together = range(number, number + steps[number].stride)
-        for index in range(len(steps[number].parts)):
-            yield from ((one, index) for one in together)
-        number = together.stop
+def _parts(steps: Sequence[LayerStep]) -> list[tuple[int, int, int]]:
+    """Return position, number of the step and number of the part of all parts, in their order."""
+    return sorted(
+        (part.position, number, index)
+        for number, step in enumerate(steps)
+        for index, part in enumerate(step.parts)
+    )
 
 
 class _Events:

@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 from dory_core.hardware.memories import Link
 from dory_core.plan import Conversion, ExtTransfer, LayerStep
-from dory_core.plan.operations import Convert, ExtStart, ExtWait, Inputs, NetworkOperation, RunPart
+from dory_core.plan.operations import (
+    Convert,
+    ExtStart,
+    ExtWait,
+    Inputs,
+    MoveRows,
+    NetworkOperation,
+    RunPart,
+)
 from dory_core.plan.timeline import NetworkTimeline, ProgramEvent
 from dory_core.schedule.costs import link_name
 
@@ -16,14 +24,15 @@ def network_timeline(
     steps: Sequence[LayerStep],
     link: Link | None,
     waited: Callable[[ExtTransfer, float], None] | None = None,
+    move_cycles: float = 0.0,
 ) -> NetworkTimeline:
     """Return the timeline of one inference, changes of layout and waiting for L3 included.
 
-    link: between L3 and L2. One engine serves its transfers in the order of their start; the
+    move_cycles: per byte of rows that a core moves in L2. link: between L3 and L2. One engine serves its transfers in the order of their start; the
     issuing core spends the link's issue cycles on each. waited: receives for how many cycles each
     transfer is done when it is waited for, below zero where the cores wait.
     """
-    clock = _Clock(steps, link)
+    clock = _Clock(steps, link, move_cycles)
     for operation in operations:
         if isinstance(operation, ExtStart):
             clock.start(operation.transfer)
@@ -35,6 +44,8 @@ def network_timeline(
             clock.account(len(steps))
         elif isinstance(operation, Convert):
             clock.convert(operation.conversion)
+        elif isinstance(operation, MoveRows):
+            clock.move(operation)
         elif isinstance(operation, RunPart):
             clock.run(operation)
     clock.account(len(steps))
@@ -45,9 +56,12 @@ def network_timeline(
 class _Clock:
     """Cores and the engine of L3. now, free: when they have done everything so far."""
 
-    def __init__(self, steps: Sequence[LayerStep], link: Link | None) -> None:
+    def __init__(
+        self, steps: Sequence[LayerStep], link: Link | None, move_cycles: float
+    ) -> None:
         self.steps = steps
         self.link = link
+        self.move_cycles = move_cycles
         self.now = self.free = 0.0
         self.spent = 0.0  # on transfers, since the last part
         self.stalls = [0.0] * (len(steps) + 1)
@@ -89,6 +103,14 @@ class _Clock:
         end = self.now + conversion.cycles
         self.events.append(ProgramEvent("cores", name, step, 0, self.now, end))
         self.now = end
+
+    def move(self, operation: MoveRows) -> None:
+        """Let a core move rows of a rolling buffer; it counts as waiting of their maker."""
+        cycles = operation.bytes * self.move_cycles
+        end = self.now + cycles
+        self.events.append(ProgramEvent("cores", "move rows", operation.step, 0, self.now, end))
+        self.now = end
+        self.spent += cycles
 
     def run(self, operation: RunPart) -> None:
         """Run a part of a layer."""

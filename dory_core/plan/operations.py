@@ -342,6 +342,25 @@ class Convert:
 
 
 @dataclass(frozen=True, slots=True)
+class MoveRows:
+    """Core 0 moves rows of a rolling buffer of L2 to its start.
+
+    Attributes:
+        step: Number of the step that makes the tensor.
+        memory: Number of the memory among those of L2.
+        start: First byte of the buffer.
+        source: First byte of the rows.
+        bytes: Their size. Rows before them are not read again.
+    """
+
+    step: int
+    memory: int
+    start: int
+    source: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunPart:
     """All cores run a part of a layer. step: of the execution."""
 
@@ -367,6 +386,7 @@ NetworkOperation = (
     | BeginStates
     | EndStates
     | Convert
+    | MoveRows
     | RunPart
 )
 

@@ -50,15 +50,6 @@ def least_groups(problem: Problem, large: int) -> tuple[int, ...]:
     return tuple(max(1, min(cuts.groups, -(-size // large))) for size, cuts in pairs)
 
 
-def fixed_tensors(network: NetworkParts) -> set[str]:
-    """Return the tensors that lie in L2 as a whole."""
-    # Forms that are converted and what is made of them, and views.
-    fixed = {name for pairs in network.flow.before for pair in pairs for name in pair}
-    fixed |= network.views.groups.keys()
-    # State is read and left in one place.
-    return fixed | {name for pair in network.flow.states for name in pair}
-
-
 def with_split(problem: Problem, decision: Decision, n: int, split: Split) -> Decision:
     """Return the decision with another split of a layer, and the better outer loop for it."""
     split = split._replace(stripes_outer=_stripes_outer(problem, decision, n, split))

@@ -203,4 +203,4 @@ def _timeline(
     found = transfers(problem.link, program, places, lambda _: 0)
     operations = lower_network(steps, found, final=final)
     link = problem.link if found else None
-    return network_timeline(operations, steps, link, arrived), slack
+    return network_timeline(operations, steps, link, arrived, problem.move_cycles), slack

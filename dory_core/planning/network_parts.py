@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from dory_core.plan.block_ids import BlockId, BlockKind, chunk_id, stripe_id
 from dory_core.plan.blocks import align_up
 from dory_core.planning.decision import Decision
 from dory_core.planning.layouts import LayoutPlan
+from dory_core.planning.rolling import Input, Ranges, RollingBuffer, Turn, rolling_buffer, turns
 from dory_core.planning.views import Views
 from dory_core.tiling.outer import (
     Cuts,
@@ -21,6 +23,7 @@ from dory_core.tiling.outer import (
     input_range,
     output_range,
     parts,
+    stripe_axis,
     stripes_for,
 )
 
@@ -44,6 +47,25 @@ class Piece(NamedTuple):
     offset: int = 0
     size: int = 0
     group: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RollingChain:
+    """The turns of the layers of a fused chain with rolling buffers.
+
+    Attributes:
+        first: The first layer.
+        order: The turns.
+        positions: Those of the parts of each layer, counted from the first turn.
+        writes: What the parts of each layer write.
+        reads: What the parts of a layer read of an operand, by layer and operand.
+    """
+
+    first: int
+    order: tuple[Turn, ...]
+    positions: tuple[tuple[int, ...], ...]
+    writes: tuple[Ranges, ...]
+    reads: Mapping[tuple[int, int], Ranges]
 
 
 class NetworkParts:
@@ -88,7 +110,14 @@ class NetworkParts:
         for name in flow.forms:
             for n in self.layers_of(name):
                 self.alive[n].append(name)
+        # Tensors that always lie in L2 as a whole: forms that are converted and what is made of them,
+        # views, and state, which is read and left in one place.
+        self.fixed = {name for pairs in flow.before for pair in pairs for name in pair}
+        self.fixed |= views.groups.keys()
+        self.fixed |= {name for pair in flow.states for name in pair}
         self.parts_of = cache(self._find_parts)
+        self.rolling = cache(self._find_rolling)
+        self.buffer = cache(self._find_buffer)
         self._positions: tuple[Sequence[Split], Positions] = ((), ((), ()))
         self.ranges_of = cache(self._find_ranges)
         self.visits_of = cache(self._find_visits)
@@ -188,12 +217,87 @@ class NetworkParts:
     def _find_positions(self, splits: Sequence[Split]) -> Positions:
         first, last, end = list[int](), list[int](), 0
         for n, split in enumerate(splits):
+            if split.rows:
+                if split.place == 0:
+                    chain = self.rolling(n, tuple(splits[n : n + split.chain]))
+                    first += [end + positions[0] for positions in chain.positions]
+                    last += [end + positions[-1] for positions in chain.positions]
+                    end += len(chain.order)
+                continue
             count = len(self.parts_of(n, split))
             begin = end - split.place * (count - 1)
             first.append(begin)
             last.append(begin + split.chain * (count - 1))
             end += count
         return first, last
+
+    # -- chains with rolling buffers ---------------------------------------------------------------
+
+    def _find_rolling(self, first: int, splits: tuple[Split, ...]) -> RollingChain:
+        """Return how the layers of a chain take turns.
+
+        Args:
+            first: The first layer of the chain.
+            splits: Those of its layers.
+        """
+        layers = range(first, first + len(splits))
+        writes = [self.ranges_of(n, None, splits[n - first]) for n in layers]
+        reads = {
+            (n, k): self.ranges_of(n, k, splits[n - first])
+            for n in layers
+            for k in range(len(self.flow.reads[n]))
+        }
+        inputs: list[list[Input]] = [[] for _ in layers]
+        for (n, k), ranges in reads.items():
+            maker = self.makers[self.flow.reads[n][k]]
+            if maker >= first:
+                inputs[n - first].append(Input(maker - first, ranges))
+        order = turns(writes, inputs)
+        positions: list[list[int]] = [[] for _ in layers]
+        for position, (layer, _) in enumerate(order):
+            positions[layer].append(position)
+        return RollingChain(first, order, tuple(map(tuple, positions)), tuple(writes), reads)
+
+    def rolls(self, name: str, first: int, last: int) -> bool:
+        """Return whether a tensor needs no whole block in a chain of some layers: they make it and
+        are all that read it, row by row."""
+        readers = self.readers[name]
+        if name in self.fixed or name in self.outlive or not readers:
+            return False
+        if self.makers[name] < first or max(readers) > last:
+            return False
+        return not any(
+            self.layers[n].whole_axes(k)[(stripe_axis(self.layers[n]) or 0) + 1]
+            for n in readers
+            for k, read in enumerate(self.flow.reads[n])
+            if read == name
+        )
+
+    def _find_buffer(self, first: int, splits: tuple[Split, ...], n: int) -> RollingBuffer:
+        """Return the rolling buffer of the output of a layer of a chain; arguments as before."""
+        chain, name = self.rolling(first, splits), self.flow.writes[n]
+        readers = {
+            (m - first, k): ranges
+            for (m, k), ranges in chain.reads.items()
+            if self.flow.reads[m][k] == name
+        }
+        at = n - first
+        return rolling_buffer(chain.order, at, chain.writes[at], readers, splits[at].slack)
+
+    def turns_of(self, decision: Decision, n: int) -> Sequence[int]:
+        """Return the positions of the parts of a layer in a fused chain."""
+        first, last = self.positions(decision)
+        split = decision.splits[n]
+        if not split.rows:
+            return range(first[n], last[n] + 1, split.chain)
+        positions = self.rolling(*_chain(decision, n)).positions[split.place]
+        return [first[n] - positions[0] + position for position in positions]
+
+    def buffer_of(self, decision: Decision, n: int) -> RollingBuffer | None:
+        """Return the rolling buffer of the output of a layer; None for an output without one."""
+        if not decision.splits[n].rows or self.flow.writes[n] not in decision.fused:
+            return None
+        return self.buffer(*_chain(decision, n), n)
 
     def gap(self, decision: Decision, name: str) -> tuple[int, int] | None:
         """Return the widest gap between the readers of a tensor; see :func:`widest_gap`."""
@@ -208,6 +312,12 @@ class NetworkParts:
             return -1
         first, last = self.positions(decision)
         return first[n] if name in self.converted else last[n]
+
+
+def _chain(decision: Decision, n: int) -> tuple[int, tuple[Split, ...]]:
+    """Return the first layer and the splits of the chain that a layer is part of."""
+    first = n - decision.splits[n].place
+    return first, decision.splits[first : first + decision.splits[n].chain]
 
 
 def widest_gap(made: int, readers: Sequence[tuple[int, int, int]]) -> tuple[int, int] | None:

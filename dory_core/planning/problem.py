@@ -92,6 +92,11 @@ class Problem:
         return level_alignment(self.ctx.memory, HOME)
 
     @property
+    def move_cycles(self) -> float:
+        """Cycles per byte of rows that a core moves within home."""
+        return self.ctx.memory.link(1).core_cycles_per_byte or 1.0
+
+    @property
     def link(self) -> Link | None:
         """The link between home and the level below."""
         return next((link for link in self.ctx.memory.links if link.upper == HOME), None)

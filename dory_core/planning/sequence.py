@@ -23,6 +23,7 @@ from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import WEIGHTS, Request
 from dory_core.planning.decision import Decision
 from dory_core.planning.network_parts import NetworkParts
+from dory_core.planning.rolling import Move
 from dory_core.tiling.outer import Part
 
 
@@ -57,7 +58,10 @@ class Store(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A part with the blocks that hold its data, and byte offsets of its data in them."""
+    """A part with the blocks that hold its data, and byte offsets of its data in them.
+
+    moves: rows of the rolling buffer of its output that move to the start of it before.
+    """
 
     layer: int
     part: Part
@@ -65,6 +69,7 @@ class Run(NamedTuple):
     output: tuple[BlockId, int]
     weights: BlockId | None
     report: tuple[BlockId, int, int] | None
+    moves: Move | None = None
 
 
 @dataclass(slots=True)
@@ -72,8 +77,8 @@ class PartSequence:
     """Runs by position, requests for L2 by block, transfers, and the lifetimes of tensors in L3.
 
     stripes, chunks: blocks of stripes, and of constants that are fetched, and their layer. first,
-    last: positions of each layer's parts, which are so far apart as ``strides`` says where that is
-    more than one. end: the position behind the last part. When the sequence is of some layers
+    last: positions of each layer's parts. turns: all positions of layers in fused chains, by layer;
+    those of other layers follow one another. end: the position behind the last part. When the sequence is of some layers
     alone, runs and fetches are empty.
     """
 
@@ -87,15 +92,15 @@ class PartSequence:
     first: Sequence[int] = ()
     last: Sequence[int] = ()
     end: int = 0
-    strides: dict[int, int] = field(default_factory=dict)
+    turns: dict[int, Sequence[int]] = field(default_factory=dict)
 
-    def positions_of(self, n: int) -> range:
+    def positions_of(self, n: int) -> Sequence[int]:
         """Return the positions of a layer's parts."""
-        return range(self.first[n], self.last[n] + 1, self.strides.get(n, 1))
+        return self.turns.get(n) or range(self.first[n], self.last[n] + 1)
 
     def runs_of(self, n: int) -> list[Run]:
         """Return the runs of a layer's parts."""
-        return self.runs[self.first[n] : self.last[n] + 1 : self.strides.get(n, 1)]
+        return [self.runs[position] for position in self.positions_of(n)]
 
 
 # Returns the bytes of a layer's groups of constants that are fetched; empty for none.
@@ -215,19 +220,20 @@ class _Builder:
 
     def _add_layer(self, n: int) -> None:
         """Fetch and store what passes through L2 in pieces, and tell each part where it lies."""
-        base, flow, chain = self.program.first[n], self.network.flow, self.decision.splits[n].chain
-        if chain > 1:
-            self.program.strides[n] = chain
+        flow, decision = self.network.flow, self.decision
+        if decision.splits[n].chain > 1:
+            self.program.turns[n] = self.network.turns_of(decision, n)
+        at = self.program.positions_of(n)
         reads = [
-            self._fetch_stripes(n, k, name, base, chain) if name in self.decision.in_l3 else None
+            self._fetch_stripes(n, k, name, at) if name in decision.in_l3 else None
             for k, name in enumerate(flow.reads[n])
         ]
         writes = None
-        if flow.writes[n] in self.decision.in_l3:
-            writes = self._store_stripes(n, base, chain)
-        elif flow.writes[n] in self.decision.fused:
-            writes = self._pass_stripes(n, base, chain)
-        chunks = self._fetch_chunks(n, base, chain)
+        if flow.writes[n] in decision.in_l3:
+            writes = self._store_stripes(n, at)
+        elif flow.writes[n] in decision.fused:
+            writes = self._roll(n, at) if decision.splits[n].rows else self._pass_stripes(n, at)
+        chunks = self._fetch_chunks(n, at)
         if self.runs:
             inputs = [self._inputs(n, k, blocks) for k, blocks in enumerate(reads)]
             self._add_runs(n, inputs, writes, chunks)
@@ -246,6 +252,9 @@ class _Builder:
         stripes: Sequence[BlockId] = []
         if writes is not None:
             stripes = writes if split.passes_on else self._spread(n, None, writes)
+        buffer = network.buffer_of(self.decision, n)
+        if buffer is not None and writes is not None:
+            stripes = [*writes] * len(todo)
         weights: Sequence[BlockId | None] = self._spread(n, "w", chunks) or [None] * len(todo)
         whole, behind = network.wholes[name], 0  # the bytes of the output that are there already
         for (k, part), position in zip(enumerate(todo), self.program.positions_of(n), strict=True):
@@ -261,8 +270,14 @@ class _Builder:
                 new = start + size - behind
                 report = (output[0], behind - start, new) if new > 0 else None
                 behind = max(behind, start + size)
+            moves = None
+            if buffer is not None:
+                output = (stripes[0], buffer.writes[k])
+                report = (*output, ranges[k][1])
+                moves = buffer.moves.get(k)
             operands = tuple(pieces[k] for pieces in inputs)
-            self.program.runs[position] = Run(n, part, operands, output, weights[k], report)
+            run = Run(n, part, operands, output, weights[k], report, moves)
+            self.program.runs[position] = run
 
     def _spread(
         self, n: int, operand: int | str | None, blocks: Sequence[BlockId]
@@ -277,6 +292,12 @@ class _Builder:
         """Return per part (block, byte offset) of what it reads of an operand."""
         split, name = self.decision.splits[n], self.network.flow.reads[n][operand]
         ranges = self.network.ranges_of(n, operand, split)
+        if name in self.decision.fused and split.rows:
+            maker = self.network.makers[name]
+            buffer = self.network.buffer_of(self.decision, maker)
+            assert buffer is not None, name
+            block = self.network.passed(name, 0)
+            return [(block, at) for at in buffer.reads[split.place, operand]]
         if name in self.decision.fused:
             maker = split._replace(place=split.place - 1, step=self.network.cuts[n - 1].whole.step)
             made = self.network.ranges_of(n - 1, None, maker)
@@ -291,16 +312,16 @@ class _Builder:
         unit, spread = self.network.unit, self._spread(n, operand, blocks)
         return [(block, at % unit) for block, (at, _) in zip(spread, ranges, strict=True)]
 
-    def _fetch_chunks(self, n: int, base: int, chain: int) -> list[BlockId]:
+    def _fetch_chunks(self, n: int, at: Sequence[int]) -> list[BlockId]:
         sizes, blocks = self.chunks(n), list[BlockId]()
         if not sizes:
             return blocks
         program, runs = self.program, self.runs
         pieces = self.network.chunks_of(n, self.decision.splits[n])
         for block, first, count, _, _, group in pieces:
-            use, size = base + first * chain, sizes[group]
+            use, size = at[first], sizes[group]
             start = use - 1 if use > 0 else -1
-            last = use + (count - 1) * chain
+            last = at[first + count - 1]
             program.requests[block] = Request(block, size, start, last, WEIGHTS)
             program.chunks[block] = n
             if runs:
@@ -309,42 +330,58 @@ class _Builder:
         return blocks
 
     def _fetch_stripes(
-        self, n: int, operand: int, name: str, base: int, chain: int
+        self, n: int, operand: int, name: str, at: Sequence[int]
     ) -> list[BlockId]:
         """Fetch what parts read of a tensor in L3; those in a row that read the same share it."""
         program, runs, blocks = self.program, self.runs, list[BlockId]()
         pieces = self.network.stripes_of(n, operand, self.decision.splits[n])
-        ahead = max(chain - 1, 1)  # in a chain it is on its way while the other layers compute
+        in_chain = self.decision.splits[n].chain > 1
         for block, first, count, offset, size, _ in pieces:
-            use = base + first * chain
+            use = at[first]
             ready = self._stored(name, offset, size, use)
-            start = max(use - ahead, base - 1, ready)
-            program.requests[block] = Request(block, size, start, use + (count - 1) * chain)
+            start = use - 1
+            if in_chain:  # it is on its way while the other layers compute
+                start = min(start, at[first - 1] + 1 if first else at[0] - 1)
+            start = max(start, at[0] - 1, ready)
+            program.requests[block] = Request(block, size, start, at[first + count - 1])
             program.stripes[block] = n
             if runs:
                 program.fetches.append(Fetch(block, name, offset, size, start, use, ready))
                 blocks.append(block)
         return blocks
 
-    def _pass_stripes(self, n: int, base: int, chain: int) -> list[BlockId]:
+    def _pass_stripes(self, n: int, at: Sequence[int]) -> list[BlockId]:
         """Let the next layer find each stripe of an output where this one makes it."""
         name, blocks = self.network.flow.writes[n], list[BlockId]()
         ranges = self.network.ranges_of(n, None, self.decision.splits[n])
         for k, (_, size) in enumerate(ranges):
-            block, position = self.network.passed(name, k), base + k * chain
+            block, position = self.network.passed(name, k), at[k]
             self.program.requests[block] = Request(block, size, position, position + 1)
             self.program.stripes[block] = n
             blocks.append(block)
         return blocks
 
-    def _store_stripes(self, n: int, base: int, chain: int) -> list[BlockId]:
+    def _roll(self, n: int, at: Sequence[int]) -> list[BlockId]:
+        """Keep the rows of an output that other layers of the chain still read."""
+        name, network = self.network.flow.writes[n], self.network
+        buffer = network.buffer_of(self.decision, n)
+        assert buffer is not None, name
+        last = max(network.turns_of(self.decision, m)[-1] for m in (n, *network.readers[name]))
+        block = self.network.passed(name, 0)
+        self.program.requests[block] = Request(block, buffer.size_bytes, at[0], last)
+        self.program.stripes[block] = n
+        return [block]
+
+    def _store_stripes(self, n: int, at: Sequence[int]) -> list[BlockId]:
         """Store the stripes of an output in L3, each when its last part has run."""
         name, blocks = self.network.flow.writes[n], list[BlockId]()
         pieces = self.network.stripes_of(n, None, self.decision.splits[n])
+        chain = self.decision.splits[n].chain
         for block, first, count, offset, size, _ in pieces:
-            start = base + (first + count - 1) * chain + 1
-            wait = max(min(start + max(chain - 1, 1), self.end), start)
-            self.program.requests[block] = Request(block, size, base + first * chain, wait - 1)
+            start, after = at[first + count - 1] + 1, first + count
+            wait = at[after] if chain > 1 and after < len(at) else start + max(chain - 1, 1)
+            wait = max(min(wait, self.end), start)
+            self.program.requests[block] = Request(block, size, at[first], wait - 1)
             self.program.stripes[block] = n
             self._store(Store(block, name, 0, offset, size, start, wait))
             blocks.append(block)

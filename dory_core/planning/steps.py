@@ -94,6 +94,9 @@ def make_steps(
         step = maker.step(
             runs, program.positions_of(n), stay, tuple(kept), changes, arrives, load, joined
         )
+        split = decision.splits[n]
+        if split.chain > 1:
+            step = replace(step, chain=split.chain, chain_end=n - split.place + split.chain)
         if load is not None:
             arrivals[user] = step.timelines[-1].left
             step = replace(step, ahead=Ahead(user, load.tile))
@@ -138,7 +141,7 @@ class _StepMaker:
     def step(
         self,
         runs: Sequence[Run],
-        positions: range,
+        positions: Sequence[int],
         stay: L1Residence,
         kept: tuple[Place, ...],
         conversions: tuple[Conversion, ...],
@@ -154,7 +157,7 @@ class _StepMaker:
         whole = len(runs) == 1
         schedules = schedules_of(layer, tiled, [run.part for run in runs])
         parts = tuple(map(self._part, runs, positions, schedules))
-        if positions.step == 1 and not whole and not tiled.in_place:
+        if positions[-1] - positions[0] == len(runs) - 1 and not whole and not tiled.in_place:
             same = same_inputs([part.schedule for part in parts], runs)
             parts = joined_parts(parts, same, joined)
         carriages = {} if tiled.in_place else self._carriages(parts, stay.unmoved)
@@ -201,6 +204,8 @@ class _StepMaker:
             run.part.group if run.weights is not None else 0,
             None if run.weights is None else blocks[run.weights].offset,
             report,
+            (run.part.stripe_span.start, run.part.stripe_span.size),
+            None if run.moves is None else (blocks[block].offset + run.moves.source, run.moves.size),
         )
 
     def _call(self) -> KernelCall:

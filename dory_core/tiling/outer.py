@@ -44,6 +44,9 @@ class Split(NamedTuple):
         group_step: Granule of channels of every group but the last.
         place: Index of the layer in its fused chain.
         chain: Length of the fused chain, 1 for a layer outside one.
+        rows: Output rows (or columns) of every stripe but the last, in a chain with rolling
+            buffers; 0 elsewhere. Such a chain computes each row once.
+        slack: Stripes for which the rolling buffer of the output has room beyond the least.
     """
 
     stripes: int = 1
@@ -53,11 +56,13 @@ class Split(NamedTuple):
     group_step: int = GROUP_STEP
     place: int = 0
     chain: int = 1
+    rows: int = 0
+    slack: int = 0
 
     @property
     def passes_on(self) -> bool:
         """Whether the next layer of the fused chain reads each stripe of the output at once."""
-        return self.place < self.chain - 1
+        return self.place < self.chain - 1 and not self.rows
 
 
 WHOLE = Split()
@@ -125,7 +130,8 @@ def stripe_axis(layer: Layer) -> int | None:
     return None
 
 
-def _stripe_total(layer: Layer) -> int:
+def stripe_total(layer: Layer) -> int:
+    """Return the output rows (or columns) that stripes divide, 1 without stripes."""
     axis = stripe_axis(layer)
     return 1 if axis is None else (layer.output.height, layer.output.width)[axis]
 
@@ -136,10 +142,19 @@ def stripe_spans(layer: Layer, stripes: int, step: int = 1) -> tuple[Span, ...]:
     if axis is None:
         height = layer.inputs[0].height
         return (Span(0, layer.output.height, 0, height),)
-    total = _stripe_total(layer)
+    total = stripe_total(layer)
     size = -(-total // min(stripes, total))
     size = min(total, -(-size // step) * step)
     return tuple(axis_span(layer, axis, start, count) for start, count in spans(total, size))
+
+
+def stripes_of(layer: Layer, split: Split) -> tuple[Span, ...]:
+    """Return the stripes of a split with their inputs."""
+    axis = stripe_axis(layer)
+    if axis is None or not split.rows:
+        return stripe_spans(layer, split.stripes, split.step)
+    total = stripe_total(layer)
+    return tuple(axis_span(layer, axis, *one) for one in spans(total, min(total, split.rows)))
 
 
 def max_stripes(layer: Layer, step: int = 1, traits: Traits = PLAIN) -> int:
@@ -152,7 +167,7 @@ def max_stripes(layer: Layer, step: int = 1, traits: Traits = PLAIN) -> int:
         return 1
     if stripe_axis(layer) == 1 and not traits.is_hwc:
         return 1
-    return -(-_stripe_total(layer) // step)
+    return -(-stripe_total(layer) // step)
 
 
 def stripe_step(layer: Layer, alignment: int, layout: Layout = HWC) -> int:
@@ -208,7 +223,7 @@ def stripes_for(layer: Layer, wanted: Sequence[tuple[int, int]]) -> tuple[Span, 
         wanted: First row and number of rows of each range, in rising order. Rows that two ranges
             share are computed twice.
     """
-    axis, total = stripe_axis(layer) or 0, _stripe_total(layer)
+    axis, total = stripe_axis(layer) or 0, stripe_total(layer)
     found, done = list[Span](), 0
     for number, (first, count) in enumerate(wanted):
         last = number == len(wanted) - 1
@@ -225,9 +240,9 @@ def parts(layer: Layer, split: Split, given: Sequence[Span] | None = None) -> It
     Args:
         layer: The layer.
         split: How it is cut.
-        given: Its stripes, where they are not those of :func:`stripe_spans`.
+        given: Its stripes, where they are not those of :func:`stripes_of`.
     """
-    stripes = tuple(enumerate(given or stripe_spans(layer, split.stripes, split.step)))
+    stripes = tuple(enumerate(given or stripes_of(layer, split)))
     groups = tuple(enumerate(group_spans(layer, split.groups, split.group_step)))
     if split.stripes_outer:
         for s, stripe in stripes:
@@ -284,7 +299,7 @@ def largest_part(layer: Layer, split: Split, given: Sequence[Span] | None = None
         split: How it is cut.
         given: Its stripes, see :func:`parts`.
     """
-    stripes = given or stripe_spans(layer, split.stripes, split.step)
+    stripes = given or stripes_of(layer, split)
     groups = group_spans(layer, split.groups, split.group_step)
     if len(groups) > 1:
         count = max(count for _, count in groups)

@@ -73,7 +73,9 @@ class Tilings:
         best = self.layers[n].best
         if split_is_whole(split):
             return best
-        key = (n, split.stripes, split.groups, split.chain - split.place)
+        key = (n, split.stripes, split.groups, split.chain - split.place, 0)
+        if split.rows:
+            key = (n, 0, split.groups, 0, split.rows)
         if key not in self._parts:
             bound = self._tiled.bound.layers[n]
             kernels = [k for k in bound.kernels if _places(k.traits) == _places(best.traits)]

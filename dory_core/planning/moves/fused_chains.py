@@ -19,7 +19,7 @@ from itertools import pairwise
 from dory_core.errors import DoesNotFit
 from dory_core.hardware.memories import Link
 from dory_core.plan.blocks import align_up, fullest_step, owners
-from dory_core.planning.cutting import fixed_tensors, moved_groups, with_in_l2
+from dory_core.planning.cutting import moved_groups, with_in_l2
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import Candidate, early_arena
 from dory_core.planning.heuristics import best_fit, peak_of
@@ -99,7 +99,7 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     decision, link = candidate.decision, problem.link
     if not decision.in_l3 or link is None:
         return
-    fixed = frozenset(fixed_tensors(problem.network) | set(problem.network.flow.sinks))
+    fixed = frozenset(problem.network.fixed | set(problem.network.flow.sinks))
     streamed = _Streamed(problem, candidate, problem.room, fixed, link)
     rows = tuple(_rows(streamed, decision))
     pairs = zip(candidate.steps, candidate.timeline.stalls, strict=False)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from dory_core.errors import DoesNotFit
 from dory_core.plan.blocks import WEIGHTS, align_up, fullest_step, owners
 from dory_core.plan.budgets import for_simulation
-from dory_core.planning.cutting import ChunkBytes, fixed_tensors, least_groups, with_split
+from dory_core.planning.cutting import ChunkBytes, least_groups, with_split
 from dory_core.planning.decision import Decision
 from dory_core.planning.heuristics import best_fit, peak_of
 from dory_core.planning.packing import plan_memory
@@ -52,7 +52,7 @@ class _Cascade:
         self.peak: int | None = None  # least bytes in which blocks that fit in sum fit in place
         self.alignment = problem.alignment
         self.chunk_bytes = ChunkBytes.of(problem.link)
-        self.fixed = fixed_tensors(problem.network)
+        self.fixed = problem.network.fixed
         self.live = LiveBytes(problem)
 
     def run(self) -> Decision:

@@ -399,3 +399,24 @@ void dory_sim_l2_dead(void *ptr, uint32_t bytes, const char *file, int line) {
   memset(ptr, SIM_POISON, bytes);
   sim_expect(sim_locate(ptr, bytes).arena, ptr, bytes);
 }
+
+/* The bytes from `to` to the end of the source: the moved ones are at their start, the others dead. */
+void dory_sim_l2_moved(void *to, const void *from, uint32_t bytes, const char *file, int line) {
+  if (dory_core_id() != 0) return;
+  uint8_t *const start = to;
+  const uint32_t span = (uint32_t)((const uint8_t *)from - start) + bytes;
+  const sim_place_t source = sim_locate(from, bytes);
+  sim_lock();
+  const uint32_t written =
+      source.arena == NULL ? bytes
+                           : run_length(source.arena, source.offset, source.offset + bytes,
+                                        SIM_DEFINED, SIM_DEFINED);
+  sim_unlock();
+  if (written < bytes)
+    dory_sim_fault(file, line, "the CPU moves bytes of %s that nothing wrote, from byte %lu",
+                   source.arena->name, (unsigned long)(source.offset + written));
+  redefine("the CPU moves rows in", to, span, 0, 1, file, line);
+  memset(start + bytes, SIM_POISON, span - bytes);
+  redefine("the CPU moves rows to", to, bytes, SIM_DEFINED, 1, file, line);
+  sim_expect(sim_locate(to, span).arena, to, span);
+}

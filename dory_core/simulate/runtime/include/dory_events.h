@@ -1,9 +1,11 @@
-/* The transfers between L3 and L2 of a streamed network, as a table of events. */
+/* What core 0 does between the parts of layers, as a table of events: transfers between L3 and L2,
+ * rows of rolling buffers that move, outputs for the caller. */
 #ifndef DORY_EVENTS_H
 #define DORY_EVENTS_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "dory_hal.h"
 #include "dory_io.h"
@@ -12,16 +14,26 @@
 typedef struct {
   uint8_t kind, memory; /* memory: of dory_stream_t.memories */
   uint16_t number;      /* ticket, or layer */
-  uint32_t offset, l3, bytes;
+  uint32_t offset, from, bytes;
 } dory_event_t;
 
-enum { DORY_KIND_LOAD, DORY_KIND_STORE, DORY_KIND_WAIT, DORY_KIND_REPORT, DORY_KIND_END };
+enum {
+  DORY_KIND_LOAD,
+  DORY_KIND_STORE,
+  DORY_KIND_WAIT,
+  DORY_KIND_MOVE,
+  DORY_KIND_REPORT,
+  DORY_KIND_END
+};
 
 /* Start a copy from or to L3, with a ticket; offsets in L2 and L3. */
 #define DORY_EXT_LOAD(ticket, l2, l3, bytes) {DORY_KIND_LOAD, 1, ticket, l2, l3, bytes}
 #define DORY_EXT_STORE(ticket, l2, l3, bytes) {DORY_KIND_STORE, 1, ticket, l2, l3, bytes}
 /* Wait for a ticket. */
 #define DORY_EXT_WAIT(ticket) {DORY_KIND_WAIT, 1, ticket, 0, 0, 0}
+/* Move rows of a tensor that are read again to the start of its buffer; offsets in a memory. */
+#define DORY_MOVE_ROWS(memory, start, source, bytes) \
+  {DORY_KIND_MOVE, memory, 0, start, source, bytes}
 /* Hand bytes of a layer's output to the caller. */
 #define DORY_REPORT(layer, memory, offset, bytes) \
   {DORY_KIND_REPORT, memory, layer, offset, 0, bytes}
@@ -59,17 +71,25 @@ static inline void dory_stream_step(dory_stream_t *stream) {
                        stream->dead->bytes);
     }
     switch (event->kind) {
+#ifdef DORY_L3_SIZE /* of network.h */
       case DORY_KIND_LOAD:
         stream->tickets[event->number] =
-            dory_ext_start(place, stream->io->l3 + event->l3, event->bytes, DORY_L3_TO_L2);
+            dory_ext_start(place, stream->io->l3 + event->from, event->bytes, DORY_L3_TO_L2);
         break;
       case DORY_KIND_STORE:
         stream->tickets[event->number] =
-            dory_ext_start(place, stream->io->l3 + event->l3, event->bytes, DORY_L2_TO_L3);
+            dory_ext_start(place, stream->io->l3 + event->from, event->bytes, DORY_L2_TO_L3);
         break;
       case DORY_KIND_WAIT:
         dory_ext_wait(stream->tickets[event->number]);
         break;
+#endif
+      case DORY_KIND_MOVE: {
+        const uint8_t *const source = stream->memories[event->memory] + event->from;
+        memmove(place, source, event->bytes);
+        DORY_SIM_L2_MOVED(place, source, event->bytes);
+        break;
+      }
       case DORY_KIND_REPORT:
         if (stream->io->on_layer != NULL) {
           stream->io->on_layer(stream->io->user, event->number, place, event->bytes);
