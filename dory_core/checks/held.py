@@ -23,7 +23,7 @@ class Range:
         tensor: Name of the tensor that they hold, None for buffers of a layer.
         layout: Layout of the tensor.
         reserved: Name of the transfer in flight that owns the bytes, otherwise empty.
-        first: Byte of the tensor at the start, of a tensor that is never whole in L2; otherwise None.
+        first: Byte of the tensor at the start, of a tensor that is never whole in L2.
     """
 
     start: int

@@ -187,7 +187,7 @@ class _Streamed:
             yield "}"
 
     def _take_turns(self, number: int, part: int) -> Iterator[str]:
-        """Yield the loop over the parts of a fused chain, with the first part of its first layer."""
+        """Yield the loop over the parts of a fused chain, with the first part of its layers."""
         steps = self.plan.steps
         if part or (number and steps[number - 1].chain_end > number):
             return  # printed with the first part of the first layer

@@ -13,6 +13,7 @@ class BlockKind(StrEnum):
         WHOLE: A tensor from its writer on.
         BACK: A spilled tensor that has been fetched back.
         STRIPE: A stripe of a tensor that a layer writes (number of the stripe).
+        ROLLING: The rolling buffer of a tensor between layers of a fused chain.
         WINDOW: Rows of a tensor in L3 that a layer reads (layer, operand, number of the visit).
         CHUNK: Constants of a layer that are fetched together (layer, group of channels; and the
             part, where an earlier part of the layer has fetched this group before).
@@ -27,6 +28,7 @@ class BlockKind(StrEnum):
     WHOLE = "whole"
     BACK = "back"
     STRIPE = "stripe"
+    ROLLING = "rolling"
     WINDOW = "window"
     CHUNK = "chunk"
     TABLE = "table"
@@ -107,6 +109,8 @@ def _text(tensor: str, kind: BlockKind, index: tuple[int, ...]) -> str:
             return f"{tensor}.back"
         case BlockKind.STRIPE:
             return f"{tensor}.{index[0]}"
+        case BlockKind.ROLLING:
+            return f"{tensor}.rows"
         case BlockKind.WINDOW:
             layer, operand, number = index
             return f"{tensor}>{layer:02d}.{operand}.{number}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, StatePlan
+from dory_core.plan.block_ids import BlockId, BlockKind
 from dory_core.plan.blocks import Block
 from dory_core.plan.lower import lower_layer
 from dory_core.plan.operations import (
@@ -63,14 +64,15 @@ def lower_network(
     position = -1
     for position, number, index in _parts(steps):
         step = steps[number]
-        part, place = step.parts[index], step.output.place
+        part = step.parts[index]
         yield from events.at(position)
         if index == 0:
             yield from map(Convert, step.conversions)
         if part.moves is not None:
-            yield MoveRows(number, place.memory, place.offset, *part.moves)
+            yield _moved(number, step.output.place, *part.moves)
         yield View(number) if step.is_view else RunPart(number, index)
         if part.report is not None:
+            place = step.output.place
             level = 1 if place.level == 1 else 2
             yield Report(step.index, level, place.memory, *part.report)
     yield from events.at(position + 1)
@@ -78,6 +80,21 @@ def lower_network(
     yield Outputs(outputs)
     if states:
         yield EndStates(states)
+
+
+def _moved(step: int, place: Place, source: int, size: int) -> MoveRows | Dead:
+    """Return what happens before rows are written at the start of a rolling buffer.
+
+    Args:
+        step: The step that makes the tensor.
+        place: The buffer.
+        source: First byte of the rows that are still read.
+        size: Their bytes; 0 when no layer reads the rows in the buffer again.
+    """
+    if size:
+        return MoveRows(step, place.memory, place.offset, source, size)
+    rolling = BlockId(place.tensor.name, BlockKind.ROLLING)
+    return Dead(Block(rolling, place.offset, source - place.offset, 0, 0, place.memory))
 
 
 def _parts(steps: Sequence[LayerStep]) -> list[tuple[int, int, int]]:

@@ -28,9 +28,10 @@ def network_timeline(
 ) -> NetworkTimeline:
     """Return the timeline of one inference, changes of layout and waiting for L3 included.
 
-    move_cycles: per byte of rows that a core moves in L2. link: between L3 and L2. One engine serves its transfers in the order of their start; the
+    link: between L3 and L2. One engine serves its transfers in the order of their start; the
     issuing core spends the link's issue cycles on each. waited: receives for how many cycles each
-    transfer is done when it is waited for, below zero where the cores wait.
+    transfer is done when it is waited for, below zero where the cores wait. move_cycles: per byte
+    of rows that a core moves in L2.
     """
     clock = _Clock(steps, link, move_cycles)
     for operation in operations:
@@ -56,9 +57,7 @@ def network_timeline(
 class _Clock:
     """Cores and the engine of L3. now, free: when they have done everything so far."""
 
-    def __init__(
-        self, steps: Sequence[LayerStep], link: Link | None, move_cycles: float
-    ) -> None:
+    def __init__(self, steps: Sequence[LayerStep], link: Link | None, move_cycles: float) -> None:
         self.steps = steps
         self.link = link
         self.move_cycles = move_cycles

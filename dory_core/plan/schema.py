@@ -124,6 +124,7 @@ _LAYER = _record(
     proof=_TEXT,
     l3_tiles=_COUNT,
     turns={"type": "integer", "minimum": 1, "maximum": _MOST},
+    positions=_list(_COUNT),
     bytes=_record(l1=_COUNT, l1_budget=_COUNT),
     l1_blocks=_list(_record(name=_TEXT, bytes=_COUNT, offsets=_list(_COUNT))),
     kept=_list(_record(name=_TEXT, bytes=_COUNT, offset=_COUNT)),

@@ -1,8 +1,8 @@
 """Which layers form fused chains: a shortest path over the layers of a network.
 
 The points between layers are nodes. An edge is one layer by itself, or a chain of consecutive
-layers in stripes of some rows. It has estimated cycles, and bytes of L2 that are live while it runs:
-tensors that are whole, and the rolling buffers of those that are not. Edges that need more than L2
+layers in stripes of some rows. It has estimated cycles, and bytes of L2 that are live while it
+runs: those of whole tensors, and of the rolling buffers of all others. Edges that need more than L2
 has do not exist. The cheapest path is the fastest execution that fits; the path whose largest edge
 is least is the execution with the least RAM.
 """
@@ -16,11 +16,14 @@ from functools import cache
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.plan.blocks import align_up
 from dory_core.planning.decision import Decision
+from dory_core.planning.evaluate import evaluate
 from dory_core.planning.problem import Problem
 from dory_core.tiling.outer import Split, stripe_axis, stripe_total
 
 #: Most layers of a chain: the search takes as long as the square of it.
 _LONGEST = 32
+#: Paths that are tried where the blocks of the fastest one find no places.
+_ATTEMPTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +90,8 @@ class Chains:
         layer, one = self.network.layers[n], self.problem.tiled[n]
         if one.view or self.network.flow.before[n] or stripe_axis(layer) is None:
             return False
-        return (
-            self.network.cuts[n].stripes > 1
-            and stripe_axis(layer) == stripe_axis(self.network.layers[last])
+        return self.network.cuts[n].stripes > 1 and stripe_axis(layer) == stripe_axis(
+            self.network.layers[last]
         )
 
     def _ending(
@@ -169,6 +171,29 @@ class Chains:
                 if self.network.rolls(self.network.flow.writes[n], n, chain.last):
                     fused.add(self.network.flow.writes[n])
         return replace(start, splits=tuple(splits), fused=frozenset(fused))
+
+
+def in_chains(problem: Problem, room: int) -> Decision | None:
+    """Return the fastest execution in fused chains that fits home; None where none fits.
+
+    Args:
+        problem: A network that does not fit layer by layer.
+        room: Bytes of home for blocks and linked constants.
+    """
+    chains = Chains(problem)
+    edges, layers = [*chains.singles(), *chains.fused()], len(chains.alone)
+    whole = Decision(tuple(cuts.whole for cuts in problem.network.cuts))
+    limit = room - problem.static_bytes(whole, problem.residency(whole))
+    for _ in range(_ATTEMPTS):
+        path = cheapest(edges, layers, limit)
+        if path is None:
+            return None
+        found = evaluate(problem, chains.decision(whole, path))
+        if found.home_bytes <= room and not found.straddles:
+            return found.decision
+        # Blocks that fit in sum found no places: paths of this size and above are of no use.
+        limit = max(chain.bytes for chain in path) - 1
+    return None
 
 
 def _heights(most: int) -> Iterator[int]:

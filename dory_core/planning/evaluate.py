@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from dory_core.errors import DoesNotFit
 from dory_core.ir.layout import HWC
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place
-from dory_core.plan.block_ids import BlockId, stripe_id
+from dory_core.plan.block_ids import BlockId, BlockKind, stripe_id
 from dory_core.plan.blocks import Block, Packing, packing
 from dory_core.plan.network import lower_network
 from dory_core.plan.network_timeline import network_timeline
@@ -110,7 +110,7 @@ def evaluate(problem: Problem, decision: Decision) -> Candidate:
     }
     forms = network.flow.forms
     below = {n: Place(forms[n].tensor, BELOW, 0, 0, forms[n].layout) for n in decision.in_l3}
-    in_stripes = below | {n: _fused(problem, n, places[stripe_id(n, 0)]) for n in decision.fused}
+    in_stripes = below | {n: _fused(problem, n, places) for n in decision.fused}
     steps = make_steps(
         network, program, residency, places, in_stripes, problem.ctx.memory, decision
     )
@@ -181,9 +181,10 @@ def _place(problem: Problem, block: Block, memory: int) -> Place:
     return Place(form.tensor, HOME, block.offset, memory, form.layout)
 
 
-def _fused(problem: Problem, name: str, first: Place) -> Place:
-    """Return the place of a tensor between layers of a fused chain; first: of its first stripe."""
+def _fused(problem: Problem, name: str, places: Mapping[BlockId, Place]) -> Place:
+    """Return the place of a tensor between layers of a fused chain."""
     form = problem.network.flow.forms[name]
+    first = places.get(BlockId(name, BlockKind.ROLLING)) or places[stripe_id(name, 0)]
     return replace(first, tensor=form.tensor, layout=form.layout, passing=True)
 
 

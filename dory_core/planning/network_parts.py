@@ -110,8 +110,8 @@ class NetworkParts:
         for name in flow.forms:
             for n in self.layers_of(name):
                 self.alive[n].append(name)
-        # Tensors that always lie in L2 as a whole: forms that are converted and what is made of them,
-        # views, and state, which is read and left in one place.
+        # Tensors that always lie in L2 as a whole: forms that are converted and what is made of
+        # them, views, and state, which is read and left in one place.
         self.fixed = {name for pairs in flow.before for pair in pairs for name in pair}
         self.fixed |= views.groups.keys()
         self.fixed |= {name for pair in flow.states for name in pair}

@@ -31,6 +31,7 @@ from dory_core.plan.budgets import (
 from dory_core.plan.code import program_bytes
 from dory_core.plan.network import lower, lower_network
 from dory_core.plan.operations import Program
+from dory_core.planning.chains import in_chains
 from dory_core.planning.constants import L3_IMAGE
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import evaluate
@@ -147,6 +148,7 @@ def _placed(tiling: Tilings, ctx: TargetContext, budgets: Budgets, code: Code) -
         # A block lives as long as any tensor in it: copies may need less memory.
         problems.append(Problem.of(tiling, ctx, within, views=False))
     refusals: list[DoesNotFit] = []
+    chained: list[tuple[Problem, Planned]] = []
     for problem in problems:
         if problem.streams and problem.least_static() > limits[HOME]:
             continue
@@ -156,8 +158,15 @@ def _placed(tiling: Tilings, ctx: TargetContext, budgets: Budgets, code: Code) -
         if constants_fit and found.home_bytes <= limits[HOME] and not found.straddles:
             verify_planned(planned, problem)
             return planned
+        start = in_chains(problem, limits[HOME]) if constants_fit else None
+        if start is not None:
+            chained.append((problem, _searched(problem, start)))
         if not problem.streams or (problem.linked_elsewhere and not constants_fit):
             refusals.append(found.too_large(name, problem.budgets))
+    if chained and not problems[0].streams:
+        problem, planned = min(chained, key=lambda one: one[1].map.timeline.cycles)
+        verify_planned(planned, problem)
+        return planned
     if refusals:
         raise _beside_code(refusals[0], ctx, budgets, code, streamed=False)
     check_code(ctx.memory.level(HOME), code, budgets, streamed=True)

@@ -109,7 +109,9 @@ def rolling_buffer(
         readers: What each part of a reader reads, by layer of the chain and operand.
         slack: Parts of the maker for which the buffer has room beyond that: rows move less often.
     """
-    own = [turn for turn in order if turn.layer == maker or any(k[0] == turn.layer for k in readers)]
+    own = [
+        turn for turn in order if turn.layer == maker or any(k[0] == turn.layer for k in readers)
+    ]
     kept = _first_needed(own, maker, readers)
     least = max(
         (

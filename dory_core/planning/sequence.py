@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dory_core.ir.geometry import Span
-from dory_core.plan.block_ids import BlockId
+from dory_core.plan.block_ids import BlockId, BlockKind
 from dory_core.plan.blocks import WEIGHTS, Request
 from dory_core.planning.decision import Decision
 from dory_core.planning.network_parts import NetworkParts
@@ -78,8 +78,8 @@ class PartSequence:
 
     stripes, chunks: blocks of stripes, and of constants that are fetched, and their layer. first,
     last: positions of each layer's parts. turns: all positions of layers in fused chains, by layer;
-    those of other layers follow one another. end: the position behind the last part. When the sequence is of some layers
-    alone, runs and fetches are empty.
+    those of other layers follow one another. end: the position behind the last part. When the
+    sequence is of some layers alone, runs and fetches are empty.
     """
 
     runs: list[Run] = field(default_factory=list)
@@ -296,11 +296,11 @@ class _Builder:
             maker = self.network.makers[name]
             buffer = self.network.buffer_of(self.decision, maker)
             assert buffer is not None, name
-            block = self.network.passed(name, 0)
+            block = BlockId(name, BlockKind.ROLLING)
             return [(block, at) for at in buffer.reads[split.place, operand]]
         if name in self.decision.fused:
-            maker = split._replace(place=split.place - 1, step=self.network.cuts[n - 1].whole.step)
-            made = self.network.ranges_of(n - 1, None, maker)
+            split = split._replace(place=split.place - 1, step=self.network.cuts[n - 1].whole.step)
+            made = self.network.ranges_of(n - 1, None, split)
             pairs = zip(ranges, made, strict=True)
             return [
                 (self.network.passed(name, k), at - start)
@@ -329,9 +329,7 @@ class _Builder:
                 blocks.append(block)
         return blocks
 
-    def _fetch_stripes(
-        self, n: int, operand: int, name: str, at: Sequence[int]
-    ) -> list[BlockId]:
+    def _fetch_stripes(self, n: int, operand: int, name: str, at: Sequence[int]) -> list[BlockId]:
         """Fetch what parts read of a tensor in L3; those in a row that read the same share it."""
         program, runs, blocks = self.program, self.runs, list[BlockId]()
         pieces = self.network.stripes_of(n, operand, self.decision.splits[n])
@@ -367,7 +365,7 @@ class _Builder:
         buffer = network.buffer_of(self.decision, n)
         assert buffer is not None, name
         last = max(network.turns_of(self.decision, m)[-1] for m in (n, *network.readers[name]))
-        block = self.network.passed(name, 0)
+        block = BlockId(name, BlockKind.ROLLING)
         self.program.requests[block] = Request(block, buffer.size_bytes, at[0], last)
         self.program.stripes[block] = n
         return [block]

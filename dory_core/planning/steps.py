@@ -196,6 +196,9 @@ class _StepMaker:
         if run.report is not None:
             block, at, size = run.report
             report = ((output.offset if output.level == 1 else blocks[block].offset) + at, size)
+        moves = None
+        if run.moves is not None:
+            moves = (blocks[run.output[0]].offset + run.moves.source, run.moves.size)
         return PartPlan(
             position,
             schedule,
@@ -205,7 +208,7 @@ class _StepMaker:
             None if run.weights is None else blocks[run.weights].offset,
             report,
             (run.part.stripe_span.start, run.part.stripe_span.size),
-            None if run.moves is None else (blocks[block].offset + run.moves.source, run.moves.size),
+            moves,
         )
 
     def _call(self) -> KernelCall:

@@ -83,8 +83,8 @@ def chains(plan: Plan) -> list[list[LayerStep]]:
     for number, step in enumerate(plan.steps):
         before = plan.steps[number - 1]
         follows = before.parts[0].position == step.parts[0].position - 1
-        if step.stride > 1 and not (follows and before.stride == step.stride):
-            found.append(list(plan.steps[number : number + step.stride]))
+        if step.chain > 1 and not (follows and before.chain == step.chain):
+            found.append(list(plan.steps[number : number + step.chain]))
     return found
 
 
@@ -107,7 +107,7 @@ def test_chains_are_exact(name: str, tmp_path: Path) -> None:
         ]
         assert all(b == a + 1 for a, b in pairwise(starts))
     document = [(layer["turns"], layer["l3_tiles"]) for layer in plan.to_json()["layers"]]
-    assert document == [(step.stride, len(step.parts)) for step in plan.steps]
+    assert document == [(step.chain, len(step.parts)) for step in plan.steps]
     assert_exact(tmp_path / "app", plugins=plugins)
 
 

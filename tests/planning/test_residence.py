@@ -339,6 +339,10 @@ def test_a_layer_between_ends_what_lies_in_l1(tmp_path: Path) -> None:
     steps = list(plan.steps)
     steps.insert(1, steps[0])
     steps[1], steps[2] = steps[2], steps[1]  # layer 1, then layer 0 again, then layer 2
+    steps = [
+        replace(step, parts=(replace(step.parts[0], position=position),))
+        for position, step in enumerate(steps)
+    ]
     levels = tuple(replace(level, blocks=()) for level in plan.levels)  # whose input is still there
     with pytest.raises(DoryError, match=r"layer 2 .* where it does not lie"):
         verify(plan, steps, levels=levels)

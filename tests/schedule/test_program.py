@@ -23,7 +23,10 @@ def step(position: int, *cycles: int) -> Any:
         conversions=(),
         is_view=False,
         stride=1,
-        parts=[SimpleNamespace(position=position + k, report=None) for k in range(len(cycles))],
+        parts=[
+            SimpleNamespace(position=position + k, report=None, moves=None)
+            for k in range(len(cycles))
+        ],
         timelines=[
             SimpleNamespace(
                 estimate=SimpleNamespace(cycles=count),

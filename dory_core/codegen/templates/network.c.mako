@@ -54,7 +54,8 @@ static void copy_bytes(uint8_t *dst, const uint8_t *src, uint32_t bytes) {
 
 % endif
 % if body.events:
-/* Before each part of a layer, written as layer.part: transfers of L3, outputs for the caller. */
+/* Before each part of a layer, written as layer.part: transfers of L3, rows that move, outputs for
+ * the caller. */
 static const dory_event_t events[] = {
 % for row in body.events[:-1]:
 ${row}
@@ -160,11 +161,15 @@ int ${plan.prefix}_network_run(const dory_network_io_t *io) {
 % endif
 % if body.events:
   uint8_t *const memories[] = {${", ".join(("io->l1", *l2_bases(plan)))}};
+% if plan.transfers:
   dory_ticket_t tickets[${ticket_count(plan)}] = {0};
+% endif
   dory_stream_t stream = {
     .io = io,
     .memories = memories,
+% if plan.transfers:
     .tickets = tickets,
+% endif
     .events = events,
     .dead = DEAD,
   };

@@ -68,7 +68,9 @@ def with_prefetches(problem: Problem, decision: Decision, search: Search) -> Dec
     linked = [
         n
         for n, (split, one) in enumerate(zip(decision.splits, residency.tiled, strict=True))
-        if split_is_whole(split) and not (decision.streamed and problem.fetched(n, one, split))
+        if split.chain == 1
+        and split_is_whole(split)
+        and not (decision.streamed and problem.fetched(n, one, split))
     ]
     ways = [alone]
     if residency.on_top:

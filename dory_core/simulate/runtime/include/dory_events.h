@@ -51,7 +51,7 @@ typedef struct {
 typedef struct {
   const dory_network_io_t *io;
   uint8_t *const *memories; /* L1, then those of L2 */
-  dory_ticket_t *tickets;
+  dory_ticket_t *tickets; /* of transfers of L3, where there are any */
   const dory_event_t *events;
   uint32_t next; /* event */
   const dory_dead_t *dead; /* NULL but in the simulation */

@@ -184,11 +184,15 @@ class Session:
         machine.mdma.require_idle(f"layer {index} ends", ahead)
         execution = self._executions[-1]
         data = machine.memories.view(address, size, "output of a layer").tobytes()
+        raw = execution.raw[index] = execution.raw.get(index, b"") + data
+        before_it = execution.instructions.get(index, 0)
+        execution.instructions[index] = before_it + machine.instructions - self._mark
         layer = self._layers[index]
-        execution.raw[index] = data
-        execution.values[index] = layer.unpack(data)
-        execution.instructions[index] = machine.instructions - self._mark
-        self._done += 1
+        if len(raw) == layer.layout.size_bytes(
+            layer.tensor
+        ):  # layers of a fused chain hand out stripes
+            execution.values[index] = layer.unpack(raw)
+            self._done += 1
         kept = machine.memories.view(ahead.start, len(ahead), "constants") if ahead else None
         before = kept.copy() if kept is not None else None
         self._poison("dory_l1_arena")  # nothing else in it outlives a layer

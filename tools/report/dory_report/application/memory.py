@@ -75,13 +75,8 @@ def memory_map(plan: Mapping[str, Any], level: str, memory: int = 0) -> Figure:
 
 def _positions(layers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the layer that runs at each position of the execution."""
-    found = list[Mapping[str, Any]]()
-    at = 0
-    while at < len(layers):
-        together = layers[at : at + layers[at]["turns"]]
-        found += [*together] * together[0]["l3_tiles"]
-        at += len(together)
-    return found
+    at = {position: layer for layer in layers for position in layer["positions"]}
+    return [at[position] for position in sorted(at)]
 
 
 def local_memory(plan: Mapping[str, Any]) -> Figure:
