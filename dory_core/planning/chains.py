@@ -2,9 +2,12 @@
 
 The points between layers are nodes. An edge is one layer by itself, or a chain of consecutive
 layers in stripes of some rows. It has estimated cycles, and bytes of L2 that are live while it
-runs: those of whole tensors, and of the rolling buffers of all others. Edges that need more than L2
-has do not exist. The cheapest path is the fastest execution that fits; the path whose largest edge
-is least is the execution with the least RAM.
+runs: those of whole tensors, of the rolling buffers of all others, and of constants and stripes
+that pass through L2 where the network is streamed. Edges that need more than L2 has do not exist.
+The cheapest path is the fastest execution that fits; the path whose largest edge is least is the
+execution with the least RAM.
+
+Depth-first execution is that of Alwani et al., "Fused-Layer CNN Accelerators", MICRO 2016.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.plan.blocks import align_up
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import evaluate
+from dory_core.planning.network_parts import NetworkParts
 from dory_core.planning.problem import Problem
 from dory_core.tiling.outer import Split, stripe_axis, stripe_total
 
@@ -24,6 +28,8 @@ from dory_core.tiling.outer import Split, stripe_axis, stripe_total
 _LONGEST = 32
 #: Paths that are tried where the blocks of the fastest one find no places.
 _ATTEMPTS = 8
+#: Stripes of a tensor in L3 that lie in L2: the one in use, and the next or the previous one.
+_STRIPES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,58 +51,67 @@ class Chain:
 
 
 class Chains:
-    """The chains of a network that keeps all tensors and constants in L2."""
+    """The chains of a network.
 
-    def __init__(self, problem: Problem, alone: Sequence[float] | None = None) -> None:
+    Attributes:
+        problem: The network.
+        start: The decision that chains are added to.
+        alone: Cycles of each layer by itself.
+    """
+
+    def __init__(
+        self, problem: Problem, start: Decision, alone: Sequence[float] | None = None
+    ) -> None:
         """Prepare the search.
 
         Args:
             problem: The network.
+            start: The decision that chains are added to.
             alone: Cycles of each layer by itself; None for the estimates of the best tiles.
         """
         self.problem = problem
-        self.network = problem.network
+        self.start = start
         self.alone = alone or [float(one.estimate.cycles) for one in problem.tiled]
-        self.rows = [stripe_total(layer) for layer in problem.network.layers]
+        self._network = problem.network
+        self._rows = [stripe_total(layer) for layer in problem.network.layers]
         self._cost = cache(self._find_cost)
 
+    @property
+    def all(self) -> list[Chain]:
+        """All layers by themselves, and all fused chains that may be of use."""
+        return [*self.singles(), *self.fused()]
+
     def singles(self) -> Iterator[Chain]:
-        """Yield each layer by itself."""
+        """Yield each layer by itself. That of a streamed network fits: it is in parts."""
         for n, cycles in enumerate(self.alone):
-            live = (self._bytes(name) for name in self.network.alive[n])
-            yield Chain(n, n, (), sum(live), cycles)
+            live = 0 if self.start.streamed else self._live(n)
+            yield Chain(n, n, (), live, cycles)
 
     def fused(self) -> Iterator[Chain]:
         """Yield fused chains that need less than their layers by themselves."""
-        single = [one.bytes for one in self.singles()]
-        for last in range(1, len(self.network.layers)):
+        for last in range(1, len(self._rows)):
             first = last
-            while first > 0 and last - first < _LONGEST - 1 and self._may_join(first - 1, last):
+            while last - first < _LONGEST - 1 and first > 0 and self._may_join(first - 1, last):
                 first -= 1
             if first == last or not self._may_join(last, last):
                 continue
-            known = set[tuple[int, ...]]()
-            most = max(self.rows[first : last + 1])
-            for height in _heights(most):
-                rows = tuple(
-                    max(1, round(height * total / most)) for total in self.rows[first : last + 1]
-                )
+            totals, known = self._rows[first : last + 1], set[tuple[int, ...]]()
+            for height in _heights(max(totals)):
+                rows = tuple(max(1, round(height * total / max(totals))) for total in totals)
                 if rows not in known:
                     known.add(rows)
-                    yield from self._ending(first, last, rows, single)
+                    yield from self._ending(first, last, rows)
 
     def _may_join(self, n: int, last: int) -> bool:
         """Return whether a layer may be part of a chain that ends with another one."""
-        layer, one = self.network.layers[n], self.problem.tiled[n]
-        if one.view or self.network.flow.before[n] or stripe_axis(layer) is None:
+        layer, network = self._network.layers[n], self._network
+        if self.problem.tiled[n].view or network.flow.before[n] or network.cuts[n].stripes < 2:
             return False
-        return self.network.cuts[n].stripes > 1 and stripe_axis(layer) == stripe_axis(
-            self.network.layers[last]
+        return stripe_axis(layer) is not None and stripe_axis(layer) == stripe_axis(
+            network.layers[last]
         )
 
-    def _ending(
-        self, first: int, last: int, rows: Sequence[int], single: Sequence[int]
-    ) -> Iterator[Chain]:
+    def _ending(self, first: int, last: int, rows: Sequence[int]) -> Iterator[Chain]:
         """Yield the chains with the same last layer and the same stripes.
 
         In which order the parts of a layer and of those after it run does not depend on where the
@@ -106,41 +121,40 @@ class Chains:
             first: The first layer of the longest chain.
             last: The last layer.
             rows: Rows of a stripe of each layer.
-            single: Bytes that each layer needs by itself.
         """
-        network, flow = self.network, self.network.flow
         splits = tuple(self.split(n, rows[n - first]) for n in range(first, last + 1))
-        whole, held, cycles, most = set[str](), 0, 0.0, 0
-        total = 0
+        live, cycles, largest, helps = _Live(self), 0.0, 0, False
         for n in range(last, first - 1, -1):
             cost = self._cost(n, rows[n - first])
             if cost is None:
                 return
+            made = self._network.flow.writes[n]
+            live.add(n, splits[n - first])
             cycles += cost
-            most = max(most, single[n])
-            for name in network.alive[n]:
-                if name not in whole:
-                    whole.add(name)
-                    total += self._bytes(name)
-            made = flow.writes[n]
-            if network.rolls(made, n, last):
-                buffer = network.buffer(first, splits, n)
-                total -= self._bytes(made)
-                held += align_up(buffer.size_bytes, self.problem.alignment)
-                moved = sum(move.size for move in buffer.moves.values())
-                cycles += moved * self.problem.move_cycles
-            if n < last and total + held < most:
-                yield Chain(n, last, tuple(rows[n - first :]), total + held, cycles)
+            largest = max(largest, self._live(n))
+            if self._network.rolls(made, n, last):
+                buffer = self._network.buffer(first, splits, n)
+                live.roll(made, buffer.size_bytes)
+                cycles += (
+                    sum(move.size for move in buffer.moves.values()) * self.problem.move_cycles
+                )
+                helps = helps or made in self.start.in_l3
+            needed = live.bytes
+            if n < last and (helps if self.start.streamed else needed < largest):
+                count = -(-self._rows[last] // rows[-1])
+                moved = live.moved_cycles
+                waits = moved / count if self.start.streamed else 0.0
+                yield Chain(n, last, tuple(rows[n - first :]), needed, max(cycles, moved) + waits)
 
     def split(self, n: int, rows: int, place: int = 0, chain: int = 1, slack: int = 0) -> Split:
         """Return the split of a layer of a chain."""
-        return self.network.cuts[n].whole._replace(
-            stripes=-(-self.rows[n] // rows), rows=rows, place=place, chain=chain, slack=slack
+        return self._network.cuts[n].whole._replace(
+            stripes=-(-self._rows[n] // rows), rows=rows, place=place, chain=chain, slack=slack
         )
 
     def _find_cost(self, n: int, rows: int) -> float | None:
         """Return the cycles of a layer in stripes; None where a stripe has no tiles."""
-        total = self.rows[n]
+        total = self._rows[n]
         if rows >= total:
             return float(self.problem.tiled[n].estimate.cycles)
         try:
@@ -149,28 +163,87 @@ class Chains:
             return None
         return part.estimate.cycles * total / rows
 
-    def _bytes(self, name: str) -> int:
-        """Return the bytes of the block of a whole tensor; 0 for a slice of another block."""
-        if name in self.network.views.places:
-            return 0
-        return align_up(self.network.sizes[name], self.problem.alignment)
+    def _live(self, n: int) -> int:
+        """Return the bytes of whole tensors while a layer runs."""
+        return sum(map(self.block_bytes, self._network.alive[n]))
 
-    def decision(self, start: Decision, path: Iterable[Chain], slack: int = 0) -> Decision:
-        """Return a decision with the chains of a path.
+    def block_bytes(self, name: str) -> int:
+        """Return the bytes of the block of a whole tensor; 0 for a slice of another block."""
+        if name in self._network.views.places:
+            return 0
+        return align_up(self._network.sizes[name], self.problem.alignment)
+
+    def decision(self, path: Iterable[Chain], slack: int = 0) -> Decision:
+        """Return the decision with the chains of a path.
 
         Args:
-            start: The decision without them.
             path: All layers, in chains or by themselves.
             slack: Stripes for which buffers have room beyond the least.
         """
-        splits, fused = list(start.splits), set[str]()
+        splits, fused = list(self.start.splits), set[str]()
         for chain in path:
             for place, rows in enumerate(chain.rows):
                 n = chain.first + place
                 splits[n] = self.split(n, rows, place, len(chain.rows), slack)
-                if self.network.rolls(self.network.flow.writes[n], n, chain.last):
-                    fused.add(self.network.flow.writes[n])
-        return replace(start, splits=tuple(splits), fused=frozenset(fused))
+                if self._network.rolls(self._network.flow.writes[n], n, chain.last):
+                    fused.add(self._network.flow.writes[n])
+        return replace(
+            self.start,
+            splits=tuple(splits),
+            in_l3=self.start.in_l3 - fused,
+            spilled=self.start.spilled - fused,
+            fused=frozenset(fused),
+        )
+
+
+class _Live:
+    """Bytes of L2 that are live while a chain runs, which grows by layers from its last one."""
+
+    def __init__(self, chains: Chains) -> None:
+        self.chains = chains
+        self.problem = chains.problem
+        self.network: NetworkParts = chains.problem.network
+        self.constants = 0
+        self.whole = dict[str, int]()
+        self.rolling = dict[str, int]()
+        self.stripes = dict[str, int]()
+
+    @property
+    def bytes(self) -> int:
+        """The sum of all."""
+        return self.constants + sum(
+            size for blocks in (self.whole, self.rolling, self.stripes) for size in blocks.values()
+        )
+
+    @property
+    def moved_cycles(self) -> float:
+        """Cycles of the link below L2 for constants and tensors of the chain."""
+        link = self.problem.link
+        if link is None or not self.chains.start.streamed:
+            return 0.0
+        tensors = sum(self.network.sizes[name] for name in self.stripes)
+        return (self.constants + tensors) / link.bytes_per_cycle
+
+    def add(self, n: int, split: Split) -> None:
+        """Add a layer with all of its tensors."""
+        start, unit, flow = self.chains.start, self.problem.alignment, self.network.flow
+        if start.streamed:
+            self.constants += align_up(self.problem.constants[n], unit)
+        for name in self.network.alive[n]:
+            if name not in start.in_l3 and name not in self.rolling:
+                self.whole[name] = self.chains.block_bytes(name)
+        operands: list[tuple[int | None, str]] = [*enumerate(flow.reads[n]), (None, flow.writes[n])]
+        for operand, name in operands:
+            if name in start.in_l3 and name not in self.rolling:
+                largest = max(size for _, size in self.network.ranges_of(n, operand, split))
+                size = _STRIPES * align_up(largest + self.network.unit, unit)
+                self.stripes[name] = max(size, self.stripes.get(name, 0))
+
+    def roll(self, name: str, size: int) -> None:
+        """Replace a tensor by its rolling buffer."""
+        self.whole.pop(name, None)
+        self.stripes.pop(name, None)
+        self.rolling[name] = align_up(size, self.problem.alignment)
 
 
 def in_chains(problem: Problem, room: int) -> Decision | None:
@@ -180,15 +253,15 @@ def in_chains(problem: Problem, room: int) -> Decision | None:
         problem: A network that does not fit layer by layer.
         room: Bytes of home for blocks and linked constants.
     """
-    chains = Chains(problem)
-    edges, layers = [*chains.singles(), *chains.fused()], len(chains.alone)
     whole = Decision(tuple(cuts.whole for cuts in problem.network.cuts))
+    chains = Chains(problem, whole)
+    edges = chains.all
     limit = room - problem.static_bytes(whole, problem.residency(whole))
     for _ in range(_ATTEMPTS):
-        path = cheapest(edges, layers, limit)
+        path = cheapest(edges, len(chains.alone), limit)
         if path is None:
             return None
-        found = evaluate(problem, chains.decision(whole, path))
+        found = evaluate(problem, chains.decision(path))
         if found.home_bytes <= room and not found.straddles:
             return found.decision
         # Blocks that fit in sum found no places: paths of this size and above are of no use.
@@ -197,10 +270,12 @@ def in_chains(problem: Problem, room: int) -> Decision | None:
 
 
 def _heights(most: int) -> Iterator[int]:
-    """Yield rows of a stripe of the highest tensor: powers of two."""
+    """Yield rows of a stripe of the highest tensor: powers of two, and what lies between two."""
     height = 1
     while height < most:
         yield height
+        if height > 1:
+            yield height * 3 // 2
         height *= 2
 
 

@@ -7,7 +7,7 @@ constants, and tensors in the level below.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from dory_core.checks.contents import verify_contents
@@ -148,7 +148,7 @@ def _placed(tiling: Tilings, ctx: TargetContext, budgets: Budgets, code: Code) -
         # A block lives as long as any tensor in it: copies may need less memory.
         problems.append(Problem.of(tiling, ctx, within, views=False))
     refusals: list[DoesNotFit] = []
-    chained: list[tuple[Problem, Planned]] = []
+    fitting: list[tuple[Problem, Planned]] = []
     for problem in problems:
         if problem.streams and problem.least_static() > limits[HOME]:
             continue
@@ -160,27 +160,49 @@ def _placed(tiling: Tilings, ctx: TargetContext, budgets: Budgets, code: Code) -
             return planned
         start = in_chains(problem, limits[HOME]) if constants_fit else None
         if start is not None:
-            chained.append((problem, _searched(problem, start)))
+            fitting.append((problem, _searched(problem, start)))
         if not problem.streams or (problem.linked_elsewhere and not constants_fit):
             refusals.append(found.too_large(name, problem.budgets))
-    if chained and not problems[0].streams:
-        problem, planned = min(chained, key=lambda one: one[1].map.timeline.cycles)
-        verify_planned(planned, problem)
-        return planned
-    if refusals:
+    if refusals and not fitting:
         raise _beside_code(refusals[0], ctx, budgets, code, streamed=False)
-    check_code(ctx.memory.level(HOME), code, budgets, streamed=True)
-    beside = l2_after_code(ctx, budgets, code, streamed=True)
-    for problem in problems:
-        problem = replace(problem, budgets=beside)
-        try:
-            planned = _searched(problem, streamed(problem))
-        except DoesNotFit as error:
-            refusals.append(error)
-        else:
-            verify_planned(planned, problem)
-            return planned
-    raise _beside_code(refusals[0], ctx, budgets, code, streamed=True)
+    if not refusals:
+        found_below = _below(problems, ctx, budgets, code, needed=not fitting)
+        fitting += [] if found_below is None else [found_below]
+    problem, planned = min(fitting, key=lambda one: one[1].map.timeline.cycles)
+    verify_planned(planned, problem)
+    return planned
+
+
+def _below(
+    problems: Sequence[Problem], ctx: TargetContext, budgets: Budgets, code: Code, needed: bool
+) -> tuple[Problem, Planned] | None:
+    """Return the network as it is streamed from the level below, with its problem.
+
+    Args:
+        problems: The network with and without views.
+        ctx: The target.
+        budgets: Bytes of each level.
+        code: What lies beside the data.
+        needed: Whether there is no other plan.
+
+    Raises:
+        DoesNotFit: Where it is needed, and what passes through home has no room.
+    """
+    refusals: list[DoesNotFit] = []
+    try:
+        check_code(ctx.memory.level(HOME), code, budgets, streamed=True)
+        beside = l2_after_code(ctx, budgets, code, streamed=True)
+        for problem in problems:
+            problem = replace(problem, budgets=beside)
+            try:
+                return problem, _searched(problem, streamed(problem))
+            except DoesNotFit as error:
+                refusals.append(error)
+        raise _beside_code(refusals[0], ctx, budgets, code, streamed=True)
+    except DoesNotFit:
+        if needed:
+            raise
+    return None
 
 
 def whole(problem: Problem) -> Decision:
