@@ -19,7 +19,7 @@ def verify_tiles(steps: Sequence[LayerStep]) -> None:
     """Raise DoryError (a bug) unless the tiles of each layer cover its output, (C, H, W).
 
     Tiles of an axis follow each other from 0 on. Parts lie within the output of the layer. Together
-    they have at least as many elements as the output: more where a fused chain computes rows twice.
+    they have as many elements as the output.
     Groups of channels follow each other, or fill the whole output.
     """
     for step in steps:
@@ -28,7 +28,7 @@ def verify_tiles(steps: Sequence[LayerStep]) -> None:
         who, shape = f"layer {step.index} '{step.layer.op.name}'", step.layer.output.shape
         ends = [tuple(_ends(part, who)) for part in step.parts]
         inside = all(end <= size for part in ends for end, size in zip(part, shape, strict=True))
-        if not inside or sum(map(prod, ends)) < prod(shape):
+        if not inside or sum(map(prod, ends)) != prod(shape):
             raise bug(f"tiles of {who} end at {', '.join(map(str, ends))}, its output at {shape}")
         if any(channels < shape[0] for channels, _, _ in ends):
             _verify_groups(step, ends, who)

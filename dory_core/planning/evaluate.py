@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from dory_core.errors import DoesNotFit
 from dory_core.ir.layout import HWC
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place
-from dory_core.plan.block_ids import BlockId, BlockKind, stripe_id
+from dory_core.plan.block_ids import BlockId, BlockKind
 from dory_core.plan.blocks import Block, Packing, packing
 from dory_core.plan.network import lower_network
 from dory_core.plan.network_timeline import network_timeline
@@ -184,7 +184,7 @@ def _place(problem: Problem, block: Block, memory: int) -> Place:
 def _fused(problem: Problem, name: str, places: Mapping[BlockId, Place]) -> Place:
     """Return the place of a tensor between layers of a fused chain."""
     form = problem.network.flow.forms[name]
-    first = places.get(BlockId(name, BlockKind.ROLLING)) or places[stripe_id(name, 0)]
+    first = places[BlockId(name, BlockKind.ROLLING)]
     return replace(first, tensor=form.tensor, layout=form.layout, passing=True)
 
 

@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import NamedTuple
 
 from dory_core.ir import Graph
-from dory_core.ir.geometry import Span
 from dory_core.plan.block_ids import BlockId, BlockKind, chunk_id, stripe_id
 from dory_core.plan.blocks import align_up
 from dory_core.planning.decision import Decision
@@ -24,7 +23,6 @@ from dory_core.tiling.outer import (
     output_range,
     parts,
     stripe_axis,
-    stripes_for,
 )
 
 #: The first and the last position of each layer.
@@ -123,7 +121,6 @@ class NetworkParts:
         self.visits_of = cache(self._find_visits)
         self.chunks_of = cache(self._find_chunks)
         self.stripes_of = cache(self._find_stripes)
-        self.passed = cache(stripe_id)
 
     def layers_of(self, name: str) -> range:
         """Return the layers from the one that makes a tensor to the last one that needs it, or what
@@ -136,17 +133,7 @@ class NetworkParts:
         return range(max(self.makers[name], 0), max(self.makers[name], last, 0) + 1)
 
     def _find_parts(self, n: int, split: Split) -> tuple[Part, ...]:
-        return tuple(parts(self.layers[n], split, self.stripes_in_chain(n, split)))
-
-    def stripes_in_chain(self, n: int, split: Split) -> tuple[Span, ...] | None:
-        """Return the stripes of a layer that the next one reads at once; None for all others."""
-        if not split.passes_on:
-            return None
-        following = split._replace(
-            place=split.place + 1, step=self.cuts[n + 1].whole.step, groups=1
-        )
-        wanted = (part.stripe_span for part in self.parts_of(n + 1, following))
-        return stripes_for(self.layers[n], [(one.x_start, one.x_size) for one in wanted])
+        return tuple(parts(self.layers[n], split))
 
     def _find_ranges(
         self, n: int, operand: int | None, split: Split
@@ -203,11 +190,7 @@ class NetworkParts:
         return tuple(pieces)
 
     def positions(self, decision: Decision) -> Positions:
-        """Return the first and the last position of each layer.
-
-        The parts of the layers of a fused chain alternate: the first ones of all, then the second
-        ones.
-        """
+        """Return the first and the last position of each layer; chains take turns."""
         splits, found = self._positions
         if splits is not decision.splits:
             found = self._find_positions(decision.splits)
@@ -224,11 +207,9 @@ class NetworkParts:
                     last += [end + positions[-1] for positions in chain.positions]
                     end += len(chain.order)
                 continue
-            count = len(self.parts_of(n, split))
-            begin = end - split.place * (count - 1)
-            first.append(begin)
-            last.append(begin + split.chain * (count - 1))
-            end += count
+            first.append(end)
+            end += len(self.parts_of(n, split))
+            last.append(end - 1)
         return first, last
 
     # -- chains with rolling buffers ---------------------------------------------------------------
@@ -286,11 +267,8 @@ class NetworkParts:
 
     def turns_of(self, decision: Decision, n: int) -> Sequence[int]:
         """Return the positions of the parts of a layer in a fused chain."""
-        first, last = self.positions(decision)
-        split = decision.splits[n]
-        if not split.rows:
-            return range(first[n], last[n] + 1, split.chain)
-        positions = self.rolling(*_chain(decision, n)).positions[split.place]
+        first, _ = self.positions(decision)
+        positions = self.rolling(*_chain(decision, n)).positions[decision.splits[n].place]
         return [first[n] - positions[0] + position for position in positions]
 
     def buffer_of(self, decision: Decision, n: int) -> RollingBuffer | None:

@@ -36,7 +36,7 @@ from dory_core.planning.constants import L3_IMAGE
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import evaluate
 from dory_core.planning.memory_map import MemoryMap
-from dory_core.planning.moves import MOVES
+from dory_core.planning.moves import MOVES, fused_chains
 from dory_core.planning.moves.stream import streamed
 from dory_core.planning.placement import Planned, placed, verify_planned
 from dory_core.planning.problem import BELOW, HOME, Problem
@@ -158,7 +158,8 @@ def _placed(tiling: Tilings, ctx: TargetContext, budgets: Budgets, code: Code) -
         if constants_fit and found.home_bytes <= limits[HOME] and not found.straddles:
             verify_planned(planned, problem)
             return planned
-        start = in_chains(problem, limits[HOME]) if constants_fit else None
+        may_fuse = constants_fit and fused_chains.NAME not in problem.switched_off
+        start = in_chains(problem, limits[HOME]) if may_fuse else None
         if start is not None:
             fitting.append((problem, _searched(problem, start)))
         if not problem.streams or (problem.linked_elsewhere and not constants_fit):

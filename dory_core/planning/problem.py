@@ -197,7 +197,7 @@ class Problem:
         """Return the tiling of the largest part of a layer. Raises: NotSupported, DoesNotFit."""
         if split_is_whole(split):
             return self.tiled[n]
-        return self.tiling.part(n, split, self.network.stripes_in_chain(n, split))
+        return self.tiling.part(n, split)
 
     def residency(self, decision: Decision) -> Residency:
         """Return the tiles and the resident tensors of a decision. Raises: as :meth:`part`."""

@@ -232,7 +232,7 @@ class _Builder:
         if flow.writes[n] in decision.in_l3:
             writes = self._store_stripes(n, at)
         elif flow.writes[n] in decision.fused:
-            writes = self._roll(n, at) if decision.splits[n].rows else self._pass_stripes(n, at)
+            writes = self._roll(n, at)
         chunks = self._fetch_chunks(n, at)
         if self.runs:
             inputs = [self._inputs(n, k, blocks) for k, blocks in enumerate(reads)]
@@ -249,32 +249,20 @@ class _Builder:
         network, split = self.network, self.decision.splits[n]
         name, todo = network.flow.writes[n], network.parts_of(n, split)
         ranges = network.ranges_of(n, None, split)
-        stripes: Sequence[BlockId] = []
-        if writes is not None:
-            stripes = writes if split.passes_on else self._spread(n, None, writes)
         buffer = network.buffer_of(self.decision, n)
-        if buffer is not None and writes is not None:
-            stripes = [*writes] * len(todo)
+        stripes = [] if writes is None or buffer is not None else self._spread(n, None, writes)
         weights: Sequence[BlockId | None] = self._spread(n, "w", chunks) or [None] * len(todo)
-        whole, behind = network.wholes[name], 0  # the bytes of the output that are there already
+        whole, size = network.wholes[name], network.flow.forms[name].size_bytes
         for (k, part), position in zip(enumerate(todo), self.program.positions_of(n), strict=True):
-            last = k == len(todo) - 1
-            output, done = (whole, ranges[k][0]), network.flow.forms[name].size_bytes
+            last, moves = k == len(todo) - 1, None
+            output, done = (whole, ranges[k][0]), (whole, 0, size)
             if stripes:
                 last = last or stripes[k + 1] != stripes[k]
-                output, done = (stripes[k], 0), ranges[k][1]
-            report = (output[0], 0, done) if last else None
-            if split.passes_on:
-                # What it has in common with the stripe before is handed out already.
-                start, size = ranges[k]
-                new = start + size - behind
-                report = (output[0], behind - start, new) if new > 0 else None
-                behind = max(behind, start + size)
-            moves = None
-            if buffer is not None:
-                output = (stripes[0], buffer.writes[k])
-                report = (*output, ranges[k][1])
-                moves = buffer.moves.get(k)
+                output, done = (stripes[k], 0), (stripes[k], 0, ranges[k][1])
+            elif buffer is not None:
+                output = (BlockId(name, BlockKind.ROLLING), buffer.writes[k])
+                last, done, moves = True, (*output, ranges[k][1]), buffer.moves.get(k)
+            report = done if last else None
             operands = tuple(pieces[k] for pieces in inputs)
             run = Run(n, part, operands, output, weights[k], report, moves)
             self.program.runs[position] = run
@@ -292,20 +280,11 @@ class _Builder:
         """Return per part (block, byte offset) of what it reads of an operand."""
         split, name = self.decision.splits[n], self.network.flow.reads[n][operand]
         ranges = self.network.ranges_of(n, operand, split)
-        if name in self.decision.fused and split.rows:
-            maker = self.network.makers[name]
-            buffer = self.network.buffer_of(self.decision, maker)
+        if name in self.decision.fused:
+            buffer = self.network.buffer_of(self.decision, self.network.makers[name])
             assert buffer is not None, name
             block = BlockId(name, BlockKind.ROLLING)
             return [(block, at) for at in buffer.reads[split.place, operand]]
-        if name in self.decision.fused:
-            split = split._replace(place=split.place - 1, step=self.network.cuts[n - 1].whole.step)
-            made = self.network.ranges_of(n - 1, None, split)
-            pairs = zip(ranges, made, strict=True)
-            return [
-                (self.network.passed(name, k), at - start)
-                for k, ((at, _), (start, _)) in enumerate(pairs)
-            ]
         if blocks is None:
             block = self._whole_block(name, n)
             return [(block, offset) for offset, _ in ranges]
@@ -348,17 +327,6 @@ class _Builder:
                 blocks.append(block)
         return blocks
 
-    def _pass_stripes(self, n: int, at: Sequence[int]) -> list[BlockId]:
-        """Let the next layer find each stripe of an output where this one makes it."""
-        name, blocks = self.network.flow.writes[n], list[BlockId]()
-        ranges = self.network.ranges_of(n, None, self.decision.splits[n])
-        for k, (_, size) in enumerate(ranges):
-            block, position = self.network.passed(name, k), at[k]
-            self.program.requests[block] = Request(block, size, position, position + 1)
-            self.program.stripes[block] = n
-            blocks.append(block)
-        return blocks
-
     def _roll(self, n: int, at: Sequence[int]) -> list[BlockId]:
         """Keep the rows of an output that other layers of the chain still read."""
         name, network = self.network.flow.writes[n], self.network
@@ -374,10 +342,10 @@ class _Builder:
         """Store the stripes of an output in L3, each when its last part has run."""
         name, blocks = self.network.flow.writes[n], list[BlockId]()
         pieces = self.network.stripes_of(n, None, self.decision.splits[n])
-        chain = self.decision.splits[n].chain
+        in_chain = self.decision.splits[n].chain > 1
         for block, first, count, offset, size, _ in pieces:
             start, after = at[first + count - 1] + 1, first + count
-            wait = at[after] if chain > 1 and after < len(at) else start + max(chain - 1, 1)
+            wait = at[after] if in_chain and after < len(at) else start + 1
             wait = max(min(wait, self.end), start)
             self.program.requests[block] = Request(block, size, at[first], wait - 1)
             self.program.stripes[block] = n

@@ -7,7 +7,7 @@ stripe x group is a *part* with a tile loop of its own. Section 4.2.1 of the TC 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from math import gcd, lcm
@@ -58,11 +58,6 @@ class Split(NamedTuple):
     chain: int = 1
     rows: int = 0
     slack: int = 0
-
-    @property
-    def passes_on(self) -> bool:
-        """Whether the next layer of the fused chain reads each stripe of the output at once."""
-        return self.place < self.chain - 1 and not self.rows
 
 
 WHOLE = Split()
@@ -215,34 +210,14 @@ def max_groups(layer: Layer, step: int = GROUP_STEP, in_place: bool = False) -> 
     return -(-layer.output.channels // lcm(step, output_granule(layer)))
 
 
-def stripes_for(layer: Layer, wanted: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
-    """Return stripes that cover the output, each of which covers a wanted range of rows (columns).
-
-    Args:
-        layer: The layer.
-        wanted: First row and number of rows of each range, in rising order. Rows that two ranges
-            share are computed twice.
-    """
-    axis, total = stripe_axis(layer) or 0, stripe_total(layer)
-    found, done = list[Span](), 0
-    for number, (first, count) in enumerate(wanted):
-        last = number == len(wanted) - 1
-        first, end = min(first, done), total if last else max(first + count, min(done + 1, total))
-        first = min(first, end - 1)
-        found.append(axis_span(layer, axis, first, end - first))
-        done = end
-    return tuple(found)
-
-
-def parts(layer: Layer, split: Split, given: Sequence[Span] | None = None) -> Iterator[Part]:
+def parts(layer: Layer, split: Split) -> Iterator[Part]:
     """Return the parts of a layer in order of execution.
 
     Args:
         layer: The layer.
         split: How it is cut.
-        given: Its stripes, where they are not those of :func:`stripes_of`.
     """
-    stripes = tuple(enumerate(given or stripes_of(layer, split)))
+    stripes = tuple(enumerate(stripes_of(layer, split)))
     groups = tuple(enumerate(group_spans(layer, split.groups, split.group_step)))
     if split.stripes_outer:
         for s, stripe in stripes:
@@ -287,7 +262,7 @@ def channel_offset(tensor: Tensor, channel: int, layout: Layout = HWC) -> int:
     return channel * tensor.bits // 8
 
 
-def largest_part(layer: Layer, split: Split, given: Sequence[Span] | None = None) -> Layer:
+def largest_part(layer: Layer, split: Split) -> Layer:
     """Return a layer of the size of the largest part, for tiling.
 
     It has the constants of the whole layer: how a kernel stores them depends on all values. A
@@ -297,9 +272,8 @@ def largest_part(layer: Layer, split: Split, given: Sequence[Span] | None = None
     Args:
         layer: The layer.
         split: How it is cut.
-        given: Its stripes, see :func:`parts`.
     """
-    stripes = given or stripes_of(layer, split)
+    stripes = stripes_of(layer, split)
     groups = group_spans(layer, split.groups, split.group_step)
     if len(groups) > 1:
         count = max(count for _, count in groups)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from dory_core.ir import Graph
-from dory_core.ir.geometry import Span
 from dory_core.kernels.kernel import Traits
 from dory_core.tiling.network import TiledGraph
 from dory_core.tiling.outer import WHOLE, Split, largest_part
@@ -55,7 +53,7 @@ class Tilings:
         """Return the n-th layer in one tile; None when that cannot be."""
         return self.layers[n].in_one_tile
 
-    def part(self, n: int, split: Split, given: Sequence[Span] | None = None) -> TiledLayer:
+    def part(self, n: int, split: Split) -> TiledLayer:
         """Return the tiling of the largest part of the n-th layer.
 
         Its kernel is one of the whole layer that has tensors and constants where and as the best
@@ -64,7 +62,6 @@ class Tilings:
         Args:
             n: Number of the layer.
             split: How the layer is cut.
-            given: Its stripes, see ``outer.parts``.
 
         Raises:
             NotSupported: No kernel computes the part.
@@ -73,13 +70,11 @@ class Tilings:
         best = self.layers[n].best
         if split_is_whole(split):
             return best
-        key = (n, split.stripes, split.groups, split.chain - split.place, 0)
-        if split.rows:
-            key = (n, 0, split.groups, 0, split.rows)
+        key = (n, 0 if split.rows else split.stripes, split.groups, split.rows)
         if key not in self._parts:
             bound = self._tiled.bound.layers[n]
             kernels = [k for k in bound.kernels if _places(k.traits) == _places(best.traits)]
-            part = bound.part(largest_part(bound.layer, split, given), kernels)
+            part = bound.part(largest_part(bound.layer, split), kernels)
             found = self._tiler.tile(part, self._l1_bytes)
             self._parts[key] = replace(found, costs=best.costs.on(found.bound))
         return self._parts[key]

@@ -28,7 +28,7 @@ from dory_core.ir import (
 from dory_core.ir.geometry import channel_granule, input_channels, is_channelwise
 from dory_core.ir.layout import HWC
 from dory_core.kernels.call import OPERANDS
-from dory_core.plan import Conversion, ExtTransfer, LayerStep, PartPlan, Place, Plan
+from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, Plan
 from dory_core.plan.memories import CONSTANTS, L1, L3, MemoryId, constants_of, l2_memory
 from dory_core.plan.operations import (
     AHEAD,
@@ -45,6 +45,7 @@ from dory_core.plan.operations import (
     LayerProgram,
     Mark,
     MarkKind,
+    MoveRows,
     Outputs,
     Report,
     RunPart,
@@ -208,6 +209,14 @@ class Machine:
             elif isinstance(operation, Dead):
                 block = operation.block
                 self.memories[l2_memory(block.memory)][block.offset : block.end] = NOTHING
+            elif isinstance(operation, MoveRows):
+                content = self.memories[l2_memory(operation.memory)]
+                start, source, size = operation.start, operation.source, operation.bytes
+                rows = content[source : source + size].copy()
+                if (rows == NOTHING).any():
+                    raise Wrong(f"step {operation.step}: bytes move that nothing wrote")
+                content[start : source + size] = NOTHING
+                content[start : start + size] = rows
             elif isinstance(operation, RunPart):
                 box = boxes[operation.step][operation.part]
                 self._part(operation.step, operation.part, box)
@@ -584,33 +593,15 @@ def parts_of(step: LayerStep, program: LayerProgram) -> list[Box]:
         raise Wrong(f"layer {step.index}: the groups have {channels} of {y.channels} channels")
     done = dict.fromkeys(channels, 0)
     boxes = []
-    for part, chunk, size in zip(step.parts, chunks, sizes, strict=True):
+    for chunk, size in zip(chunks, sizes, strict=True):
         start = [sum(channels[n] for n in range(chunk)), 0, 0]
         if axis is not None:
-            start[1 + axis] = done[chunk] - _again(step, part, axis, size[1 + axis])
-            done[chunk] = start[1 + axis]
+            start[1 + axis] = done[chunk]
         done[chunk] += 1 if axis is None else size[1 + axis]
         boxes.append(Box((start[0], start[1], start[2]), size))
     if any(n != (1 if axis is None else full[axis]) for n in done.values()):
         raise Wrong(f"layer {step.index}: stripes cover {done}, not each row once")
     return boxes
-
-
-def _again(step: LayerStep, part: PartPlan, axis: int, rows: int) -> int:
-    """Return how many rows (columns) of a part one before has made as well and handed out."""
-    place = step.output.place
-    if not place.passing:
-        return 0
-    if part.report is None:
-        return rows
-    pixels = place.tensor.width if axis == 0 else 1
-    pitch = pixels * pixel_bytes(place.tensor.channels, place.tensor.bits)
-    if not place.layout.is_hwc:
-        pitch = place.size_bytes // place.tensor.height
-    again, left = divmod(part.report[0] - part.output, pitch)
-    if left:
-        raise Wrong(f"layer {step.index} hands out a part of a row")
-    return again
 
 
 def calls(program: LayerProgram, part: int) -> list[tuple[Call, Values]]:

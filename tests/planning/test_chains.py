@@ -1,7 +1,9 @@
-"""Layers that take turns: tensors between them pass through L2 in stripes and never leave it."""
+"""Fused chains: tensors between their layers lie in rolling buffers of L2 and never leave it."""
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -10,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from dory_core.checks.contents import verify_contents
-from dory_core.errors import DoryError
+from dory_core.driver.application import run_application
+from dory_core.errors import DoryError, VerificationFailed
 from dory_core.hardware.memories import Link
-from dory_core.ir import Graph, requant
+from dory_core.ir import Add, Graph, requant
 from dory_core.plan import LayerStep, Plan
 from dory_core.plan.network import lower, lower_network
 from dory_core.testing.apps import assert_exact, build_app
@@ -20,7 +23,7 @@ from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import plan_graph, win
 from tests.planning.properties import PROPERTIES
 from tests.planning.symbolic import Wrong, check_plan
-from tests.toy.chip import NAME, three_levels
+from tests.toy.chip import NAME, ToyChip, three_levels
 
 _CHIP = three_levels()
 #: Moving a tensor to L3 and back takes longer than computing it.
@@ -79,13 +82,8 @@ CASES: dict[str, tuple[Callable[[], Graph], int]] = {
 
 def chains(plan: Plan) -> list[list[LayerStep]]:
     """Return the layers of each chain."""
-    found = []
-    for number, step in enumerate(plan.steps):
-        before = plan.steps[number - 1]
-        follows = before.parts[0].position == step.parts[0].position - 1
-        if step.chain > 1 and not (follows and before.chain == step.chain):
-            found.append(list(plan.steps[number : number + step.chain]))
-    return found
+    ends = sorted({step.chain_end for step in plan.steps if step.chain > 1})
+    return [list(plan.steps[end - plan.steps[end - 1].chain : end]) for end in ends]
 
 
 @pytest.mark.sample(2)
@@ -98,14 +96,16 @@ def test_chains_are_exact(name: str, tmp_path: Path) -> None:
     assert found and plan.levels[1].used <= l2
     for check in PROPERTIES.values():
         check(plan)
-    passing = {s.output.place.tensor.name for chain in found for s in chain[:-1]}
-    assert passing == {s.output.place.tensor.name for s in plan.steps if s.output.place.passing}
-    assert not any(t.block.tensor in passing for t in plan.transfers)
+    rolling = {s.output.place.tensor.name for s in plan.steps if s.output.place.passing}
+    assert rolling and rolling <= {s.output.place.tensor.name for chain in found for s in chain}
+    assert not any(t.block.tensor in rolling for t in plan.transfers)
     for chain in found:
-        starts = [
-            part.position for parts in zip(*(s.parts for s in chain), strict=True) for part in parts
-        ]
-        assert all(b == a + 1 for a, b in pairwise(starts))
+        positions = sorted(part.position for step in chain for part in step.parts)
+        assert positions == [*range(positions[0], positions[-1] + 1)]
+        for step in chain:
+            # No row is computed twice.
+            rows = [part.stripe for part in step.parts]
+            assert all(b[0] == a[0] + a[1] for a, b in pairwise(rows))
     document = [(layer["turns"], layer["l3_tiles"]) for layer in plan.to_json()["layers"]]
     assert document == [(step.chain, len(step.parts)) for step in plan.steps]
     assert_exact(tmp_path / "app", plugins=plugins)
@@ -132,13 +132,8 @@ def test_chains_gain_nothing_where_the_link_is_as_fast_as_the_cores() -> None:
 # -- wrong plans are found ---------------------------------------------------------------------
 
 
-def moved(plan: Plan, number: int, bytes_: int) -> Plan:
-    """Return a plan in which a layer reads another place in its second part."""
-    steps = list(plan.steps)
-    step = steps[number]
-    part = step.parts[1]
-    part = replace(part, inputs=tuple(at + bytes_ for at in part.inputs))
-    steps[number] = replace(step, parts=(step.parts[0], part, *step.parts[2:]))
+def rebuilt(plan: Plan, steps: list[LayerStep]) -> Plan:
+    """Return the plan with other steps."""
     blocks = (block for level in plan.levels if level.name == "L2" for block in level.blocks)
     operations = lower_network(
         steps, plan.transfers, plan.inputs, plan.outputs, plan.final_conversions, blocks
@@ -146,16 +141,147 @@ def moved(plan: Plan, number: int, bytes_: int) -> Plan:
     return replace(plan, steps=tuple(steps), program=lower(steps, operations, plan.any_core))
 
 
-def test_a_stripe_that_is_read_elsewhere_is_found() -> None:
-    plan = plan_graph(bottlenecks(), CHIP.plugins(), CASES["bottlenecks"][1])
-    reader = chains(plan)[0][1]
-    number = plan.steps.index(reader)
+def with_part(plan: Plan, number: int, part: int, **changes: object) -> Plan:
+    """Return the plan with another part of a step."""
+    steps = list(plan.steps)
+    parts = list(steps[number].parts)
+    parts[part] = replace(parts[part], **changes)
+    steps[number] = replace(steps[number], parts=tuple(parts))
+    return rebuilt(plan, steps)
+
+
+def pitch(step: LayerStep) -> int:
+    """Return the bytes of a row of a layer's output."""
+    return step.layer.output.size_bytes // step.layer.output.height
+
+
+def row_too_far(plan: Plan, number: int) -> Plan:
+    """Move rows from one row further than where they lie."""
+    step = plan.steps[number]
+    part = next(k for k, one in enumerate(step.parts) if one.moves is not None and one.moves[1])
+    source, size = step.parts[part].moves or (0, 0)
+    return with_part(plan, number, part, moves=(source + pitch(step), size))
+
+
+def row_too_few(plan: Plan, number: int) -> Plan:
+    """Move one row less than is read again."""
+    step = plan.steps[number]
+    part = next(k for k, one in enumerate(step.parts) if one.moves is not None and one.moves[1])
+    source, size = step.parts[part].moves or (0, 0)
+    return with_part(plan, number, part, moves=(source, size - pitch(step)))
+
+
+def not_moved(plan: Plan, number: int) -> Plan:
+    """Leave rows that are read again where new rows are written."""
+    step = plan.steps[number]
+    part = next(k for k, one in enumerate(step.parts) if one.moves is not None and one.moves[1])
+    return with_part(plan, number, part, moves=None)
+
+
+def wrapped_wrong(plan: Plan, number: int) -> Plan:
+    """Write new rows one row too early, over a row that is read again."""
+    step = plan.steps[number]
+    part = next(k for k, one in enumerate(step.parts) if one.moves is not None and one.moves[1])
+    at = step.parts[part].output - pitch(step)
+    report = (at, step.parts[part].report[1])  # type: ignore[index]
+    return with_part(plan, number, part, output=at, report=report)
+
+
+def skip_off_by_one(plan: Plan, number: int) -> Plan:
+    """Let the reader of a tensor find the row after the one that it wants."""
+    name = plan.steps[number].output.place.tensor.name
+    reader, operand = next(
+        (n, k)
+        for n, step in enumerate(plan.steps)
+        for k, one in enumerate(step.inputs)
+        if one.place.tensor.name == name and isinstance(step.layer.op, Add)
+    )
+    part = plan.steps[reader].parts[2]
+    inputs = list(part.inputs)
+    inputs[operand] += pitch(plan.steps[number])
+    return with_part(plan, reader, 2, inputs=tuple(inputs))
+
+
+def rolling_steps(plan: Plan, skip: bool) -> int:
+    """Return the number of a step with a rolling buffer whose rows move; skip: read by a sum."""
+    sums = {
+        one.place.tensor.name
+        for step in plan.steps
+        if isinstance(step.layer.op, Add)
+        for one in step.inputs
+    }
+    return next(
+        n
+        for n, step in enumerate(plan.steps)
+        if step.output.place.passing
+        and any(part.moves is not None and part.moves[1] for part in step.parts)
+        and (step.output.place.tensor.name in sums or not skip)
+    )
+
+
+def residuals() -> Graph:
+    """Return residual blocks that all fit one chain."""
+    b = GraphBuilder((4, 40, 11), seed=45, name="residuals")
+    x = b.conv(16, win(3, 1, 1))
+    for _ in range(2):
+        y = b.conv(16, win(3, 1, 1), source=x)
+        x = b.add(y, x, requants=(requant(1, 0, 256, 0, 255),))
+    b.conv(4, win(3, 2, 1))
+    return b.graph()
+
+
+RESIDUALS_L2 = 13_000
+
+FAULTS = (row_too_far, row_too_few, not_moved, wrapped_wrong, skip_off_by_one)
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Path]:
+    """Return the plan of chains with residuals on a chip without L3, and its application."""
+    directory = tmp_path_factory.mktemp("rolling") / "app"
+    plugins = ToyChip().plugins()
+    plan = build_app(residuals(), NAME, directory, plugins=plugins, budgets={2: RESIDUALS_L2})
+    assert plan.levels[1].used <= RESIDUALS_L2  # constants, and less than one tensor
     verify_contents(plan.program, plan.steps)
-    check_plan(moved(plan, number, 0))
-    pitch = reader.layer.inputs[0].width * reader.layer.inputs[0].channels
-    wrong = moved(plan, number, pitch)
+    check_plan(plan)
+    assert_exact(directory, plugins=plugins)
+    return plan, directory
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_wrong_rolling_buffers_are_found(
+    fault: Callable[[Plan, int], Plan], app: tuple[Plan, Path]
+) -> None:
+    plan, _ = app
+    wrong = fault(plan, rolling_steps(plan, fault is skip_off_by_one))
+    with pytest.raises(DoryError, match="memory plan is wrong"):
+        verify_contents(wrong.program, wrong.steps)
     with pytest.raises(Wrong):
         check_plan(wrong)
-    far = moved(plan, number, 3 * plan.levels[1].used)
-    with pytest.raises(DoryError, match="where it does not lie"):
-        verify_contents(far.program, far.steps)
+
+
+#: By how many rows source and size of the first move are wrong.
+MOVES = {"row_too_far": (1, 0), "row_too_near": (-1, 0), "row_too_few": (0, -1)}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_wrong_moves_are_found_by_the_simulation(
+    name: str, app: tuple[Plan, Path], tmp_path: Path
+) -> None:
+    plan, directory = app
+    faulty = tmp_path / "app"
+    shutil.copytree(directory, faulty)
+    source = faulty / "src/network.c"
+    match = re.search(r"DORY_MOVE_ROWS\((\d+), (\d+), (\d+), (\d+)\)", source.read_text())
+    assert match is not None
+    memory, start, at, size = map(int, match.groups())
+    step = next(s for s in plan.steps if s.output.place.passing and s.output.place.offset == start)
+    far, more = (rows * pitch(step) for rows in MOVES[name])
+    wrong = f"DORY_MOVE_ROWS({memory}, {start}, {at + far}, {size + more})"
+    source.write_text(source.read_text().replace(match.group(), wrong))
+    try:
+        result = run_application(faulty, plugins=ToyChip().plugins(), dma="early", runner="host")
+    except VerificationFailed as error:
+        assert "nothing wrote" in error.message or "live tensor" in error.message
+    else:
+        assert result.first_difference is not None

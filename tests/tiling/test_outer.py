@@ -23,7 +23,6 @@ from dory_core.tiling.outer import (
     stripe_axis,
     stripe_pitch,
     stripe_spans,
-    stripes_for,
 )
 from tests.planning.networks import CASES, win
 
@@ -174,13 +173,6 @@ def test_groups_are_balanced_and_cover_the_channels(channels: int) -> None:
         assert [c for start, n in spans for c in range(start, start + n)] == list(range(channels))
         assert all(n % 4 == 0 for _, n in spans[:-1])
         assert len({n for _, n in spans[:-1]}) <= 1
-
-
-def test_stripes_hold_the_rows_between_those_that_are_wanted() -> None:
-    layer = conv((3, 9, 5), 4, 3, 1, 1)
-    first, second = stripes_for(layer, [(0, 2), (5, 2)])
-    assert (first.start, first.size) == (0, 2)
-    assert (second.start, second.size) == (2, 7)
 
 
 def test_channels_kept_apart_form_one_group() -> None:

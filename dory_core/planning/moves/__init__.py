@@ -63,7 +63,7 @@ MOVES = (
         l1_residency.propose,
     ),
     Move(
-        "fused-chains",
+        fused_chains.NAME,
         "Compute consecutive layers stripe by stripe, so that tensors between them stay in L2.",
         fused_chains.propose,
         grows=True,

@@ -22,6 +22,7 @@ from dory_core.planning.packing import MemoryPlan, plan_memory
 from dory_core.planning.problem import Problem
 from dory_core.planning.sequence import PartSequence, build_sequence
 
+NAME = "fused-chains"
 #: Parts of L2 for which chains are searched: stripes that leave room may let more tensors stay.
 _ROOMS = (1.0, 15 / 16)
 #: Paths that are tried where the blocks of the fastest one find no places.
