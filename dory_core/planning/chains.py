@@ -22,7 +22,7 @@ from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import evaluate
 from dory_core.planning.network_parts import NetworkParts
 from dory_core.planning.problem import Problem
-from dory_core.tiling.outer import Split, stripe_axis, stripe_total
+from dory_core.tiling.outer import Split, stripe_axis, stripe_total, stripes_of
 
 #: Most layers of a chain: the search takes as long as the square of it.
 _LONGEST = 32
@@ -38,14 +38,14 @@ class Chain:
 
     Attributes:
         first, last: Numbers of its layers.
-        rows: Output rows of a stripe of each layer; empty for a layer by itself.
+        splits: Those of its layers; empty for a layer by itself.
         bytes: Bytes of L2 that are live while it runs.
         cycles: Estimate.
     """
 
     first: int
     last: int
-    rows: tuple[int, ...]
+    splits: tuple[Split, ...]
     bytes: int
     cycles: float
 
@@ -97,10 +97,10 @@ class Chains:
                 continue
             totals, known = self._rows[first : last + 1], set[tuple[int, ...]]()
             for height in _heights(max(totals)):
-                rows = tuple(max(1, round(height * total / max(totals))) for total in totals)
-                if rows not in known:
-                    known.add(rows)
-                    yield from self._ending(first, last, rows)
+                most = tuple(max(1, round(height * total / max(totals))) for total in totals)
+                if most not in known:
+                    known.add(most)
+                    yield from self._ending(first, last, most)
 
     def _may_join(self, n: int, last: int) -> bool:
         """Return whether a layer may be part of a chain that ends with another one."""
@@ -111,7 +111,7 @@ class Chains:
             network.layers[last]
         )
 
-    def _ending(self, first: int, last: int, rows: Sequence[int]) -> Iterator[Chain]:
+    def _ending(self, first: int, last: int, most: Sequence[int]) -> Iterator[Chain]:
         """Yield the chains with the same last layer and the same stripes.
 
         In which order the parts of a layer and of those after it run does not depend on where the
@@ -120,12 +120,13 @@ class Chains:
         Args:
             first: The first layer of the longest chain.
             last: The last layer.
-            rows: Rows of a stripe of each layer.
+            most: Most rows of a stripe of each layer.
         """
-        splits = tuple(self.split(n, rows[n - first]) for n in range(first, last + 1))
+        _, starts = self._network.turns(first, most)
+        splits = tuple(map(self._split, range(first, last + 1), starts))
         live, cycles, largest, helps = _Live(self), 0.0, 0, False
         for n in range(last, first - 1, -1):
-            cost = self._cost(n, rows[n - first])
+            cost = self._cost(n, splits[n - first])
             if cost is None:
                 return
             made = self._network.flow.writes[n]
@@ -141,27 +142,24 @@ class Chains:
                 helps = helps or made in self.start.in_l3
             needed = live.bytes
             if n < last and (helps if self.start.streamed else needed < largest):
-                count = -(-self._rows[last] // rows[-1])
                 moved = live.moved_cycles
-                waits = moved / count if self.start.streamed else 0.0
-                yield Chain(n, last, tuple(rows[n - first :]), needed, max(cycles, moved) + waits)
+                waits = moved / len(splits[-1].starts) if self.start.streamed else 0.0
+                yield Chain(n, last, splits[n - first :], needed, max(cycles, moved) + waits)
 
-    def split(self, n: int, rows: int, place: int = 0, chain: int = 1, slack: int = 0) -> Split:
-        """Return the split of a layer of a chain."""
-        return self._network.cuts[n].whole._replace(
-            stripes=-(-self._rows[n] // rows), rows=rows, place=place, chain=chain, slack=slack
-        )
+    def _split(self, n: int, starts: tuple[int, ...]) -> Split:
+        """Return the split of a layer of a chain into stripes."""
+        return self._network.cuts[n].whole._replace(stripes=len(starts), starts=starts)
 
-    def _find_cost(self, n: int, rows: int) -> float | None:
+    def _find_cost(self, n: int, split: Split) -> float | None:
         """Return the cycles of a layer in stripes; None where a stripe has no tiles."""
-        total = self._rows[n]
-        if rows >= total:
+        if split.stripes == 1:
             return float(self.problem.tiled[n].estimate.cycles)
         try:
-            part = self.problem.part(n, self.split(n, rows))
+            part = self.problem.part(n, split)
         except (DoesNotFit, NotSupported):
             return None
-        return part.estimate.cycles * total / rows
+        largest = max(s.size for s in stripes_of(self._network.layers[n], split))
+        return part.estimate.cycles * self._rows[n] / largest
 
     def _live(self, n: int) -> int:
         """Return the bytes of whole tensors while a layer runs."""
@@ -182,9 +180,9 @@ class Chains:
         """
         splits, fused = list(self.start.splits), set[str]()
         for chain in path:
-            for place, rows in enumerate(chain.rows):
-                n = chain.first + place
-                splits[n] = self.split(n, rows, place, len(chain.rows), slack)
+            for place, split in enumerate(chain.splits):
+                n, count = chain.first + place, len(chain.splits)
+                splits[n] = split._replace(place=place, chain=count, slack=slack)
                 if self._network.rolls(self._network.flow.writes[n], n, chain.last):
                     fused.add(self._network.flow.writes[n])
         return replace(
@@ -270,13 +268,12 @@ def in_chains(problem: Problem, room: int) -> Decision | None:
 
 
 def _heights(most: int) -> Iterator[int]:
-    """Yield rows of a stripe of the highest tensor: powers of two, and what lies between two."""
-    height = 1
-    while height < most:
+    """Yield rows of a stripe of the highest tensor: those of ever more equal stripes."""
+    stripes, height = 2, most
+    while height > 1:
+        height = -(-most // stripes)
         yield height
-        if height > 1:
-            yield height * 3 // 2
-        height *= 2
+        stripes += max(1, stripes // 3)
 
 
 def cheapest(chains: Iterable[Chain], layers: int, room: int) -> tuple[Chain, ...] | None:

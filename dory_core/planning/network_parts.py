@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from typing import NamedTuple
 
 from dory_core.ir import Graph
+from dory_core.ir.geometry import axis_span
 from dory_core.plan.block_ids import BlockId, BlockKind, chunk_id, stripe_id
 from dory_core.plan.blocks import align_up
 from dory_core.planning.decision import Decision
 from dory_core.planning.layouts import LayoutPlan
-from dory_core.planning.rolling import Input, Ranges, RollingBuffer, Turn, rolling_buffer, turns
+from dory_core.planning.rolling import Needs, RollingBuffer, Turn, rolling_buffer, turns
 from dory_core.planning.views import Views
 from dory_core.tiling.outer import (
     Cuts,
@@ -23,6 +24,8 @@ from dory_core.tiling.outer import (
     output_range,
     parts,
     stripe_axis,
+    stripe_total,
+    stripes_of,
 )
 
 #: The first and the last position of each layer.
@@ -47,23 +50,17 @@ class Piece(NamedTuple):
     group: int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class RollingChain:
-    """The turns of the layers of a fused chain with rolling buffers.
+    """The turns of the layers of a fused chain.
 
     Attributes:
-        first: The first layer.
         order: The turns.
         positions: Those of the parts of each layer, counted from the first turn.
-        writes: What the parts of each layer write.
-        reads: What the parts of a layer read of an operand, by layer and operand.
     """
 
-    first: int
     order: tuple[Turn, ...]
     positions: tuple[tuple[int, ...], ...]
-    writes: tuple[Ranges, ...]
-    reads: Mapping[tuple[int, int], Ranges]
 
 
 class NetworkParts:
@@ -200,7 +197,7 @@ class NetworkParts:
     def _find_positions(self, splits: Sequence[Split]) -> Positions:
         first, last, end = list[int](), list[int](), 0
         for n, split in enumerate(splits):
-            if split.rows:
+            if split.starts:
                 if split.place == 0:
                     chain = self.rolling(n, tuple(splits[n : n + split.chain]))
                     first += [end + positions[0] for positions in chain.positions]
@@ -214,30 +211,52 @@ class NetworkParts:
 
     # -- chains with rolling buffers ---------------------------------------------------------------
 
+    def turns(
+        self, first: int, most: Sequence[int]
+    ) -> tuple[tuple[Turn, ...], tuple[tuple[int, ...], ...]]:
+        """Return how the layers of a chain take turns, and the first rows of their stripes.
+
+        Args:
+            first: The first layer of the chain.
+            most: Most rows of a stripe of each of its layers.
+        """
+        layers = self.layers[first : first + len(most)]
+        operands = [
+            [k for k, name in enumerate(reads) if self.makers[name] >= first]
+            for reads in self.flow.reads[first : first + len(most)]
+        ]
+        makers = [
+            [self.makers[self.flow.reads[first + n][k]] - first for k in ks]
+            for n, ks in enumerate(operands)
+        ]
+
+        def until(n: int, k: int, start: int, count: int) -> int:
+            layer, axis = layers[n], stripe_axis(layers[n]) or 0
+            if layer.whole_axes(operands[n][k])[axis + 1]:
+                return stripe_total(layers[makers[n][k]])
+            span = axis_span(layer, axis, start, count)
+            return span.x_start + span.x_size
+
+        return turns(Needs([*map(stripe_total, layers)], most, makers, until))
+
     def _find_rolling(self, first: int, splits: tuple[Split, ...]) -> RollingChain:
-        """Return how the layers of a chain take turns.
+        """Return the turns of a chain.
 
         Args:
             first: The first layer of the chain.
             splits: Those of its layers.
         """
-        layers = range(first, first + len(splits))
-        writes = [self.ranges_of(n, None, splits[n - first]) for n in layers]
-        reads = {
-            (n, k): self.ranges_of(n, k, splits[n - first])
-            for n in layers
-            for k in range(len(self.flow.reads[n]))
-        }
-        inputs: list[list[Input]] = [[] for _ in layers]
-        for (n, k), ranges in reads.items():
-            maker = self.makers[self.flow.reads[n][k]]
-            if maker >= first:
-                inputs[n - first].append(Input(maker - first, ranges))
-        order = turns(writes, inputs)
-        positions: list[list[int]] = [[] for _ in layers]
+        layers = self.layers[first : first + len(splits)]
+        most = [
+            max(stripe.size for stripe in stripes_of(layer, split))
+            for layer, split in zip(layers, splits, strict=True)
+        ]
+        order, starts = self.turns(first, most)
+        assert starts == tuple(one.starts for one in splits), "stripes of another chain"
+        positions: list[list[int]] = [[] for _ in splits]
         for position, (layer, _) in enumerate(order):
             positions[layer].append(position)
-        return RollingChain(first, order, tuple(map(tuple, positions)), tuple(writes), reads)
+        return RollingChain(order, tuple(map(tuple, positions)))
 
     def rolls(self, name: str, first: int, last: int) -> bool:
         """Return whether a tensor needs no whole block in a chain of some layers: they make it and
@@ -256,14 +275,15 @@ class NetworkParts:
 
     def _find_buffer(self, first: int, splits: tuple[Split, ...], n: int) -> RollingBuffer:
         """Return the rolling buffer of the output of a layer of a chain; arguments as before."""
-        chain, name = self.rolling(first, splits), self.flow.writes[n]
+        order, name, at = self.rolling(first, splits).order, self.flow.writes[n], n - first
         readers = {
-            (m - first, k): ranges
-            for (m, k), ranges in chain.reads.items()
-            if self.flow.reads[m][k] == name
+            (m - first, k): self.ranges_of(m, k, splits[m - first])
+            for m in self.readers[name]
+            for k, read in enumerate(self.flow.reads[m])
+            if read == name
         }
-        at = n - first
-        return rolling_buffer(chain.order, at, chain.writes[at], readers, splits[at].slack)
+        writes = self.ranges_of(n, None, splits[at])
+        return rolling_buffer(order, at, writes, readers, splits[at].slack)
 
     def turns_of(self, decision: Decision, n: int) -> Sequence[int]:
         """Return the positions of the parts of a layer in a fused chain."""
@@ -273,7 +293,7 @@ class NetworkParts:
 
     def buffer_of(self, decision: Decision, n: int) -> RollingBuffer | None:
         """Return the rolling buffer of the output of a layer; None for an output without one."""
-        if not decision.splits[n].rows or self.flow.writes[n] not in decision.fused:
+        if not decision.splits[n].starts or self.flow.writes[n] not in decision.fused:
             return None
         return self.buffer(*_chain(decision, n), n)
 

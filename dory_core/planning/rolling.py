@@ -6,12 +6,12 @@ the buffer has no room for these, the rows that are still needed move to its sta
 is computed twice, as in Goetschalckx and Verhelst, "Breaking High-Resolution CNN Bandwidth Barriers
 with Enhanced Depth-First Execution", JETCAS 2019.
 
-All ranges are (first byte, bytes) of a whole tensor, in rising order.
+Ranges are (first byte, bytes) of a whole tensor, in rising order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
@@ -29,16 +29,21 @@ class Turn(NamedTuple):
     part: int
 
 
-class Input(NamedTuple):
-    """A tensor of a chain that a layer reads.
+class Needs(NamedTuple):
+    """What the layers of a chain need of each other, in rows.
 
     Attributes:
-        maker: Number of the layer that makes it, in the chain.
-        ranges: What each part reads.
+        totals: Output rows of each layer.
+        most: Most rows of a part of each layer.
+        makers: Numbers of the layers whose outputs each layer reads, in the chain.
+        until: Tells how many rows of one of them are needed for output rows of a layer: of the
+            layer, the position in its ``makers``, the first row and the number of rows.
     """
 
-    maker: int
-    ranges: Ranges
+    totals: Sequence[int]
+    most: Sequence[int]
+    makers: Sequence[Sequence[int]]
+    until: Callable[[int, int, int, int], int]
 
 
 class Move(NamedTuple):
@@ -69,28 +74,28 @@ class RollingBuffer:
         object.__setattr__(self, "moves", MappingProxyType(dict(self.moves)))
 
 
-def turns(writes: Sequence[Ranges], inputs: Sequence[Sequence[Input]]) -> tuple[Turn, ...]:
-    """Return the order in which the parts of a chain run: each as late as its readers allow.
+def turns(needs: Needs) -> tuple[tuple[Turn, ...], tuple[tuple[int, ...], ...]]:
+    """Return the parts of a chain in the order in which they run, and the first row of each.
 
-    Args:
-        writes: What each part of each layer writes.
-        inputs: Tensors of the chain that each layer reads.
+    A part runs as late as its readers allow and has as many rows as they need, up to the most.
     """
-    order, done = list[Turn](), [0] * len(writes)
+    order = list[Turn]()
+    done, starts = [0] * len(needs.totals), [list[int]() for _ in needs.totals]
 
     def make(n: int, end: int) -> None:
-        """Run parts of a layer until it has made the bytes before ``end``."""
-        while done[n] < len(writes[n]) and writes[n][done[n]][0] < end:
-            part = done[n]
-            for maker, ranges in inputs[n]:
-                start, size = ranges[part]
-                make(maker, start + size)
-            order.append(Turn(n, part))
-            done[n] += 1
+        """Run parts of a layer until it has made the rows before ``end``."""
+        while done[n] < end:
+            start = done[n]
+            count = min(needs.most[n], end - start)
+            for k, maker in enumerate(needs.makers[n]):
+                make(maker, needs.until(n, k, start, count))
+            order.append(Turn(n, len(starts[n])))
+            starts[n].append(start)
+            done[n] = start + count
 
-    for n in reversed(range(len(writes))):
-        make(n, _ALL)
-    return tuple(order)
+    for n in reversed(range(len(needs.totals))):
+        make(n, needs.totals[n])
+    return tuple(order), tuple(map(tuple, starts))
 
 
 def rolling_buffer(

@@ -44,8 +44,7 @@ class Split(NamedTuple):
         group_step: Granule of channels of every group but the last.
         place: Index of the layer in its fused chain.
         chain: Length of the fused chain, 1 for a layer outside one.
-        rows: Output rows (or columns) of every stripe but the last, in a chain with rolling
-            buffers; 0 elsewhere. Such a chain computes each row once.
+        starts: The first output row (or column) of each stripe, in a fused chain; empty elsewhere.
         slack: Stripes for which the rolling buffer of the output has room beyond the least.
     """
 
@@ -56,7 +55,7 @@ class Split(NamedTuple):
     group_step: int = GROUP_STEP
     place: int = 0
     chain: int = 1
-    rows: int = 0
+    starts: tuple[int, ...] = ()
     slack: int = 0
 
 
@@ -146,10 +145,11 @@ def stripe_spans(layer: Layer, stripes: int, step: int = 1) -> tuple[Span, ...]:
 def stripes_of(layer: Layer, split: Split) -> tuple[Span, ...]:
     """Return the stripes of a split with their inputs."""
     axis = stripe_axis(layer)
-    if axis is None or not split.rows:
+    if axis is None or not split.starts:
         return stripe_spans(layer, split.stripes, split.step)
-    total = stripe_total(layer)
-    return tuple(axis_span(layer, axis, *one) for one in spans(total, min(total, split.rows)))
+    ends = (*split.starts[1:], stripe_total(layer))
+    pairs = zip(split.starts, ends, strict=True)
+    return tuple(axis_span(layer, axis, start, end - start) for start, end in pairs)
 
 
 def max_stripes(layer: Layer, step: int = 1, traits: Traits = PLAIN) -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from dory_core.ir import Graph
 from dory_core.kernels.kernel import Traits
 from dory_core.tiling.network import TiledGraph
-from dory_core.tiling.outer import WHOLE, Split, largest_part
+from dory_core.tiling.outer import WHOLE, Split, largest_part, stripes_of
 from dory_core.tiling.tiled import LayerTilings, TiledLayer
 from dory_core.tiling.tiler import Tiler
 
@@ -70,7 +70,11 @@ class Tilings:
         best = self.layers[n].best
         if split_is_whole(split):
             return best
-        key = (n, 0 if split.rows else split.stripes, split.groups, split.rows)
+        key = (n, split.stripes, split.groups, 0, 0)
+        if split.starts:
+            stripes = stripes_of(self._tiled.bound.layers[n].layer, split)
+            largest = (max(s.size for s in stripes), max(s.x_size for s in stripes))
+            key = (n, 0, split.groups, *largest)
         if key not in self._parts:
             bound = self._tiled.bound.layers[n]
             kernels = [k for k in bound.kernels if _places(k.traits) == _places(best.traits)]

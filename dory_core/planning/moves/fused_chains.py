@@ -41,7 +41,7 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
         limit = int(problem.room * fraction)
         for _ in range(_ATTEMPTS):
             path = cheapest(edges, len(chains.alone), limit)
-            if path is None or not any(chain.rows for chain in path):
+            if path is None or not any(chain.splits for chain in path):
                 break
             found = chains.decision(path)
             if found in known:
