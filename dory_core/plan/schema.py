@@ -29,6 +29,7 @@ def _named(name: str, schema: _Schema) -> _Schema:
 
 
 _MOST = 1 << 64
+_MOST_PARTS = 1 << 20  # of a layer: maps have a column for each
 _INTEGER = _named("integer", {"type": "integer", "minimum": -_MOST, "maximum": _MOST})
 _COUNT = _named("count", {"type": "integer", "minimum": 0, "maximum": _MOST})
 _NUMBER = _named("number", {"type": "number", "minimum": -1e30, "maximum": 1e30})
@@ -97,7 +98,7 @@ _ESTIMATE = _record(
     stall_cycles=_COUNT,
     l3_stall_cycles=_COUNT,
     conversion_cycles=_COUNT,
-    macs_per_cycle=_or_null(_AMOUNT),
+    macs_per_cycle=_AMOUNT,
     bound=_TEXT,
     calls=_COUNT,
     transfers=_COUNT,
@@ -122,7 +123,7 @@ _LAYER = _record(
     buffering=_record(x=_COUNT, w=_COUNT, y=_COUNT),
     terms=_list(_record(name=_TEXT, weight=_NUMBER, value=_NUMBER, text=_TEXT)),
     proof=_TEXT,
-    l3_tiles=_COUNT,
+    l3_tiles={"type": "integer", "minimum": 1, "maximum": _MOST_PARTS},
     turns={"type": "integer", "minimum": 1, "maximum": _MOST},
     positions=_list(_COUNT),
     bytes=_record(l1=_COUNT, l1_budget=_COUNT),

@@ -165,3 +165,17 @@ def test_a_message_says_where_and_what(app: Path, tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     with pytest.raises(UsageError, match=r"is damaged: layers\[1\].macs must be integer"):
         read_plan(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("l3_tiles",), 0),
+        (("l3_tiles",), 1 << 63),
+        (("estimate", "macs_per_cycle"), None),
+    ],
+)
+def test_what_no_layer_has_is_damaged(place: Place, value: Any, app: Path, tmp_path: Path) -> None:
+    plan = json.loads((app / "plan.json").read_text())
+    assert survive(tmp_path, plan)
+    assert not survive(tmp_path, changed(plan, ("layers", 0, *place), value))

@@ -31,9 +31,9 @@ def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 
 @pytest.mark.parametrize(
-    "samples", [25, pytest.param(600, marks=pytest.mark.slow)], ids=["few", "many"]
+    "samples", [25, pytest.param(None, marks=pytest.mark.slow)], ids=["few", "all"]
 )
-def test_an_edited_plan_is_refused_or_has_a_page(samples: int, tmp_path: Path) -> None:
+def test_an_edited_plan_is_refused_or_has_a_page(samples: int | None, tmp_path: Path) -> None:
     builder = GraphBuilder((8, 6, 6))
     builder.linear(10)
     build_app(builder.graph(), "gap8", tmp_path / "app")
@@ -41,7 +41,7 @@ def test_an_edited_plan_is_refused_or_has_a_page(samples: int, tmp_path: Path) -
     timeline = cli.read_timeline(tmp_path / "app")
     every = [(place, value) for place in places(json.loads(text)) for value in VALUES]
     accepted = 0
-    for place, value in random.Random(1).sample(every, samples):
+    for place, value in random.Random(1).sample(every, samples or len(every)):
         plan = json.loads(text)
         parent = plan
         for key in place[:-1]:

@@ -191,6 +191,8 @@ def _links(
 
 def _life(places: Sequence[Mapping[str, Any]], first: int, last: int) -> str:
     """Return from where to where a block lives, empty for a single layer."""
-    start = layer_label(places[first]) if first >= 0 else "the start"
-    end = layer_label(places[last]) if last < len(places) else "the end"
+    start, end = (
+        layer_label(places[at]) if 0 <= at < len(places) else "the start" if at < 0 else "the end"
+        for at in (first, last)
+    )
     return "" if start == end else f"from {start} to {end}"

@@ -31,7 +31,7 @@ def roofline(plan: Mapping[str, Any]) -> Figure | None:
     target states no peak, or no layer with MACs moves anything.
     """
     roof = plan["roofline"]
-    peak, rate = roof["peak_macs_per_cycle"], roof["links"]["L2-L1"]
+    peak, rate = roof["peak_macs_per_cycle"], roof["links"].get("L2-L1")
     layers = [
         layer
         for layer in plan["layers"]
