@@ -200,7 +200,8 @@ class Code:
         if self.bytes_in(level, streamed) != alone.bytes_in(level, streamed):
             what += f" in {self.functions} function{'s' if self.functions != 1 else ''}"
         taken = self.bytes_in(level, streamed)
-        return f"the code of {self.layers} layers{what} takes {taken} B of {level.name}"
+        layers = f"{self.layers} layer{'s' if self.layers != 1 else ''}"
+        return f"the code of {layers}{what} takes {taken} B of {level.name}"
 
     def hint(self, level: Level, budgets: Budgets) -> str:
         """Return the way out where it takes the room that data need."""

@@ -48,8 +48,9 @@ from dory_core.tiling.tiled import TiledLayer
 
 #: What begins and ends a network, and what lies elsewhere once, runs functions beyond the least.
 _MORE_FUNCTIONS = 8
-#: Plans that are made, each beside the code of the one before.
-_ATTEMPTS = 5
+#: Plans that are made, each beside the code of the one before. Five do not reach the plan that has
+#: the input in the next level as well, where the first ones have the output alone there.
+_ATTEMPTS = 8
 
 
 def place_network(

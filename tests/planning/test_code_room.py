@@ -147,10 +147,10 @@ RULE = CodeSizes(
 )
 
 
-def measured(chip: Setup, size: int, reserve: int = 0) -> Setup:
-    """Return the chip with so many bytes of L2 and RULE, which takes nothing for granted."""
+def measured(chip: Setup, size: int, reserve: int = 0, rule: CodeSizes = RULE) -> Setup:
+    """Return the chip with so many bytes of L2 and a rule, which takes nothing for granted."""
     inner, l2, outer = chip.ctx.memory.levels
-    memory = replace(l2.memories[0], size_bytes=size, code_bytes_per_layer=(0, 0), code=RULE)
+    memory = replace(l2.memories[0], size_bytes=size, code_bytes_per_layer=(0, 0), code=rule)
     levels = (inner, replace(l2, memories=(memory,)), outer)
     ctx = chip.ctx.with_hierarchy(replace(chip.ctx.memory, levels=levels))
     return replace(chip, ctx=ctx, budgets=resolve_budgets(ctx.memory, {}, reserve))
@@ -167,6 +167,18 @@ def test_a_plan_fits_beside_its_own_code(size: int) -> None:
     code = program_bytes(plan.program, plan.steps, RULE) + kernels_of(plan)
     assert plan.code_bytes == code > RULE.network + LAYERS * RULE.layer
     assert plan.levels[1].used + code <= size
+
+
+def test_parts_that_take_more_code_than_they_save_give_way_to_larger_ones() -> None:
+    """While the input stays in L2, each plan has more parts than the last one, and more code."""
+    b = GraphBuilder((15, 96, 64))
+    b.conv(1, Window(kernel=(5, 5), pads=(2, 2, 2, 2)))
+    size = 96_500
+    plan = run(
+        b.graph(), measured(setup(0, 0), size, rule=replace(RULE, part=17)), after=IMPORTED
+    )
+    assert plan.levels[1].used + plan.code_bytes <= size
+    assert len(plan.steps[0].parts) == 3 and plan.inputs[0].level == 3
 
 
 def test_bytes_of_l2_that_are_kept_are_kept_beside_code() -> None:
