@@ -67,9 +67,9 @@ STAGES: Mapping[str, tuple[str, int]] = {
     "nothing": ("chain", 24_000),
     "x": ("chain", 10_000),
     "w": ("many_constants", 22_000),
-    "y": ("chain", 14_000),
+    "y": ("chain", 10_000),
     "w and y": ("pointwise_1021", 22_000),
-    "x and w": ("many_constants", 15_000),
+    "x and w": ("pointwise_1021", 18_600),
     "x and y": ("two_outputs", 8_000),
     "x, w and y": ("one_large_layer", 24_000),
     "residual spilled": ("residual", 20_000),
@@ -84,7 +84,7 @@ STAGES: Mapping[str, tuple[str, int]] = {
     "linear behind L3": ("temporal", 7_800),
     "linear in chunks": ("linears", 20_000),
     "constants again for every stripe": ("one_large_layer", 24_000),
-    "input again for every group": ("many_constants", 15_000),
+    "input again for every group": ("chain", 6_000),
 }
 
 
