@@ -23,6 +23,7 @@ from tests.fuzz import plan_mutants, survivors
 from tests.fuzz.campaign import cases, save, shrunk, subjects, table, try_all, try_case
 from tests.fuzz.cases import Case, Verdict
 from tests.fuzz.damage import structural
+from tests.fuzz.explain import explained
 from tests.fuzz.kernel_tests import is_found_by_tests
 from tests.fuzz.mutants import NO_PLAN, moved_buffers, mutations, printed_files
 
@@ -59,9 +60,15 @@ def test_many_cases(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_most_mutants_are_found() -> None:
+    """Those that survive change nothing that matters: an experiment shows it."""
     tried = (Case("mutant", "code", seed) for seed in range(40))
-    found = Counter(verdict.outcome for verdict in try_all(tried, 2))
-    assert found["found"] >= 10 * found["survives"] / 4, found
+    verdicts = list(try_all(tried, 2))
+    found = Counter(verdict.outcome for verdict in verdicts)
+    assert found["found"] >= 2 * found["survives"], found
+    left = [verdict for verdict in verdicts if verdict.outcome == "survives"]
+    reasons = {str(verdict.case): explained(verdict.case).name for verdict in left}
+    unknown = (survivors.UNEXPLAINED, survivors.LATER)
+    assert [case for case, reason in reasons.items() if reason in unknown] == []
 
 
 def test_a_case_is_the_same_every_time() -> None:
