@@ -24,7 +24,6 @@ from dory_core.checks.held import (
     range_of,
 )
 from dory_core.checks.runs import LayerRun, PartRun, WeightPrefetch
-from dory_core.ir import Concat
 from dory_core.ir.layout import HWC
 from dory_core.kernels.call import OPERANDS
 from dory_core.plan import LayerStep, PartPlan
@@ -204,7 +203,7 @@ class _Memory(Held):
         for plan, offset in zip(step.inputs, offsets, strict=True):
             self.read(plan.place, plan.layout, who)
             start = plan.place.offset + offset
-            if isinstance(step.layer.op, Concat):
+            if step.layer.op.holds_inputs:
                 start = plan.place.offset - offset
             if start != place.offset or memory_of(plan.place) != memory_of(place):
                 raise bug(f"{who} names {place.tensor.name}, whose bytes lie elsewhere")

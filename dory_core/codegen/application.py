@@ -12,7 +12,7 @@ import numpy as np
 
 from dory_core.codegen.cexpr import wrapped
 from dory_core.codegen.copies import copies_by_helper
-from dory_core.codegen.describe import describe_layer, describe_step, who_runs
+from dory_core.codegen.describe import describe_step, who_runs
 from dory_core.codegen.names import function_symbol, weights_symbol
 from dory_core.codegen.printer import print_layer
 from dory_core.documents import json_text
@@ -59,7 +59,7 @@ def layer_file(plan: Plan, function: LayerFunction) -> str:
     steps = [plan.steps[number] for number in function.steps]
     step, program = steps[0], function.program
     definitions, body = print_layer(plan.prefix, steps, function, plan.cores)
-    title = f"Layer {step.index} {c_comment(step.layer.op.name)}: {describe_layer(step.layer)}"
+    title = f"Layer {step.index} {c_comment(step.layer.op.name)}: {step.layer.op.title}"
     facts = (f" *   {c_comment(line, 5 * LONGEST)}" for line in describe_step(plan, step))
     lines = [f"/* {title}"]
     if function.is_shared:

@@ -4,33 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dory_core.ir import AvgPool, Conv, Layer, MaxPool, Window
 from dory_core.plan import Form, LayerStep, OperandPlan, Plan
 from dory_core.plan.operations import Copy, LayerProgram, Wait, all_operations
 from dory_core.quoting import shortened
-
-
-def describe_window(window: Window) -> str:
-    """Return kernel, stride, dilation and padding in the field's notation."""
-    text = f"{window.kernel[0]}x{window.kernel[1]}, stride {window.strides[0]}x{window.strides[1]}"
-    if window.dilations != (1, 1):
-        text += f", dilation {window.dilations[0]}x{window.dilations[1]}"
-    if any(window.pads):
-        text += ", pads " + " ".join(str(p) for p in window.pads) + " (top left bottom right)"
-    return text
-
-
-def describe_layer(layer: Layer) -> str:
-    """Return the operation of a layer in one line."""
-    kind = layer.op
-    if isinstance(kind, Conv):
-        if kind.is_depthwise:
-            return f"depthwise Conv {describe_window(kind.window)}"
-        groups = f", {kind.groups} groups" if kind.groups > 1 else ""
-        return f"Conv {describe_window(kind.window)}{groups}"
-    if isinstance(kind, (MaxPool, AvgPool)):
-        return f"{kind.kind} {describe_window(kind.window)}"
-    return kind.kind
 
 
 def describe_step(plan: Plan, step: LayerStep) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from dory_core.ir.kinds.log_softmax import LogSoftmax
 from dory_core.ir.kinds.lstm import LSTM_STEPS, Lstm
 from dory_core.ir.kinds.lut import Lut
 from dory_core.ir.kinds.max_pool import MaxPool
-from dory_core.ir.kinds.operator import Bare, Offsets, Operator, Sample, Triple
+from dory_core.ir.kinds.operator import Bare, Loads, Offsets, Operator, Sample, Triple
 from dory_core.ir.kinds.pad import Pad
 from dory_core.ir.kinds.pairwise import Add, Maximum, Minimum, Mul, Pairwise
 from dory_core.ir.kinds.random_parts import RandomParts
@@ -52,6 +52,7 @@ __all__ = [
     "Conv",
     "ConvTranspose",
     "Linear",
+    "Loads",
     "MaxPool",
     "AvgPool",
     "RealMean",

@@ -9,7 +9,6 @@ from typing import Any
 
 from dory_core.hardware.memories import Link
 from dory_core.hardware.target import OperatingPoint, OutputFile
-from dory_core.ir import Conv, Linear
 from dory_core.kernels.binding import CORES
 from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import Block
@@ -188,13 +187,7 @@ class Plan:
     @property
     def parameters(self) -> int:
         """Number of weights and biases."""
-        total = 0
-        for step in self.steps:
-            layer = step.layer.op
-            if isinstance(layer, (Conv, Linear)):
-                total += layer.weights.values.size
-                total += layer.bias.values.size if layer.bias is not None else 0
-        return total
+        return sum(step.layer.op.parameters for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
         """Return plan.json: every decision but the constants themselves."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dory_core.errors import DoryError
-from dory_core.ir import Linear, pixel_bytes
+from dory_core.ir import pixel_bytes
 from dory_core.ir.geometry import Tile
 from dory_core.kernels.call import OPERANDS
 from dory_core.plan import Form, LayerStep, OperandPlan
@@ -87,15 +87,15 @@ def shaped(copy: Copy, plan: OperandPlan, box: Box) -> Copy:
 def operand_box(step: LayerStep, tiles: Tiles, name: str) -> Box:
     """Return the box of x, x2 or y that a tile reads or writes.
 
-    The input of a Linear is one pixel of all elements.
+    An input that is read as a vector is one pixel of all elements.
     """
     plan = operand_plan(step, name)
     tensor, layout, is_output = plan.place.tensor, plan.layout, name == "y"
     operand = 0 if is_output else OPERANDS.index(name)
     starts = [part.output if is_output else part.inputs[operand] for part in step.parts]
     base = table(name, starts, tiles.part)
-    linear = isinstance(step.layer.op, Linear) and not is_output
-    if linear and not layout.is_hwc:
+    vector = step.layer.op.reads_vector and not is_output
+    if vector and not layout.is_hwc:
         size = layout.size_bytes(tensor)
         return Box(base, 1, 1, 1, size, size, size)
     side = "" if is_output else "x_"
@@ -106,13 +106,13 @@ def operand_box(step: LayerStep, tiles: Tiles, name: str) -> Box:
         all_c, all_h, all_w = step.layer.whole_axes(operand)
         h_start, h = (0, tensor.height) if all_h else (h_start, h)
         # A kernel in place gets whole rows, but for columns that are cut into parts.
-        all_w = all_w or (step.in_place and not linear and not cuts_columns(step, tiles))
+        all_w = all_w or (step.in_place and not vector and not cuts_columns(step, tiles))
         w_start, w = (0, tensor.width) if all_w else (w_start, w)
         c_start, c = (0, tensor.channels) if all_c else (c_start, c)
     pixel, row, block = layout.strides(tensor)
     if layout.is_hwc:
         width = tensor.width
-        if linear:
+        if vector:
             width, pixel, row = 1, tensor.size_bytes, tensor.size_bytes
         offset = base + h_start * row + w_start * pixel + _channel_bytes(step, name, c_start)
         return Box(offset, h, w, c, _channel_bytes(step, name, c), pixel, row, _is(w, width))
@@ -143,8 +143,8 @@ def cuts_columns(step: LayerStep, tiles: Tiles) -> bool:
 
 
 def _channel_bytes(step: LayerStep, name: str, channels: Value) -> Value:
-    """Return the bytes of some channels of a pixel of an HWC tensor, of all pixels of a Linear."""
-    if name != "y" and isinstance(step.layer.op, Linear):
+    """Return the bytes of some channels of a pixel of an HWC tensor, of all pixels of a vector."""
+    if name != "y" and step.layer.op.reads_vector:
         return operand_bytes(step, name, Tile(channels, 1, 1, channels, 1, 1))
     return pixel_bytes(channels, operand_plan(step, name).place.tensor.bits)
 

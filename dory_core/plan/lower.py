@@ -11,7 +11,6 @@ from itertools import groupby
 
 from dory_core.expr import Expr, Var
 from dory_core.hardware.copies import AS_IT_IS, Carriage
-from dory_core.ir import Linear
 from dory_core.ir.geometry import Tile
 from dory_core.kernels.call import OPERANDS
 from dory_core.plan import Form, LayerStep, Place
@@ -84,7 +83,7 @@ class _Lowering:
         self.later = later
         self.tiles = Tiles.of(step)
         self.sizes = self.tiles.sizes()
-        if step.in_place and not isinstance(step.layer.op, Linear):
+        if step.in_place and not step.layer.op.reads_vector:
             # Rows and columns that nothing reaches are there all the same, but for those of which
             # a part has its own.
             x = step.layer.inputs[0]

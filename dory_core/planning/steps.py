@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from dory_core.errors import NotSupported
 from dory_core.hardware.copies import IMPOSSIBLE, Carriage
 from dory_core.hardware.memories import MemoryHierarchy
-from dory_core.ir import Layer, Linear
+from dory_core.ir import Layer
 from dory_core.ir.layout import Layout
 from dory_core.kernels.call import OPERANDS, FunctionCall
 from dory_core.kernels.kernel import Traits
@@ -313,7 +313,7 @@ class _StepMaker:
 
 
 def _input_form(layer: Layer, traits: Traits, layout: Layout, all_channels: bool) -> Form:
-    if isinstance(layer.op, Linear) and not layout.is_hwc:
+    if layer.op.reads_vector and not layout.is_hwc:
         return Form.ROWS  # the whole tensor
     if traits.planar and layout.is_hwc:
         return Form.CHANNELS

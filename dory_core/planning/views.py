@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from dory_core.ir import Concat, Layer
+from dory_core.ir import Layer
 from dory_core.planning.layouts import LayoutPlan
 
 
@@ -63,7 +63,7 @@ class _Builder:
         forms = [self.flow.forms[name] for name in names]
         if not all(form.layout.is_hwc for form in forms) or names & self.converted:
             return False
-        if isinstance(layer.op, Concat):
+        if layer.op.holds_inputs:
             # A tensor that lies in another block already cannot lie in this one, too.
             if any(name in self.places for name in reads):
                 return False

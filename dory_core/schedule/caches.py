@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from dory_core.hardware.memories import Cache, Memory
-from dory_core.ir import Layer, ops, pixel_bytes
+from dory_core.ir import Layer, pixel_bytes
 from dory_core.ir.geometry import Tile
 from dory_core.kernels.binding import BoundKernel
 from dory_core.kernels.call import OPERANDS
@@ -92,33 +92,24 @@ def window_access(layer: Layer, tile: Tile, count: int, step_bytes: int) -> Acce
 
 
 def pixel_by_pixel(bound: BoundKernel, tile: Tile) -> tuple[Access, ...]:
-    """Return the accesses of a kernel that states none: one output after the other.
-
-    Every product loads an input and a weight.
-    """
+    """Return the accesses of a kernel that states none: one output element after the other."""
     layer = bound.layer
-    kind, y = layer.op, layer.output
+    op, x, y = layer.op, layer.inputs[0], layer.output
     outputs = tile.h * tile.w * tile.c_out
     weights = int(bound.weight_bytes(tile))
-    stores = Access("y", outputs, tile.h * tile.w * pixel_bytes(tile.c_out, y.bits))
-    if not isinstance(kind, (ops.Conv, ops.Linear, ops.MaxPool, ops.AvgPool)):
-        operands = zip(OPERANDS, layer.inputs, strict=False)
-        tables: tuple[tuple[str, int], ...] = ()
-        if weights and not isinstance(kind, ops.Pairwise):
-            tables = (("w", weights),)
-        loads = (*((name, t.size_bytes) for name, t in operands), *tables)
-        return (*(Access(name, outputs, size) for name, size in loads), stores)
-    x = layer.inputs[0]
-    if isinstance(kind, ops.Linear):
-        again = (tile.c_out - 1) * x.size_bytes
+    loads, again = op.loads(x), tuple[tuple[int, int], ...]()
+    if op.reads_vector:
         row = x.size_bytes + weights // tile.c_out
-        reads = Access("x", tile.c_out * x.elements, x.size_bytes, ((again, row),))
-        return (reads, Access("w", tile.c_out * x.elements, weights), stores)
-    taps = kind.window.taps
-    fan_in = kind.weights.values[0].size if isinstance(kind, ops.Conv) else taps
-    step = weights + taps * pixel_bytes(x.channels, x.bits) + pixel_bytes(tile.c_out, y.bits)
-    reads = window_access(layer, tile, outputs * fan_in, step)
-    if not isinstance(kind, ops.Conv):
-        return (reads, stores)
-    again = (tile.h * tile.w - 1) * weights
-    return (reads, Access("w", outputs * fan_in, weights, ((again, step),)), stores)
+        later = (tile.c_out - 1) * x.size_bytes
+        reads = [Access("x", outputs * loads.inputs, x.size_bytes, ((later, row),))]
+    elif op.sliding is not None:
+        pixels = pixel_bytes(x.channels, x.bits), pixel_bytes(tile.c_out, y.bits)
+        step = weights + op.sliding.taps * pixels[0] + pixels[1]
+        reads = [window_access(layer, tile, outputs * loads.inputs, step)]
+        again = (((tile.h * tile.w - 1) * weights, step),)
+    else:
+        named = zip(OPERANDS, layer.inputs, strict=False)
+        reads = [Access(name, outputs * loads.inputs, one.size_bytes) for name, one in named]
+    if weights and loads.constants:
+        reads.append(Access("w", outputs * loads.constants, weights, again))
+    return (*reads, Access("y", outputs, tile.h * tile.w * pixel_bytes(tile.c_out, y.bits)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dory_core.ir import Layer, ops
+from dory_core.ir import Layer
 from dory_core.testing.kernel_cases import KernelCase
 from dory_core.testing.kernels import Machine
 
@@ -49,7 +49,7 @@ class Ran:
             self.sizes.add("x".join(map(str, window.kernel)))
             self.strides.add("x".join(map(str, window.strides)))
             self.pads.add(",".join(map(str, window.pads)))
-        elif isinstance(op, ops.Linear):
+        elif op.reads_vector:
             self.sizes.add("x".join(map(str, (x.height, x.width))))
 
     def merge(self, other: Ran) -> None:

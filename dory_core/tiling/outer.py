@@ -203,7 +203,7 @@ def max_groups(layer: Layer, step: int = GROUP_STEP, in_place: bool = False) -> 
         step: Granule of channels.
         in_place: Whether the kernel works in place, so that a group must be a range of bytes.
     """
-    if is_channelwise(layer) or not isinstance(layer.op, (ops.Conv, ops.Linear)):
+    if is_channelwise(layer) or not layer.op.has_channel_groups:
         return 1
     if in_place and (layer.output.height, layer.output.width) != (1, 1):
         return 1

@@ -14,12 +14,14 @@ from dory_core.ir import (
     ArgMax,
     Array,
     Concat,
+    Conv,
     ConvTranspose,
     Graph,
     Layer,
     LogSoftmax,
     Lut,
     Maximum,
+    MaxPool,
     Mul,
     Op,
     Pad,
@@ -270,6 +272,25 @@ def test_weights_of_one_element_add_up_at_a_border() -> None:
     layer = alone(Resize, rows=rows, columns=rows, requants=(requant(1, 1 << 19, 1 << 20),))
     found = typed(layer, (3, 2, 2, -128, 127))
     assert (found.output.lo, found.output.hi, found.output.type_name) == (-128, 127, "i8")
+
+
+def test_parameters_are_the_weights_and_biases_of_every_kind() -> None:
+    weights, bias = Array(np.ones((3, 2, 2, 2), np.int64)), Array(np.ones(3, np.int64))
+    two = Window(kernel=(2, 2))
+    assert alone(ConvTranspose, weights=weights, bias=bias, window=two).parameters == 27
+    assert alone(Conv, weights=weights, window=two).parameters == 24
+    assert alone(Lut, table=Array(np.arange(256))).parameters == 0
+
+
+def test_titles_name_the_window_and_the_groups() -> None:
+    window = Window(kernel=(3, 2), strides=(2, 1), dilations=(1, 2), pads=(1, 0, 0, 0))
+    weights = Array(np.ones((4, 1, 3, 2), np.int64))
+    text = "3x2, stride 2x1, dilation 1x2, pads 1 0 0 0 (top left bottom right)"
+    assert alone(Conv, weights=weights, window=window).title == f"Conv {text}"
+    assert alone(Conv, weights=weights, window=window, groups=4).title == f"depthwise Conv {text}"
+    assert alone(Conv, weights=weights, window=window, groups=2).title == f"Conv {text}, 2 groups"
+    assert alone(MaxPool, window=Window(kernel=(2, 2))).title == "MaxPool 2x2, stride 1x1"
+    assert alone(Reshape, shape=(1, 1, 1)).title == "Reshape"
 
 
 def test_copies_are_stored_as_their_source() -> None:

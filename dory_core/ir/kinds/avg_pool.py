@@ -17,6 +17,7 @@ from dory_core.ir.kinds.fields import as_text, number, word
 from dory_core.ir.kinds.operator import (
     Bare,
     Intervals,
+    Loads,
     Operator,
     Sample,
     Tensors,
@@ -34,7 +35,7 @@ from dory_core.ir.kinds.windowed import (
     under_taps,
 )
 from dory_core.ir.requant import Requant
-from dory_core.ir.tensor import Shape
+from dory_core.ir.tensor import Shape, Tensor
 
 # Beyond every element of a byte: means in binary32 are bounded by it before they are integers.
 _LARGEST = 1 << 23
@@ -166,6 +167,15 @@ class AvgPool(Operator):
         if not self.counts_padding:
             return frozenset(found | {Feature.MEAN_INSIDE})
         return frozenset(found | pad_features(self.window))
+
+    def loads(self, source: Tensor) -> Loads:
+        """Return the elements under the window."""
+        return Loads(self.window.taps, 0)
+
+    @property
+    def title(self) -> str:
+        """The window."""
+        return f"{self.kind} {self.window.title}"
 
     @property
     def sliding(self) -> Window | None:

@@ -27,6 +27,7 @@ class Concat(Mover):
     axis: int
 
     is_view: ClassVar[bool] = True
+    holds_inputs: ClassVar[bool] = True
     samples: ClassVar[tuple[str, ...]] = ("concat",)
 
     @property

@@ -13,7 +13,7 @@ from dory_core.ir.array import Array
 from dory_core.ir.bounds import Accumulator, Apply, Interval
 from dory_core.ir.features import Feature
 from dory_core.ir.kinds.channels import Ints, Links, Mask, Selection
-from dory_core.ir.kinds.operator import Intervals, Sample, Tensors, Values, moved_steps
+from dory_core.ir.kinds.operator import Intervals, Loads, Sample, Tensors, Values, moved_steps
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.kinds.weighted import Weighted
 from dory_core.ir.kinds.window import Window, taps_of
@@ -40,6 +40,7 @@ class Conv(Weighted):
     window: Window
     groups: int = 1
 
+    has_channel_groups: ClassVar[bool] = True
     samples: ClassVar[tuple[str, ...]] = ("conv", "grouped", "pointwise", "depthwise")
 
     @property
@@ -94,6 +95,19 @@ class Conv(Weighted):
     def macs(self, sources: Tensors, output: Tensor) -> int:
         _, c_in, kh, kw = self.weights.shape
         return output.elements * c_in * kh * kw
+
+    def loads(self, source: Tensor) -> Loads:
+        """Return an input and a weight for each product."""
+        products = self.weights.values[0].size
+        return Loads(products, products)
+
+    @property
+    def title(self) -> str:
+        """The window, and the groups."""
+        if self.is_depthwise:
+            return f"depthwise Conv {self.window.title}"
+        groups = f", {self.groups} groups" if self.groups > 1 else ""
+        return f"Conv {self.window.title}{groups}"
 
     def features(self, sources: Tensors) -> frozenset[Feature]:
         return pad_features(self.window)

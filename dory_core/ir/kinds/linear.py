@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dory_core.ir.array import Array
 from dory_core.ir.bounds import Accumulator, Apply, Interval
 from dory_core.ir.kinds.channels import Ints, Mask
-from dory_core.ir.kinds.operator import Intervals, Sample, Tensors, Values, moved_steps
+from dory_core.ir.kinds.operator import Intervals, Loads, Sample, Tensors, Values, moved_steps
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.kinds.weighted import Weighted
 from dory_core.ir.tensor import Shape, Tensor
@@ -27,6 +27,7 @@ class Linear(Weighted):
     """
 
     reads_vector: ClassVar[bool] = True
+    has_channel_groups: ClassVar[bool] = True
     samples: ClassVar[tuple[str, ...]] = ("linear",)
 
     def output_shape(self, sources: Tensors) -> Shape:
@@ -52,6 +53,10 @@ class Linear(Weighted):
 
     def macs(self, sources: Tensors, output: Tensor) -> int:
         return int(self.weights.values.size)
+
+    def loads(self, source: Tensor) -> Loads:
+        """Return an input and a weight for each product."""
+        return Loads(source.elements, source.elements)
 
     def needed_inputs(self, rows: Mask, interval: Interval, source: Tensor) -> Mask:
         """Return channels that change where a weight is not zero."""

@@ -64,6 +64,11 @@ class Lstm(Operator):
         return (*self.gates, *self.requants)
 
     @property
+    def parameters(self) -> int:
+        """The number of weights and biases."""
+        return self.weights.values.size + self.bias.values.size
+
+    @property
     def operands(self) -> int | None:
         return 2
 

@@ -12,6 +12,7 @@ from dory_core.ir.bounds import Accumulator, Apply, Interval, one
 from dory_core.ir.kinds.operator import (
     Bare,
     Intervals,
+    Loads,
     Offsets,
     Operator,
     Sample,
@@ -22,7 +23,7 @@ from dory_core.ir.kinds.operator import (
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.kinds.window import Window
 from dory_core.ir.kinds.windowed import check_no_empty_window, output_size
-from dory_core.ir.tensor import Shape
+from dory_core.ir.tensor import Shape, Tensor
 
 _LEAST = np.iinfo(np.int64).min
 
@@ -56,6 +57,15 @@ class MaxPool(Operator):
     def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
         """Return the intervals of the input."""
         return intervals[0]
+
+    def loads(self, source: Tensor) -> Loads:
+        """Return the elements under the window."""
+        return Loads(self.window.taps, 0)
+
+    @property
+    def title(self) -> str:
+        """The window."""
+        return f"{self.kind} {self.window.title}"
 
     @property
     def sliding(self) -> Window | None:

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,18 @@ class Offsets(Enum):
     SHARED = "shared"
 
 
+class Loads(NamedTuple):
+    """Elements that are loaded for one output element.
+
+    Attributes:
+        inputs: Elements of each input.
+        constants: Constants of the layer; 0 where they are in registers.
+    """
+
+    inputs: int
+    constants: int
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """A layer for tests: its fields, and what it reads.
@@ -92,8 +104,11 @@ class Operator(ABC):
         reads_vector: It reads its input as one vector, in the order of memory (HWC); of the class.
         is_view: Its tensors may be parts of one another in memory (:meth:`byte_offsets`); of the
             class.
+        holds_inputs: The output of a view is the larger tensor, of which its inputs are parts; of
+            the class.
         is_channelwise: Each output channel is computed of the same channel of the inputs; of the
             class.
+        has_channel_groups: Its constants may be fetched in groups of output channels; of the class.
         has_offsets: Its tensors may be stored higher by an offset, each by its own (:meth:`moved`);
             of the class.
         samples: Names of the random layers that :meth:`random` draws; of the class.
@@ -109,7 +124,9 @@ class Operator(ABC):
     bare: ClassVar[Bare] = Bare.NARROW
     reads_vector: ClassVar[bool] = False
     is_view: ClassVar[bool] = False
+    holds_inputs: ClassVar[bool] = False
     is_channelwise: ClassVar[bool] = False
+    has_channel_groups: ClassVar[bool] = False
     has_offsets: ClassVar[bool] = False
     samples: ClassVar[tuple[str, ...]] = ()
 
@@ -119,6 +136,11 @@ class Operator(ABC):
     def kind(self) -> str:
         """Name of the layer kind, as printed in reports and in the text of a Graph."""
         return type(self).__name__
+
+    @property
+    def title(self) -> str:
+        """How comments of the generated code name the operation."""
+        return self.kind
 
     @property
     def label(self) -> str:
@@ -190,6 +212,19 @@ class Operator(ABC):
     def macs(self, sources: Tensors, output: Tensor) -> int:
         """Return the multiply-accumulates that count as work."""
         return 0
+
+    @property
+    def parameters(self) -> int:
+        """The number of its learned constants."""
+        return 0
+
+    def loads(self, source: Tensor) -> Loads:
+        """Return the loads of a kernel that computes one output element after the other.
+
+        Args:
+            source: The first input.
+        """
+        return Loads(1, 1)
 
     def features(self, sources: Tensors) -> frozenset[Feature]:
         """Return what a kernel has to compute for the fields beyond the plain arithmetic."""

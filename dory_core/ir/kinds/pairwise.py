@@ -18,6 +18,7 @@ from dory_core.ir.kinds.operator import (
     Axes,
     Bare,
     Intervals,
+    Loads,
     Operator,
     Sample,
     Tensors,
@@ -64,6 +65,10 @@ class Pairwise(Operator):
     @property
     def steps(self) -> tuple[Requant, ...]:
         return (*(step for step in self.operand_requants if step is not None), *self.requants)
+
+    def loads(self, source: Tensor) -> Loads:
+        """Return an element of each input; parameters are in registers."""
+        return Loads(1, 0)
 
     @property
     def operands(self) -> int | None:

@@ -36,6 +36,11 @@ class Weighted(Operator):
     has_offsets: ClassVar[bool] = True
     bare: ClassVar[Bare] = Bare.ACCUMULATOR
 
+    @property
+    def parameters(self) -> int:
+        """The number of weights and biases."""
+        return self.weights.values.size + (0 if self.bias is None else self.bias.values.size)
+
     def checked(self, shape: Shape) -> Shape:
         """Return the shape of the output. Raises: NotSupported when the bias does not fit it."""
         if self.bias is not None and self.bias.shape != shape[:1]:

@@ -37,6 +37,17 @@ class Window:
         """Number of elements that the window sees in one channel."""
         return self.kernel[0] * self.kernel[1]
 
+    @property
+    def title(self) -> str:
+        """Kernel, strides, and what is not the default, in one line."""
+        (kh, kw), (sh, sw) = self.kernel, self.strides
+        text = f"{kh}x{kw}, stride {sh}x{sw}"
+        if self.dilations != (1, 1):
+            text += f", dilation {self.dilations[0]}x{self.dilations[1]}"
+        if any(self.pads):
+            text += ", pads " + " ".join(map(str, self.pads)) + " (top left bottom right)"
+        return text
+
     def output_size(self, height: int, width: int) -> tuple[int, int]:
         """Return (height, width) of the output for an input of the given size."""
         (kh, kw), (sh, sw), (dh, dw) = self.kernel, self.strides, self.dilations

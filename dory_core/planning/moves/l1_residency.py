@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from dory_core.hardware.memories import MemoryHierarchy
-from dory_core.ir import Layer, Linear, Tensor
+from dory_core.ir import Layer, Tensor
 from dory_core.ir.geometry import Tile
 from dory_core.kernels.call import OPERANDS
 from dory_core.plan.block_ids import BlockId, BlockKind
@@ -400,7 +400,7 @@ def _reads_whole(tiled: TiledLayer, schedule: Schedule, operand: int, x: Tensor)
         return False
     if tiled.traits.planar and tiled.traits.inputs[operand].is_hwc:
         return False  # it changes its layout on the way
-    if isinstance(tiled.layer.op, Linear):
+    if tiled.layer.op.reads_vector:
         return True
     whole_rows = all_h or schedule.h[0].x_size == x.height
     return whole_rows and (all_w or schedule.w[0].x_size == x.width)
