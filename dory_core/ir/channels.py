@@ -67,7 +67,7 @@ def removed_text(removed: Iterable[tuple[int, int | None]]) -> str:
 
 
 def parse_removed(text: str) -> tuple[tuple[int, int | None], ...]:
-    """Return what :func:`removed_text` printed."""
+    """Return the channels that :func:`removed_text` printed."""
     found: list[tuple[int, int | None]] = []
     for word in text.split(","):
         span, _, value = word.partition("=")

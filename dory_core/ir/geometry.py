@@ -160,7 +160,7 @@ def _groups(layer: Layer) -> int:
 
 
 def output_granule(layer: Layer) -> int:
-    """Return what output-channel tiles are multiples of (the last one excepted).
+    """Return the number that output-channel tiles are multiples of (the last one excepted).
 
     It is one group of a grouped Conv, whole bytes of sub-byte tensors, and fours of halves.
     """
@@ -185,7 +185,7 @@ def _input_step(layer: Layer) -> int:
 
 
 def input_granule(layer: Layer) -> int:
-    """Return what input-channel tiles are multiples of (the last one excepted).
+    """Return the number that input-channel tiles are multiples of (the last one excepted).
 
     A Linear whose sub-byte pixels end inside a byte can only be split between pixels.
     """

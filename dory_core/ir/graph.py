@@ -89,7 +89,8 @@ class Layer:
         return frozenset(found)
 
     def places(self, axis: int) -> Places | None:
-        """Return what every output element of axis 0 (h) or 1 (w) reads (``Operator.places``)."""
+        """Return the input elements that outputs along axis 0 (h) or 1 (w) read
+        (``Operator.places``)."""
         return self.op.places(axis, self.inputs[0], self.output)
 
     def whole_axes(self, operand: int) -> tuple[bool, bool, bool]:
@@ -97,7 +98,7 @@ class Layer:
         return self.op.whole_axes(operand, self.inputs[operand], self.output)
 
     def is_local(self, axis: int) -> bool:
-        """Return whether stripes along an axis are layers of the same kind with fewer rows.
+        """Return True when stripes along an axis are layers of the same kind with fewer rows.
 
         A row then needs the same row of all inputs, or all of an operand that has one row.
         """

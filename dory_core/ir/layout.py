@@ -23,8 +23,8 @@ class Layout:
 
     channel_block: channels that lie together for each pixel, block after block; 1: planes (CHW);
     0: all channels of a pixel (HWC). channel_multiple, width_multiple: channels and columns are
-    padded to multiples. reversed_bytes: power of two; of each aligned group of so many bytes the
-    order is reversed. clean: the padding is zero; else it holds anything.
+    padded to multiples. reversed_bytes: power of two: the size of the aligned groups in which bytes
+    are reversed. clean: the padding is zero; else it holds anything.
 
     The element (c, h, w) of a tensor with H rows and Wp padded columns lies at byte
     ``((c // B * H + h) * Wp + w) * B + c % B`` before bytes are reversed, where B is the block, or
@@ -76,7 +76,7 @@ class Layout:
         return int(self.box_bytes(tensor, tensor.channels, tensor.height))
 
     def box_bytes(self, tensor: Tensor, channels: Any, rows: Any) -> Any:
-        """Return the bytes of whole rows of a tensor with so many channels."""
+        """Return the bytes of whole rows of a tensor with a number of channels."""
         return self.padded_channels(channels) * self.padded_width(tensor.width) * rows
 
     def strides(self, tensor: Tensor) -> tuple[int, int, int]:
@@ -92,7 +92,7 @@ class Layout:
         return 0 if self.is_hwc else self.size_bytes(tensor) - tensor.elements
 
     def serves(self, wanted: Layout, tensor: Tensor | None = None) -> bool:
-        """Return whether what lies in this layout can be read as ``wanted``.
+        """Return True when what lies in this layout can be read as ``wanted``.
 
         Bytes lie at the same places, and the padding is zero where ``wanted`` says so. tensor: one
         that has no padding is always clean.
@@ -144,7 +144,7 @@ class Layout:
         return packing.unpack(data, tensor).transpose(2, 0, 1)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what plan.json says about it."""
+        """Return the layout as plan.json has it."""
         return asdict(self)
 
     @classmethod

@@ -18,7 +18,7 @@ def copy_passed_inputs(graph: Graph) -> Graph:
 
 
 def is_copy_of_input(graph: Graph, op: Operator) -> bool:
-    """Return whether a layer is a copy that :func:`copy_passed_inputs` has appended."""
+    """Return True when a layer is a copy that :func:`copy_passed_inputs` has appended."""
     return isinstance(op, Reshape) and op.inputs == (op.tensor,) and op.tensor in graph.inputs
 
 

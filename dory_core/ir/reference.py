@@ -49,7 +49,7 @@ def run(
 
 
 def next_state(graph: Graph, tensors: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
-    """Return what the next inference finds as state, of the tensors of one inference."""
+    """Return the state that the next inference finds, of the tensors of one inference."""
     return {state.read: tensors[state.written] for state in graph.states}
 
 

@@ -219,7 +219,7 @@ class BoundKernel:
 
 
 def _is_known(tile: Tile) -> bool:
-    """Return whether the sizes of a tile are numbers."""
+    """Return True when the sizes of a tile are numbers."""
     return not any(isinstance(size, Expr) for size in (tile.c_out, tile.h, tile.w, tile.c_in))
 
 

@@ -1,8 +1,8 @@
 """What a kernel backend declares about its kernels.
 
-The methods that take a ``tile`` work on integers, numpy arrays and ``dory_core.expr.Expr`` alike:
-write them with + - * // % and the functions of ``dory_core.expr`` (ceil_div, minimum, maximum), and
-the same line is constraint, exhaustive check, estimate and explanation.
+The methods that take a ``tile`` work on integers, numpy arrays and ``dory_core.expr.Expr``: write
+them with + - * // % and the functions of ``dory_core.expr`` (ceil_div, minimum, maximum), and the
+same line is constraint, exhaustive check, estimate and explanation.
 """
 
 from __future__ import annotations
@@ -117,10 +117,10 @@ class Traits:
     accumulates: input channels may be tiled, partial sums stay in L1 as int32. Where an input or
     the output has another layout than HWC they are never tiled.
     in_place: it works on tensors in L2 and on linked constants where they lie, in one piece; L1
-    holds its scratch memory alone.
-    fetches: role of a memory of level 1 that its call fills itself with the constants of the tile:
-    they are not loaded into L1, the operand ``weights`` and the other parts are addresses where
-    they are linked, and the block of a tile fits that memory. Its cycles include the fetch.
+    holds only its scratch memory. fetches: role of a memory of level 1 that its call fills itself
+    with the constants of the tile: they are not loaded into L1, the operand ``weights`` and the
+    other parts are addresses where they are linked, and the block of a tile fits that memory. Its
+    cycles include the fetch.
     """
 
     inputs: tuple[Layout, ...] = ()
@@ -163,7 +163,7 @@ class Kernel(ABC):
         """Return None when the kernel computes the layer exactly, else why not."""
 
     def traits(self, layer: Layer) -> Traits:
-        """Return what sets the kernel apart on a layer that it accepts."""
+        """Return the traits of the kernel on a layer that it accepts."""
         return PLAIN
 
     def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
@@ -191,7 +191,7 @@ class Kernel(ABC):
     def code_bytes(self, layer: Layer) -> int | None:
         """Return the bytes of the function with its constants; None: as ``CodeSizes`` says.
 
-        They count once for each symbol that a network uses, beside its data.
+        They count once for each symbol that a network uses, in addition to its data.
         """
         return None
 
@@ -203,7 +203,7 @@ class Kernel(ABC):
         return {}
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
-        """Return what makes a tile good or bad for the kernel, beside filling the memory.
+        """Return the terms that make a tile good or bad for the kernel, besides filling the memory.
 
         They are added to those of the target (``dory_objective_terms``).
 

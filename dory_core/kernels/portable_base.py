@@ -123,7 +123,7 @@ class Portable(Kernel):
         return layer.op.requants
 
     def traits(self, layer: Layer) -> Traits:
-        """Return whether it works in place."""
+        """Return True when it works in place."""
         return Traits(in_place=self.in_place)
 
     def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
@@ -225,7 +225,7 @@ class Accumulating(Portable):
         return None
 
     def traits(self, layer: Layer) -> Traits:
-        """Partial sums but for grouped convolutions, whose inputs follow the outputs."""
+        """Partial sums, except for grouped convolutions, whose inputs follow the outputs."""
         return Traits(accumulates=not is_channelwise(layer), in_place=self.in_place)
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
@@ -361,5 +361,5 @@ def steps_of(start: int, count: int) -> Items:
 
 
 def packed(values: npt.NDArray[Any], bits: int, signed: bool) -> bytes:
-    """Return values one behind the other, as elements of ``bits`` bits."""
+    """Return values one after the other, as elements of ``bits`` bits."""
     return pack_rows(values.reshape(1, -1), bits, signed).tobytes()

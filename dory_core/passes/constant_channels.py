@@ -1,7 +1,7 @@
 """Channels that cannot change: found by range analysis, removed exactly.
 
 Training leaves channels that have one value whatever the input is, such as those that a ReLU clips
-everywhere. What they add to later layers is a constant: it goes into the bias, and what nobody
+everywhere. What they add to later layers is a constant: it goes into the bias, and what no layer
 reads any more is not computed. Tensors remember what they lost (``Tensor.removed``), so that dumps
 and comparisons have all channels.
 """
@@ -30,12 +30,12 @@ _BYTE = 8
 def remove_constant_channels(
     graph: Graph, multiple: int, kernels: Candidates | None = None
 ) -> Graph:
-    """Return the network without channels that are constant or that nobody reads.
+    """Return the network without channels that are constant or that no layer reads.
 
     Network inputs, outputs and state keep their channels, and no layer goes. Of each other tensor a
-    multiple of ``multiple`` channels stays, or all; of a narrow one whole groups of so many bytes.
-    kernels: candidates of a layer; where the best one would take a layer no more, the layer keeps
-    more channels. The notes of the new network say what is gone.
+    multiple of ``multiple`` channels stays, or all; of a narrow one whole groups of that many
+    bytes. kernels: candidates of a layer; where the best one would take a layer no more, the layer
+    keeps more channels. The notes of the new network say what is gone.
     """
     before = graph
     while True:  # fewer channels may be cut where more of them could not, by a new shape
@@ -126,7 +126,7 @@ def _worse(before: Graph, after: Graph, kernels: Candidates) -> list[str]:
 
 
 def summary(before: Graph, after: Graph) -> str:
-    """Return what the pass removed, in a sentence."""
+    """Return a sentence that says which channels the pass removed."""
     changed = [t for name, t in after.tensors.items() if t.removed != before.tensors[name].removed]
     removed = [value for tensor in changed for _, value in tensor.removed]
     unread = removed.count(None)

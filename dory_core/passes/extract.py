@@ -9,7 +9,7 @@ from dory_core.ir import Graph
 
 
 def extract_layer(graph: Graph, index: int) -> Graph:
-    """Return the Graph that consists of layer ``index`` alone; its inputs become network inputs.
+    """Return the Graph that consists only of layer ``index``; its inputs become network inputs.
 
     The layer keeps its index, so dumps and goldens keep their names. Raises UsageError.
     """

@@ -89,7 +89,7 @@ def _rank(graph: Graph, kernels: Candidates) -> int:
 
 
 def _groups(graph: Graph) -> list[frozenset[str]]:
-    """Return the sets of tensors that may be stored with an offset, each set alone."""
+    """Return the sets of tensors that may be stored with an offset, each set by itself."""
     groups = {name: frozenset({name}) for name in graph.tensors}
     for op in graph.ops:
         if op.offsets is Offsets.SHARED:

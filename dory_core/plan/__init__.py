@@ -37,7 +37,7 @@ DEFAULT_PREFIX = "dory"
 class ExtTransfer:
     """A transfer between L3 and L2 of contiguous bytes.
 
-    incoming: from L3 to L2. start: started before the part at this position runs, behind the
+    incoming: from L3 to L2. start: started before the part at this position runs, after the
     waits there. wait: waited for before the part at this position runs; equal to start when it
     blocks. slot: of the ticket.
     """
@@ -98,9 +98,9 @@ class Plan:
     transfers that may be open at once, 0 for any number. dma: the link between L2 and L1 with the
     limits of every transfer into L1. ext: the link between L3 and L2, None without transfers.
     transfers: between L3 and L2, in order of their start. constants_apart: bytes from the start of
-    L3 that lie in a memory for constants alone; 0 when all of L3 is one memory. program: all
+    L3 that lie in a memory that holds only constants; 0 when all of L3 is one memory. program: all
     operations of one inference. timeline: what they take. final_conversions: of network outputs,
-    behind the last layer. reason: why these budgets are not the chip's, empty when they are.
+    after the last layer. reason: why these budgets are not the chip's, empty when they are.
     missing: what the target lacks that an application needs on the chip, empty with HAL and main.
     reference: of the Graph, whose arithmetic it has. prefix: of all public names in C. float_io:
     the application has functions that convert real numbers at its border, with ties_even or away

@@ -41,7 +41,7 @@ class L2Access:
 
 
 class LayerAccesses:
-    """What the operations of a layer touch. What is alike in all of its parts is found once.
+    """What the operations of a layer touch. What is equal in all of its parts is found once.
 
     used_l1: start and end of the bytes of L1 that the kernel reads or writes, by buffer. keeps:
     marks of what stays in L1.
@@ -55,8 +55,10 @@ class LayerAccesses:
         self._touching = {reads: tuple(_touching(program, reads)) for reads in (False, True)}
 
     def l2(self, part: int) -> tuple[list[L2Access], list[L2Access]]:
-        """Return what a part reads from L2, and what it writes to it, by copies or by the kernel in
-        place."""
+        """Return the bytes of L2 that a part reads, and those that it writes.
+
+        Copies do that, or a kernel in place.
+        """
         tiles = _tiles(self.program, part)
         reads, writes = (
             [_access(one, address, tiles) for one, address in self._touching[reads]]
@@ -90,7 +92,7 @@ def _touching(program: LayerProgram, reads: bool) -> Iterator[tuple[Copy | Mark,
 
 
 def _access(operation: Copy | Mark, address: Address, tiles: dict[str, Any]) -> L2Access:
-    """Return what an operation touches in L2. tiles: variables of all tiles of a part."""
+    """Return the bytes of L2 that an operation touches. tiles: variables of all tiles of a part."""
     if isinstance(operation, Copy):
         operand, size = operation.operand, _copied_bytes(operation, tiles)
         slack = operation.carriage.multiple - 1
@@ -134,7 +136,7 @@ def executed(program: LayerProgram, part: int) -> Iterator[tuple[Operation, int]
 
 
 def _holds(condition: Expr, part: int) -> bool:
-    """Return whether a condition holds for a part, or may hold for one of its tiles."""
+    """Return True when a condition holds for a part, or may hold for one of its tiles."""
     if any(variable.name != "part" for variable in condition.variables):
         return True
     return bool(evaluate(condition, {"part": part}))

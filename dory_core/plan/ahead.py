@@ -21,12 +21,12 @@ from dory_core.plan.spans import Tiles, table
 
 
 def x_is_there(step: LayerStep, tiles: Tiles) -> Value:
-    """Return whether the part before has left the part's inputs in L1."""
+    """Return True when the part before has left the part's inputs in L1."""
     return table("x_is_there", [int(part.finds_inputs) for part in step.parts], tiles.part)
 
 
 def w_comes(step: LayerStep, tiles: Tiles) -> Value:
-    """Return whether the load of the part's first constants was started before it."""
+    """Return True when the load of the part's first constants was started before it."""
     found = [int(step.finds_constants(number)) for number in range(len(step.parts))]
     return table("w_comes", found, tiles.part)
 

@@ -208,12 +208,12 @@ class Block:
 
     @property
     def end(self) -> int:
-        """First byte behind the block."""
+        """First byte after the block."""
         return self.offset + self.size
 
 
 def with_padding(blocks: Sequence[Block], alignment: int) -> tuple[Block, ...]:
-    """Return the blocks with the bytes behind them that nothing else holds when they end.
+    """Return the blocks with the bytes after them that nothing else holds when they end.
 
     Transfers move whole units, so these bytes, up to a multiple of ``alignment``, are written with
     a block. A slice that ends inside of a block which is needed longer has none.

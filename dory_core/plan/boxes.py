@@ -105,7 +105,7 @@ def operand_box(step: LayerStep, tiles: Tiles, name: str) -> Box:
     if not is_output:
         all_c, all_h, all_w = step.layer.whole_axes(operand)
         h_start, h = (0, tensor.height) if all_h else (h_start, h)
-        # A kernel in place gets whole rows, but for columns that are cut into parts.
+        # A kernel in place gets whole rows, except for columns that are cut into parts.
         all_w = all_w or (step.in_place and not vector and not cuts_columns(step, tiles))
         w_start, w = (0, tensor.width) if all_w else (w_start, w)
         c_start, c = (0, tensor.channels) if all_c else (c_start, c)
@@ -134,7 +134,7 @@ def operand_box(step: LayerStep, tiles: Tiles, name: str) -> Box:
 
 
 def cuts_columns(step: LayerStep, tiles: Tiles) -> bool:
-    """Return whether each part of a layer in place has columns of its own, of the only row.
+    """Return True when each part of a layer in place has columns of its own, of the only row.
 
     Parts that are groups of channels have all columns.
     """
@@ -150,7 +150,7 @@ def _channel_bytes(step: LayerStep, name: str, channels: Value) -> Value:
 
 
 def _is(size: Value, whole: int) -> bool:
-    """Return whether a size is that of the whole tensor in all tiles."""
+    """Return True when a size is that of the whole tensor in all tiles."""
     return isinstance(size, int) and size == whole
 
 

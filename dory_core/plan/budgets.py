@@ -18,7 +18,7 @@ BUDGET_NAMES = {"l1": 1, "l2": 2, "l3": 3}
 _SMALLER = "make the image smaller, or take a target with more memory"
 #: Level of whose bytes ``--l2-reserve`` keeps some.
 RESERVED_LEVEL = 2
-#: Least budget that is proposed for applications of the simulation alone.
+#: Least budget that is proposed for applications that run only in the simulation.
 _SIMULATED_MIB = 16
 #: Sizes of arenas are uint32_t in C.
 MOST_BYTES = (1 << 32) - 1
@@ -29,7 +29,7 @@ class Budgets:
     """Bytes usable by the network per level number.
 
     reason: why an application with these budgets cannot run on the chip, empty when it can.
-    reserve: bytes of L2 that the program around the network keeps beside its code.
+    reserve: bytes of L2 that the program around the network keeps in addition to its code.
     """
 
     bytes: Mapping[int, int]
@@ -154,7 +154,7 @@ def _apart(graph: Graph, typed: Layer) -> tuple[Tensor, ...]:
 
 
 def for_simulation(level: int, needed: int) -> str:
-    """Return the options that write an application which needs so many bytes of a level."""
+    """Return the options that write an application which needs a number of bytes of a level."""
     size = _SIMULATED_MIB
     while size << 20 < 2 * needed:
         size *= 2

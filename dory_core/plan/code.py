@@ -37,7 +37,7 @@ def program_bytes(program: Program, steps: Sequence[LayerStep], sizes: CodeSizes
 
 def event_count(program: Program) -> int:
     """Return the entries of the table of transfers, two of which end what is before the first part
-    and behind the last one; 0 without a table."""
+    and after the last one; 0 without a table."""
     if not any(isinstance(one, ExtStart) for one in program.operations):
         return 0
     return 2 + sum(isinstance(one, _EVENTS) for one in program.operations)
@@ -82,5 +82,5 @@ def _count(operations: Iterable[Operation], held: Counter[str]) -> None:
 
 
 def _lines(one: Local | FunctionCall) -> int:
-    """Return the lines of what stands beside the call of a kernel."""
+    """Return the lines of a step of a tile loop, in addition to the call of a kernel."""
     return one.rows + 2 if isinstance(one, Local) and one.rows else 1

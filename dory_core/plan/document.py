@@ -82,8 +82,8 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 def timeline_json(plan: Plan) -> dict[str, Any]:
     """Return timeline.json: what cores and links do, in cycles from the start.
 
-    events: [lane, name, layer, tile, start, duration], the first three as positions in the
-    lists beside them; of a layer -1 for what belongs to none.
+    events: [lane, name, layer, tile, start, duration], the first three as positions in the lists of
+    their names; of a layer -1 for what belongs to none.
     """
     events = sorted(plan.timeline.events, key=lambda e: (e.start, e.end))
     lanes = list(dict.fromkeys(e.lane for e in events))
@@ -109,7 +109,7 @@ def timeline_json(plan: Plan) -> dict[str, Any]:
 
 
 def _energy_mj(plan: Plan) -> float | None:
-    """Return the energy of one inference, None where nobody knows that of its cycles."""
+    """Return the energy of one inference, None where that of its cycles is not known."""
     point = plan.operating_point
     if point is None or not point.energy_j_per_cycle:
         return None
@@ -287,7 +287,7 @@ def _tiling_json(step: LayerStep) -> dict[str, Any]:
 
 
 def _memory_json(step: LayerStep) -> dict[str, Any]:
-    """Return what lies in L1 and how it comes there."""
+    """Return the buffers in L1 and the copies that fill them."""
     return {
         "l1_blocks": [
             {"name": b.name, "bytes": b.bytes, "offsets": list(b.offsets)} for b in step.l1

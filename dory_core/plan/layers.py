@@ -109,7 +109,7 @@ class PartPlan:
     stripe: first row (or column) of the output and how many. moves: (first byte, bytes) of the rows
     of the output's rolling buffer that move to its start before the part runs; None for none.
     finds_inputs: the part before has left its inputs in L1. w_copy: of the buffer of constants, the
-    one that its first block goes to. ahead: number of the tile behind whose arrival it starts the
+    one that its first block goes to. ahead: number of the tile after whose arrival it starts the
     load of the next part's first block; None when the next part does.
     """
 
@@ -147,7 +147,7 @@ class KernelCall:
 class Ahead:
     """The load of a later layer's first block of constants, which an earlier layer starts.
 
-    step: of the execution, the later one. tile: number of the tile of the earlier one behind whose
+    step: of the execution, the later one. tile: number of the tile of the earlier one after whose
     arrival it starts.
     """
 
@@ -160,7 +160,7 @@ class LayerStep:
     """One layer of the execution: tiles, buffers, transfers and kernel call.
 
     conversions: run before it. passed_over: engines that were preferred. kept: where tensors lie in
-    L1 behind it that later layers find there, its own output or others. carriages: how the copies
+    L1 after it that later layers find there, its own output or others. carriages: how the copies
     of x, x2, w and y between L2 and L1 are made, of those that are moved. is_view: nothing runs,
     the output lies where the inputs do. ahead: what it loads for a later layer. loaded_ahead: an
     earlier layer starts the load of its first block of constants. chain: number of layers of its
@@ -244,7 +244,7 @@ class LayerStep:
         return (*(t.place for t in self.inputs if t.form == Form.RESIDENT), *self.beside)
 
     def finds_constants(self, part: int) -> bool:
-        """Return whether the load of a part's first constants is started before it begins."""
+        """Return True when the load of a part's first constants is started before it begins."""
         return self.loaded_ahead if part == 0 else self.parts[part - 1].ahead is not None
 
     @property

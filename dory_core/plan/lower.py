@@ -75,7 +75,7 @@ _COMPUTED = Barrier("every core has computed its share")
 
 
 class _Lowering:
-    """One layer on its way to operations."""
+    """Turns one layer into operations."""
 
     def __init__(self, step: LayerStep, any_core: bool, later: LayerStep | None) -> None:
         self.step = step
@@ -84,8 +84,8 @@ class _Lowering:
         self.tiles = Tiles.of(step)
         self.sizes = self.tiles.sizes()
         if step.in_place and not step.layer.op.reads_vector:
-            # Rows and columns that nothing reaches are there all the same, but for those of which
-            # a part has its own.
+            # Rows and columns that nothing reaches are there all the same, without those of which a
+            # part has its own.
             x = step.layer.inputs[0]
             if not cuts_columns(step, self.tiles):
                 self.sizes |= {"x_w": x.width, "x_column": 0}
@@ -167,7 +167,7 @@ class _Lowering:
                 yield from self._next_loads(early=False)
 
     def _first(self, load: _Load) -> Iterator[Operation]:
-        """Yield the copy for the first tile, where it is not there or on its way."""
+        """Yield the copy for the first tile, where it is neither there nor in flight."""
         there = (
             w_comes(self.step, self.tiles)
             if load.copy.operand == "w"

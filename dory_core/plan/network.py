@@ -52,7 +52,7 @@ def lower_network(
     """Yield the operations of one inference, without those of the layers.
 
     steps: in the order of execution. transfers: between L3 and L2, in the order of their start.
-    inputs, outputs: of the network. final: conversions behind the last layer. blocks: of L2,
+    inputs, outputs: of the network. final: conversions after the last layer. blocks: of L2,
     with their padding.
     states: in the order in which they are copied at the end.
     """

@@ -96,7 +96,7 @@ class _Clock:
         self.spent = 0.0
 
     def convert(self, conversion: Conversion) -> None:
-        """Let the cores change a layout; what was spent before belongs to the layer behind it."""
+        """Let the cores change a layout; what was spent before belongs to the layer after it."""
         step = self._step if self._step < len(self.steps) else None
         name = f"convert to {conversion.target.layout.name}"
         end = self.now + conversion.cycles

@@ -251,7 +251,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerFunction:
-    """The program of one layer, or of several that are equal but for numbers in a table.
+    """The program of one layer, or of several that are equal except for numbers in a table.
 
     steps: of the execution, in its order; a row of the table for each. program: of the first one,
     where other layers have other numbers with the names of those. bases: of addresses. scalars:
@@ -290,7 +290,7 @@ class ExtWait:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """For the simulation: nobody reads a block of L2 again before somebody writes it."""
+    """For the simulation: no layer reads a block of L2 again before it is written."""
 
     block: Block
 
@@ -329,7 +329,7 @@ class BeginStates:
 
 @dataclass(frozen=True, slots=True)
 class EndStates:
-    """State that lies elsewhere is copied to its places, behind the outputs and in this order."""
+    """State that lies elsewhere is copied to its places, after the outputs and in this order."""
 
     states: tuple[StatePlan, ...]
 

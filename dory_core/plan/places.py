@@ -53,7 +53,7 @@ class StatePlan:
 
     name: in the file. place: where an inference finds it; nothing else lies there at any time.
     left: where its layer leaves it for the next inference: the same place, or it is copied there
-    behind the last layer. initial: what the first inference finds, in storage form.
+    after the last layer. initial: what the first inference finds, in storage form.
     """
 
     name: str

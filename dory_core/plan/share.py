@@ -1,4 +1,4 @@
-"""Layers whose programs are equal but for numbers become one function.
+"""Layers whose programs are equal except for numbers become one function.
 
 Numbers that may differ: where operands begin in the memories, plain numbers in the struct that a
 kernel is called with, and what differs between the parts of a layer. An address stays as it is
@@ -40,11 +40,11 @@ def layer_functions(
         reader = _Reader(number, {(L1, block.name): [block.offsets[0]] for block in step.l1})
         key = reader.key(programs[number]) if seen[glance] > 1 else number
         readers.setdefault((glance, key), []).append(reader)
-    return tuple(_function(alike, programs[alike[0].step]) for alike in readers.values())
+    return tuple(_function(same, programs[same[0].step]) for same in readers.values())
 
 
 def _glance(step: LayerStep) -> Any:
-    """Return what is quickly seen and equal for layers with equal programs."""
+    """Return a key that is made quickly and is equal for layers with equal programs."""
     operands = (*step.inputs, step.output)
     moved = tuple((t.form, t.layout.name, t.place.memory, t.place.tensor.shape) for t in operands)
     blocks = tuple((block.name, block.bytes, len(block.offsets)) for block in step.l1)
@@ -86,7 +86,7 @@ class _Reader:
         return {at: min(offsets) for at, offsets in self.offsets.items()}
 
     def key(self, program: LayerProgram) -> Any:
-        """Return what is equal for programs that share a function."""
+        """Return the key that is equal for programs that share a function."""
         text = repr(Mapped(self.value, self.address, self.number).all(program.operations))
         starts = self.starts
         relative = ((at, *(n - starts[at] for n in found)) for at, found in self.offsets.items())
@@ -97,7 +97,7 @@ class _Reader:
         return structure(substituted(value, self._of_part))
 
     def _of_part(self, node: Expr) -> Expr | None:
-        """Return what stands for a number of the part in a key."""
+        """Return the entry of a key for a number of the part."""
         if isinstance(node, Var) and node.name == _PART:
             # Without a table of its own the number of the part is the place in that table.
             return Var(f"{_PART} of {self.step}", 0, 0)
@@ -128,7 +128,7 @@ class _Reader:
 
 
 def _is_column(value: Lookup) -> bool:
-    """Return whether a table has a number for each part."""
+    """Return True when a table has a number for each part."""
     return isinstance(value.index, Var) and value.index.name == _PART
 
 
@@ -149,36 +149,36 @@ def _split(value: Value) -> tuple[list[tuple[int, Expr]], int]:
 # -- several forms as one function -----------------------------------------------------------------
 
 
-def _function(alike: Sequence[_Reader], program: LayerProgram) -> LayerFunction:
+def _function(readers: Sequence[_Reader], program: LayerProgram) -> LayerFunction:
     """Return the function of layers with equal keys.
 
     Args:
-        alike: Readers of the layers.
+        readers: Readers of the layers.
         program: Program of the first one.
     """
-    steps = tuple(reader.step for reader in alike)
-    if len(alike) == 1:
+    steps = tuple(reader.step for reader in readers)
+    if len(readers) == 1:
         return LayerFunction(steps, program)
     bases = {}
-    all_starts = [reader.starts for reader in alike]
+    all_starts = [reader.starts for reader in readers]
     for memory, operand in all_starts[0]:
         starts = tuple(one[memory, operand] for one in all_starts)
         if memory == CONSTANTS or len(set(starts)) > 1:
-            tables = tuple(reader.table for reader in alike) if operand == AHEAD else ()
+            tables = tuple(reader.table for reader in readers) if operand == AHEAD else ()
             bases[_base(memory, operand)] = Base(memory, starts, tables)
-    numbers = {path: tuple(one.members[path] for one in alike) for path in alike[0].members}
+    numbers = {path: tuple(one.members[path] for one in readers) for path in readers[0].members}
     numbers = {path: values for path, values in numbers.items() if len(set(values)) > 1}
     fresh = _unique((*bases, *map(_identifier, numbers)))[len(bases) :]
     members = dict(zip(numbers, fresh, strict=True))
-    names = _unique(column.name for column in alike[0].columns.values())
-    tables_of = zip(*(reader.columns.values() for reader in alike), strict=True)
+    names = _unique(column.name for column in readers[0].columns.values())
+    tables_of = zip(*(reader.columns.values() for reader in readers), strict=True)
     columns = {
         name: tuple(tuple(column.values.tolist()) for column in found)
         for name, found in zip(names, tables_of, strict=True)
     }
     scalars = {members[path]: values for path, values in numbers.items()}
     rows = {ROW + name: _number(ROW + name, values) for name, values in scalars.items()}
-    writer = _Writer(bases, members, dict(zip(alike[0].columns, names, strict=True)))
+    writer = _Writer(bases, members, dict(zip(readers[0].columns, names, strict=True)))
     operations = Mapped(writer.value, writer.address, writer.number, rows).all(program.operations)
     return LayerFunction(steps, LayerProgram(program.parts, operations), bases, scalars, columns)
 
@@ -198,7 +198,7 @@ def _identifier(path: str) -> str:
 def _number(name: str, numbers: Iterable[int]) -> Var:
     """Return the variable of a number of the rows.
 
-    Its domain is an array of these alone, not of all between: two addends may be 2^31 apart.
+    Its domain is an array of only these, not of all between: two addends may be 2^31 apart.
     """
     values = sorted(set(numbers))
     return Var(name, values[0], values[-1], values)

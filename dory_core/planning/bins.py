@@ -95,7 +95,7 @@ def _does_not_fit(requests: Sequence[Request], bins: Sequence[Bin], why: str) ->
 def _sunk(
     requests: Sequence[Request], b: Bin, places: Mapping[BlockId, PlaceInBin], method: str
 ) -> Packing:
-    """Return what lies in a bin, each block as low as its order allows, which never raises one."""
+    """Return the blocks in a bin, each block as low as its order allows, which never raises one."""
     inside = [r for r in requests if places[r.id].bin == b.name]
     by_offset = sorted(inside, key=lambda r: (places[r.id].offset, r.id))
     return packing(inside, lowest_place(by_offset, b.alignment), b.alignment, method)

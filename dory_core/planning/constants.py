@@ -20,7 +20,7 @@ L3_IMAGE = "weights/l3.bin"  # what L3 holds before the first inference
 def weight_buffer_bytes(tiled: TiledLayer) -> int:
     """Return the most bytes of the constants of a tile; 0 without constants.
 
-    They are those of the buffer in L1, but for kernels that read or fetch them where they lie.
+    They are those of the buffer in L1, except for kernels that read or fetch them where they lie.
     """
     if tiled.in_place or tiled.traits.fetches:
         return int(tiled.bound.weight_bytes(tiled.tiling.tile))
@@ -28,7 +28,7 @@ def weight_buffer_bytes(tiled: TiledLayer) -> int:
 
 
 def has_constants(tiled: TiledLayer) -> bool:
-    """Return whether a layer has constants."""
+    """Return True when a layer has constants."""
     return tiled.schedule.has_weights or (
         bool(tiled.traits.fetches) and weight_buffer_bytes(tiled) > 0
     )

@@ -97,6 +97,6 @@ def with_in_l2(problem: Problem, decision: Decision, names: tuple[str, ...]) -> 
 
 
 def touches_l3(network: NetworkParts, decision: Decision, n: int) -> bool:
-    """Return whether a layer reads or writes a tensor in L3."""
+    """Return True when a layer reads or writes a tensor in L3."""
     flow = network.flow
     return not decision.in_l3.isdisjoint({*flow.reads[n], flow.writes[n]})

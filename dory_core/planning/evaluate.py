@@ -78,7 +78,7 @@ class Candidate:
 
 
 def evaluate(problem: Problem, decision: Decision) -> Candidate:
-    """Return what a decision costs.
+    """Return the costs of a decision: a complete candidate.
 
     Whether everything fits is for the caller to see: where the blocks of a resident network do
     not, the candidate tells how much they need.

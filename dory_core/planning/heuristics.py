@@ -70,7 +70,7 @@ class Arena:
     def place(self, request: Request, *, tight: bool = False, limit: int | None = None) -> bool:
         """Put the block at the lowest free offset, or with ``tight`` in the smallest gap.
 
-        Returns False, and places nothing, when it would end behind ``limit``.
+        Returns False, and places nothing, when it would end after ``limit``.
         """
         number, spans = self._neighbours.numbers[request.id], self._spans
         size = align_up(request.size_bytes, self.alignment)
@@ -86,7 +86,7 @@ class Arena:
     def lowest(self, order: Sequence[Request], top: int | None = None) -> Offsets:
         """Put blocks one after another at the lowest free offset, and return all offsets.
 
-        top: behind a block that ends there or higher none is placed. This is :meth:`place` in one
+        top: after a block that ends there or higher none is placed. This is :meth:`place` in one
         loop: nearly all of the time of a packing passes here.
         """
         spans, alignment = self._spans, self.alignment
@@ -119,7 +119,7 @@ def lowest_place(
 ) -> Offsets:
     """Place the blocks in ``order`` and return their offsets.
 
-    near: their :func:`neighbours`, where these are known. top: a packing as high is in vain; behind
+    near: their :func:`neighbours`, where these are known. top: a packing as high is in vain; after
     the first block that ends there or higher none is placed.
     """
     arena = Arena(alignment, neighbours(order) if near is None else near)

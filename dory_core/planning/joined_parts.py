@@ -1,9 +1,9 @@
 """Parts of a layer that follow one another: what one of them leaves in L1 for the next.
 
 A part finds its inputs where the part before has loaded the same ones. Its first constants may be
-on their way when it begins: the part before starts their load into a copy of the buffer that it
-does not use any more. For that they have to be in L2 one part earlier. Of constants that come from
-the level below, those alone are loaded so for which the cores would not wait.
+in flight when it begins: the part before starts their load into a copy of the buffer that it does
+not use any more. For that they have to be in L2 one part earlier. Of constants that come from the
+level below, only those are loaded so for which the cores would not wait.
 """
 
 from __future__ import annotations

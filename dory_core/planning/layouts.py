@@ -35,7 +35,7 @@ class LayoutPlan:
 
     forms: by name of the block, in the order in which they are made. reads: forms of the operands
     of each layer. writes: form of its output. before: (source, target) of the conversions that run
-    before each layer; behind the last one those of network outputs and state. outputs: forms of the
+    before each layer; after the last one those of network outputs and state. outputs: forms of the
     network outputs. states: forms in which each state is read and left.
     """
 

@@ -22,11 +22,11 @@ class MemoryMap:
     home: level of whole tensors. blocks: by level. peaks: bytes of each memory of home that
     activations and streamed data use. static_bytes: linked constants, in level static_level.
     below_bytes: used of the level below home, which image fills before the first inference, and
-    of which constants_apart bytes from its start lie in a memory for constants alone, outside of
-    the budget. stack_bytes, packed_bytes: peak of home by both methods, as if it were one memory.
-    straddles: why the activations do not fit the memories of home without one that lies in two of
-    them; the map is then that of one memory. final_conversions: of network outputs, behind the
-    last layer. states: in the order in which they are copied at the end.
+    of which constants_apart bytes from its start lie in a memory that holds only constants, outside
+    of the budget. stack_bytes, packed_bytes: peak of home by both methods, as if it were one
+    memory. straddles: why the activations do not fit the memories of home without one that lies in
+    two of them; the map is then that of one memory. final_conversions: of network outputs, after
+    the last layer. states: in the order in which they are copied at the end.
     """
 
     steps: tuple[LayerStep, ...]
@@ -161,7 +161,7 @@ def _larger(level: int, needed: int) -> str:
 
 
 def _l1_blocks(step: LayerStep, earlier: LayerStep | None) -> Iterator[Block]:
-    """Yield the buffers of a layer in L1, and what lies beside them.
+    """Yield the buffers of a layer in L1, and the resident tensors that lie there as well.
 
     earlier: the layer that loads its first constants.
     """

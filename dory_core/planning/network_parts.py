@@ -67,9 +67,9 @@ class NetworkParts:
     """Makes the sequences of one network, of all layers or of some of them.
 
     flow: the forms in which tensors lie in memory; each is a block. cuts: how each layer may be
-    cut. views: what lies in a block of other tensors. unit: the link between L3 and L2 moves
-    multiples of so many bytes, from and to multiples of it. wholes, backs: the blocks of tensors.
-    passed: the block of a stripe that passes from a layer to the next one.
+    cut. views: what lies in a block of other tensors. unit: bytes of which sizes and places of
+    transfers between L3 and L2 are multiples. wholes, backs: the blocks of tensors. passed: the
+    block of a stripe that passes from a layer to the next one.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class NetworkParts:
         return tuple(visits)
 
     def _find_chunks(self, n: int, split: Split) -> tuple[Piece, ...]:
-        """Return what the visits of groups of constants use."""
+        """Return the blocks that the visits of groups of constants use."""
         todo, pieces, known = self.parts_of(n, split), list[Piece](), set[BlockId]()
         for first, count in self.visits_of(n, "w", split):
             group = todo[first].group
@@ -170,7 +170,7 @@ class NetworkParts:
         return tuple(pieces)
 
     def _find_stripes(self, n: int, operand: int | None, split: Split) -> tuple[Piece, ...]:
-        """Return what the visits of an operand use where it is in L3; None: of the output.
+        """Return the blocks that the visits of an operand in L3 use; None: of the output.
 
         The link moves whole units to L2, also those in which a stripe starts and ends.
         """
@@ -304,7 +304,7 @@ class NetworkParts:
         return widest_gap(self.made(decision, name), readers)
 
     def made(self, decision: Decision, name: str) -> int:
-        """Return the position behind which a tensor is complete."""
+        """Return the position after which a tensor is complete."""
         n = self.makers[name]
         if n < 0:
             return -1
@@ -319,7 +319,7 @@ def _chain(decision: Decision, n: int) -> tuple[int, tuple[Split, ...]]:
 
 
 def widest_gap(made: int, readers: Sequence[tuple[int, int, int]]) -> tuple[int, int] | None:
-    """Return (last position before, first layer after) the longest time in which nobody reads.
+    """Return (last position before, first layer after) the longest time without a reader.
 
     readers: (layer, first, last position). None when no gap is long enough to leave L2 and return.
     """

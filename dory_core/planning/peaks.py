@@ -37,7 +37,7 @@ class LiveBytes:
         )
 
     def _near(self, decision: Decision, first: int, last: int) -> range:
-        """Return the layers with the ones before and behind them in which changes show."""
+        """Return the layers with the ones before and after them in which changes show."""
         before = behind = 0
         while first > 0 and before < _NEAR:
             first -= 1
@@ -66,9 +66,9 @@ class LiveBytes:
         layers: range,
         tiles: Decision | None = None,
     ) -> None:
-        """Find anew where in each of some layers most is live.
+        """Find again where in each of some layers most is live.
 
-        The moments before the first part and behind the last one belong to
+        The moments before the first part and after the last one belong to
         the first and the last layer.
         """
         if not layers:
@@ -92,7 +92,7 @@ class LiveBytes:
             peaks.program[n] = program
 
     def trials(self, decision: Decision, limit: int) -> Trials:
-        """Return what tells whether decisions fit ``limit`` bytes, each compared with the last
+        """Return the trials of whether decisions fit ``limit`` bytes, each compared with the last
         one that did."""
         return Trials(self, decision, limit)
 
@@ -103,7 +103,7 @@ def _differing(before: tuple[object, ...], after: tuple[object, ...]) -> list[in
 
 
 def _others(before: frozenset[str], after: frozenset[str]) -> frozenset[str]:
-    """Return the names that are in one set alone; at once when nothing has changed them."""
+    """Return the names that are in only one of two sets; at once for the same set."""
     return before ^ after if before is not after else frozenset()
 
 
@@ -118,7 +118,7 @@ class Peaks:
 
 
 class Peak:
-    """What is live where a layer needs most. part: of the layer; one before or behind at the ends
+    """What is live where a layer needs most. part: of the layer; one before or after at the ends
     of the network."""
 
     def __init__(self, peaks: Peaks, layer: int) -> None:

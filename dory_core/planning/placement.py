@@ -165,7 +165,7 @@ def _constants(problem: Problem, candidate: Candidate) -> tuple[LayerWeights | N
 
 
 def _image(tables: Sequence[LayerWeights]) -> bytes:
-    """Return what the level below holds before the first inference."""
+    """Return the bytes of the level below before the first inference."""
     image = bytearray(tables[-1].offset + tables[-1].size)
     for table in tables:
         image[table.offset : table.offset + table.size] = table_bytes(table)
@@ -184,7 +184,7 @@ class _Below:
 
 
 def _below(problem: Problem, candidate: Candidate, constants: int) -> _Below:
-    """Place tensors in the level below, behind bytes of constants. Raises: DoesNotFit."""
+    """Place tensors in the level below, after bytes of constants. Raises: DoesNotFit."""
     if not candidate.program.l3_requests and not constants:
         return _Below({})
     hierarchy, budget = problem.ctx.memory, problem.budgets.bytes[BELOW]

@@ -84,10 +84,10 @@ def place_network(
 def _linked(
     tiling: Tilings, ctx: TargetContext, budgets: Budgets, any_core: bool, code: Code
 ) -> tuple[Planned, Program]:
-    """Return a plan that fits beside its own code. code: what is taken for granted at first.
+    """Return a plan that fits together with its own code. code: what is taken for granted at first.
 
     The code of a plan is known when there is one. Where it is larger than was taken for granted,
-    another plan is made beside that much.
+    another plan is made with that much less room.
 
     Raises: NotSupported or DoesNotFit.
     """
@@ -131,7 +131,7 @@ def _kernel_bytes(layers: Iterable[TiledLayer], level: Level) -> int:
 
 
 def _takes_less(one: Code, other: Code, ctx: TargetContext, budgets: Budgets) -> bool:
-    """Return whether more of L2 is left to data beside ``one`` than beside the other."""
+    """Return True when one code leaves more of L2 to data than another."""
     ways = (False, True)
     left, least = (
         [l2_after_code(ctx, budgets, code, way).bytes[HOME] for way in ways]
@@ -213,7 +213,7 @@ def whole(problem: Problem) -> Decision:
 
 
 def _searched(problem: Problem, start: Decision) -> Planned:
-    """Return what the moves make of a first decision, with everything in its place."""
+    """Return the plan that the moves make of a first decision, with everything in its place."""
     moves = [move for move in MOVES if move.name not in problem.switched_off]
     best, trials = improved(problem, evaluate(problem, start), moves)
     return replace(placed(problem, best), trials=trials)

@@ -93,7 +93,7 @@ def _places(
     arena_bytes: int,
     alignment: int,
 ) -> dict[BlockId, int] | None:
-    """Return the offset of ``request`` and of the chunk behind it where that is in its way."""
+    """Return the offset of ``request`` and of the chunk after it where that is in its way."""
     beside = list(requests.beside(request))
     place = _free(request, beside, offsets, arena_bytes, alignment)
     if place is not None:

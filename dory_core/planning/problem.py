@@ -152,7 +152,8 @@ class Problem:
         return () if self.linked_elsewhere else self.constants_of(n, tiled, split)
 
     def chunks(self) -> Chunks:
-        """Return what tells the bytes of fetched groups of constants, and remembers them."""
+        """Return the function that tells the bytes of fetched groups of constants, and keeps
+        them."""
         return cache(lambda n, tiles, split: self.fetched(n, self.part(n, tiles), split))
 
     @property

@@ -48,7 +48,7 @@ def improved(
 
 
 def _evaluated(problem: Problem, decision: Decision) -> Candidate | None:
-    """Return what a decision costs; None where it does not fit."""
+    """Return the candidate of a decision; None where it does not fit."""
     try:
         return evaluate(problem, decision)
     except DoesNotFit:
@@ -56,7 +56,7 @@ def _evaluated(problem: Problem, decision: Decision) -> Candidate | None:
 
 
 def is_better(problem: Problem, one: Candidate, other: Candidate, grows: bool = False) -> bool:
-    """Return whether a candidate has fewer cycles than another one and needs no more L2.
+    """Return True when a candidate has fewer cycles than another one and needs no more L2.
 
     grows: more L2 may be needed, within the budget.
     """
@@ -69,7 +69,7 @@ def is_better(problem: Problem, one: Candidate, other: Candidate, grows: bool = 
 
 
 def trials_text(trials: Sequence[Trial]) -> str:
-    """Return what moves proposed as text, one proposal a line."""
+    """Return the proposals of the moves as text, one proposal a line."""
     return "".join(f"{_trial_text(trial)}\n" for trial in trials)
 
 

@@ -3,7 +3,7 @@
 Every network is one: a network that fits has one part per layer and fetches nothing.
 
 Positions count the parts of all layers in order; position -1 is the moment before the first part
-and the one behind the last is the end. What happens at a position before its part runs, in order:
+and the one after the last is the end. What happens at a position before its part runs, in order:
 
 1. waits for transfers started earlier,
 2. stores to L3 are started, those that block are waited for,

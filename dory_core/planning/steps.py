@@ -63,7 +63,7 @@ def make_steps(
     """Return the steps of a network without the constants of its layers.
 
     program: of all layers. residency: what stays in L1, and the layers. blocks: of L2.
-    in_stripes: where tensors lie of which L2 has stripes alone. loads: of first constants, by the
+    in_stripes: where tensors lie of which L2 has only stripes. loads: of first constants, by the
     layer that starts them for which later one.
 
     Raises NotSupported when neither DMA nor cores can make a copy.
@@ -149,7 +149,7 @@ class _StepMaker:
         load: AheadLoad | None,
         joined: Collection[int],
     ) -> LayerStep:
-        """Return the step. positions: of the runs. kept: lies in L1 behind the layer.
+        """Return the step. positions: of the runs. kept: lies in L1 after the layer.
 
         arrives, load: see ``part_timeline``.
         """

@@ -1,10 +1,11 @@
-"""Layers that only name bytes anew: their tensors are slices of one block, and nothing is copied.
+"""Layers that only give bytes another name: their tensors are slices of one block, and nothing is
+copied.
 
 A Reshape keeps the bytes of its input. Rows that follow one another are a range of bytes, so a
 Slice of rows lies in its input, and a Concat of rows is the block that its inputs are written into.
 For tensors of one row the same holds for columns, for those of one pixel for channels.
 
-What an inference leaves as state lies where it has found it, when nobody reads that any more.
+What an inference leaves as state lies where it has found it, when no layer reads that any more.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class _Builder:
         if not all(form.layout.is_hwc for form in forms) or names & self.converted:
             return False
         if layer.op.holds_inputs:
-            # A tensor that lies in another block already cannot lie in this one, too.
+            # A tensor that lies in another block already cannot also lie in this one.
             if any(name in self.places for name in reads):
                 return False
             return self._lie(dict(zip(reads, offsets, strict=True)), written, 0)
@@ -91,7 +92,7 @@ class _Builder:
             yield from self.held.get(name, ())
 
     def _may_share(self, names: Collection[str]) -> bool:
-        """Return whether tensors may lie in one block.
+        """Return True when tensors may lie in one block.
 
         At the end new state is copied over the old one. Nothing that is needed then may lie there.
         """

@@ -17,7 +17,7 @@ class Tilings:
 
     Only the planner knows which splits it needs, of thousands. The tile of the whole layer, clipped
     to the part, is no substitute: with it MobileNetV1-1.0-128 in 200 kB of L2 takes 8 % more cycles
-    on GAP8, ProxylessNAS 18 %. The tiling of a part depends on the layer and the split alone; each
+    on GAP8, ProxylessNAS 18 %. The tiling of a part depends only on the layer and the split; each
     is made once.
     """
 

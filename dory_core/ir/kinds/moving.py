@@ -49,7 +49,7 @@ def shifted_places(first: int, step: int, count: int) -> Places:
 
 
 def follow_in_memory(tensor: Tensor, axis: int) -> bool:
-    """Return whether what has successive places along an axis (C, H, W) is a range of bytes."""
+    """Return True when what has successive places along an axis (C, H, W) is a range of bytes."""
     if axis == 1:
         return True
     if axis == 2:

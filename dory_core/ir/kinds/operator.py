@@ -227,7 +227,7 @@ class Operator(ABC):
         return Loads(1, 1)
 
     def features(self, sources: Tensors) -> frozenset[Feature]:
-        """Return what a kernel has to compute for the fields beyond the plain arithmetic."""
+        """Return the features that a kernel needs for the fields beyond the plain arithmetic."""
         return frozenset()
 
     # -- which input an output needs --------------------------------------------------------------
@@ -243,7 +243,7 @@ class Operator(ABC):
         return replace(self, **changes)
 
     def places(self, axis: int, source: Tensor, output: Tensor) -> Places | None:
-        """Return what every output element of an axis reads of the first input.
+        """Return the elements of the first input that outputs along an axis read.
 
         Args:
             axis: Rows (0) or columns (1).
@@ -272,13 +272,13 @@ class Operator(ABC):
         """Return the number of groups of channels that are computed apart from one another.
 
         Returns:
-            Number of groups that input and output are divided in alike; None where an output
+            Number of groups that both input and output are divided in; None where an output
             channel may need all input channels.
         """
         return output.channels if self.is_channelwise else None
 
     def is_alike(self, axis: int) -> bool:
-        """Return whether stripes along axis 0 (rows) or 1 (columns) have the same fields."""
+        """Return True when stripes along axis 0 (rows) or 1 (columns) have the same fields."""
         return True
 
     def byte_offsets(self, sources: Tensors, output: Tensor) -> tuple[int, ...] | None:

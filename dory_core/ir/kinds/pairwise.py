@@ -132,7 +132,7 @@ class Pairwise(Operator):
         return c, h, w
 
     def is_alike(self, axis: int) -> bool:
-        """Return whether the constant is the same for all stripes."""
+        """Return True when the constant is the same for all stripes."""
         return self.constant is None or self.constant.shape[axis + 1] == 1
 
     def channel_links(self, sources: Tensors, output: Tensor) -> Links | None:

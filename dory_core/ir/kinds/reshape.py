@@ -36,7 +36,8 @@ class Reshape(Mover):
         return inputs[0].transpose(1, 2, 0).reshape(height, width, channels).transpose(2, 0, 1)
 
     def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
-        """Return what lands in each channel: elements keep their order, channels change fastest."""
+        """Return the elements of each channel: elements keep their order, channels change
+        fastest."""
         pixels = sources[0].height * sources[0].width
         lo, hi = (
             np.tile(end, pixels).reshape(-1, self.shape[0])

@@ -104,7 +104,8 @@ class Weighted(Operator):
 
     @abstractmethod
     def constant_sums(self, weights: Ints, interval: Interval, source: Tensor) -> Ints:
-        """Return what input channels that go add to each output at every place, shape (Cout,).
+        """Return the sums that input channels which go add to each output at every place, shape
+        (Cout,).
 
         Where they would add something else at other places, or for other inputs, their weights are
         0, or the output is constant.

@@ -54,7 +54,7 @@ def under_taps(window: Window, interval: Interval, source: Tensor) -> tuple[Ints
 
 
 def pad_features(window: Window) -> frozenset[Feature]:
-    """Return what padding with another value than zero needs."""
+    """Return the features that padding with another value than zero needs."""
     return frozenset({Feature.PAD_VALUE} if window.pad_value and any(window.pads) else ())
 
 

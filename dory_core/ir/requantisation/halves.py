@@ -18,7 +18,7 @@ from dory_core.ir.requantisation.staircase import Integers, Staircase, split_sta
 _CHUNK = 8
 #: Channels that are no line: among more of them, one without a turning point is all but certain.
 _MOST_CROOKED = 48
-#: Where turning points are tried, of all that are possible for a channel alone.
+#: Where turning points are tried, of all that are possible for one channel.
 _PLACES = ((1, 2), (0, 1), (1, 1))
 
 

@@ -39,10 +39,11 @@ def search_steps(
     acc_lo: _Integers,
     acc_hi: _Integers,
 ) -> _Found | None:
-    """Return what a search finds for the staircase of steps, arguments as of :func:`staircase`.
+    """Return the parameters that a search finds for the staircase of steps, arguments as of
+    :func:`staircase`.
 
     Where it finds nothing and the first step has two addends, the staircases on each side of zero
-    are searched: what is found has two addends, too.
+    are searched: they have two addends as well.
     """
     stairs = staircase(steps, acc_lo, acc_hi)
     found = None if stairs is None else search(stairs)

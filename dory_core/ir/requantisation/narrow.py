@@ -1,8 +1,8 @@
 """Cheaper parameters with the identical staircase.
 
-A step of a Graph has whatever numbers the quantiser wrote, often products of 40 or 50 bits. What
-matters is its staircase alone; here are the searches for mul, add and a power of two as divisor
-that have the same one and whose arithmetic is small.
+A step of a Graph has whatever numbers the quantiser wrote, often products of 40 or 50 bits. Only
+its staircase matters; here are the searches for mul, add and a power of two as divisor that have
+the same one and whose arithmetic is small.
 
 Which mul and add there are for one shift is searched by ``lines``. A larger shift only refines,
 since doubling turns parameters for one shift into those for the next: the search begins with the
@@ -83,14 +83,14 @@ class Narrow:
 
     @property
     def high_shift(self) -> int:
-        """What is left of the shift behind the low limb."""
+        """What is left of the shift after the low limb."""
         return self.shift - self.low_bits
 
 
 def narrow(stairs: Stairs) -> Narrow | None:
     """Return the cheapest parameters there are.
 
-    In this order: one multiplication, one behind a clamp, two limbs, two limbs behind a clamp.
+    In this order: one multiplication, one after a clamp, two limbs, two limbs after a clamp.
     """
     return (
         narrow_32(stairs)
@@ -123,7 +123,7 @@ def narrow_limbs(stairs: Stairs, clamped: bool = False) -> Narrow | None:
 def narrow_product(stairs: Stairs, shift: int, wide: bool = False) -> Narrow | None:
     """Return parameters with this shift for a product of 64 bits.
 
-    mul fits 32 bits, mul * acc + add 62 bits, and 32 bits behind the shift; with a shift of 32, y
+    mul fits 32 bits, mul * acc + add 62 bits, and 32 bits after the shift; with a shift of 32, y
     is the upper half of what a widening multiplication with addition gives. None where a channel
     has no such parameters. wide: mul may exceed 32 bits; where there is nothing for a wide one,
     there is nothing for any smaller shift.
@@ -158,7 +158,7 @@ def _whole(stairs: Stairs) -> Staircase:
 
 
 def _are_numbers(sides: Sequence[Staircase]) -> bool:
-    """Return whether int64 holds everything."""
+    """Return True when int64 holds everything."""
     arrays = [a for s in sides for a in (s.thresholds, s.x_lo, s.x_hi)]
     return all(a.dtype != object for a in arrays)
 
@@ -184,7 +184,7 @@ def reach(stairs: Staircase) -> Integers:
 
 
 def _domain(stairs: Staircase, bound: Integers | None) -> tuple[Integers, Integers]:
-    """Return the interval of x behind the clamp; constant channels have an arbitrary one."""
+    """Return the interval of x after the clamp; constant channels have an arbitrary one."""
     if bound is None:
         return stairs.x_lo, stairs.x_hi
     lo = np.where(stairs.falling, -bound, -bound - 1)
@@ -210,7 +210,7 @@ def has_line(stairs: Staircase, shift: int) -> npt.NDArray[np.bool_]:
 
 
 def widest_shift(stairs: Staircase) -> int:
-    """Return the largest shift, but for two, with which all lines may fit 62 bits."""
+    """Return the largest shift but two with which all lines may fit 62 bits."""
     moving = np.flatnonzero(~stairs.constant)
     part = stairs.take(moving) if len(moving) else stairs
     return _largest_shift(part, part.x_lo, part.x_hi, _PRODUCT) - 2

@@ -168,7 +168,7 @@ class SignedStaircase:
     All are functions of x = acc + offset, which is negative below the turn.
 
     offset: (C,). whole: on the whole interval. below, above: for x < 0 and x >= 0; where a channel
-        reaches one side alone, the other one is constant at -1 or 0, with the nearest value of y.
+    reaches only one side, the other one is constant at -1 or 0, with the nearest value of y.
     """
 
     offset: Integers
@@ -267,7 +267,7 @@ def _narrowed(values: Integers) -> Integers:
 
 
 def _behind(steps: Sequence[Requant], ends: Sequence[Integers]) -> tuple[Integers, Integers]:
-    """Return the interval of values behind some steps, shape (C,)."""
+    """Return the interval of values after some steps, shape (C,)."""
     first, last = ends
     for step in steps:
         first, last = _apply(step, first), _apply(step, last)
@@ -321,7 +321,7 @@ def _preimage(step: Requant, levels: Integers) -> Integers:
         below = _line_preimage(step.mul, step.add_negative, step.div, levels)
         above = _line_preimage(step.mul, step.add, step.div, levels)
         reached = np.where(below < step.turn, below, np.maximum(above, step.turn))
-        flat = (_array(step.mul) == 0)[:, None]  # changes at its turn alone
+        flat = (_array(step.mul) == 0)[:, None]  # changes only at its turn
         return _narrowed(np.where(flat, step.turn, reached))
     return _line_preimage(step.mul, step.add, step.div, levels)
 

@@ -122,7 +122,8 @@ class ResidentTensor:
 
 
 def _candidates(tiled: Sequence[TiledLayer], flow: LayoutPlan) -> list[ResidentTensor]:
-    """Return what may stay, the shortest stays first: they stand in the way of the fewest others.
+    """Return the tensors that may stay, the shortest stays first: they stand in the way of the
+    fewest others.
 
     A tensor is there once for each number of layers that may find it.
     """
@@ -148,7 +149,7 @@ class _Planner:
 
     A stay changes little: the two or more layers that it touches and the bytes of those between. So
     live bytes are kept per layer, estimates per layer and way to run it, and only layers that share
-    L1 with the new stay, by way of others, are packed anew: WINDOW of them at most.
+    L1 with the new stay, by way of others, are packed again: WINDOW of them at most.
     """
 
     def __init__(
@@ -236,7 +237,7 @@ class _Planner:
         return sum(align_up(r.size_bytes, self.unit) for r in self._requests(n, n))
 
     def _requests(self, first: int, last: int) -> list[Request]:
-        """Return what a range of layers has in L1, and for how long."""
+        """Return the blocks that a range of layers has in L1, with their live ranges."""
         stays = {name: one for n in range(first, last + 1) for name, one in self.over[n].items()}
         requests = [
             Request(self.block(one.name), self._size(one), one.maker, one.last)
@@ -364,14 +365,15 @@ class _Planner:
         return offsets
 
     def _stay(self, n: int) -> L1Residence:
-        """Return what of a layer stays; where it lies apart."""
+        """Return the tensors of a layer that stay, without their places."""
         own = self._own(n)
         made = self.kept.get(own.get("y", ""))
         found = frozenset(own) - {"y"}
         return L1Residence(found=found, leaves=made is not None, stored=made is None or made.stored)
 
     def _placed(self, n: int, offsets: Mapping[BlockId, int]) -> L1Residence:
-        """Return what of a layer stays, with the offsets of its buffers and of what lies beside."""
+        """Return the tensors of a layer that stay, with the offsets of all that lies in L1 with
+        it."""
         if not self.over[n]:
             return MOVED
         own = self._own(n)
@@ -392,7 +394,7 @@ def _buffers_id(n: int, name: str) -> BlockId:
 
 
 def _reads_whole(tiled: TiledLayer, schedule: Schedule, operand: int, x: Tensor) -> bool:
-    """Return whether a layer has an operand in L1 once, as a whole and as it lies in L2."""
+    """Return True when a layer has an operand in L1 once, as a whole and as it lies in L2."""
     channels, rows, columns, inputs = schedule.counts
     all_c, all_h, all_w = tiled.layer.whole_axes(operand)
     splits = channels > 1 and schedule.is_channelwise and not all_c

@@ -75,7 +75,7 @@ class _Cascade:
         raise self._too_large(Peak(peaks, n), needed)
 
     def _fits(self, decision: Decision) -> bool:
-        """Return whether the blocks find places within the budget; else note what they need."""
+        """Return True when the blocks find places within the budget; else note their peak."""
         requested = tuple(self.live.build(decision).requests.values())
         requests = owners(requested)
         if fullest_step(requests, self.alignment)[1] > self.budget:
@@ -161,7 +161,7 @@ class _Cascade:
                 yield (size if name in self.flow.inputs else 2 * size, order), moved
 
     def _waits(self, decision: Decision, peak: Peak, name: str) -> bool:
-        """Return whether a peak lies where a tensor could have left L2."""
+        """Return True when a peak lies where a tensor could have left L2."""
         gap = self.network.gap(decision, name)
         if gap is None:
             return False

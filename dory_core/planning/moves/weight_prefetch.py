@@ -1,10 +1,11 @@
 """Weight prefetch: constants are loaded into L1 while the previous layer computes.
 
 The first block of a layer's constants depends on no other layer. Its load can start once the
-previous layer has issued its own transfers, where L1 has room beside the buffers of that layer. The
-block takes room in two layers, so the places of the blocks of neighbours differ: they are chosen
-together, as the shortest path through the layers, whose length is the estimated cycles. Resident
-tensors lie either as low as possible or at the end of L1; the better one is taken for all of them.
+previous layer has issued its own transfers, where L1 has room next to the buffers of that layer.
+The block takes room in two layers, so the places of the blocks of neighbours differ: they are
+chosen together, as the shortest path through the layers, whose length is the estimated cycles.
+Resident tensors lie either as low as possible or at the end of L1; the better one is taken for all
+of them.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ class PrefetchLayer:
         return carriages is not None and carriages["w"].by != CORES
 
     def cycles(self, arrives: float | None, ahead: AheadLoad | None) -> tuple[int, float]:
-        """Return the layer's cycles, and for how many more the link is busy behind it."""
+        """Return the layer's cycles, and for how many more the link is busy after it."""
         key = (arrives, ahead)
         if key not in self._known:
             self._known[key] = loaded_estimate(
@@ -240,7 +241,7 @@ def _in_order(sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _meet(spans: Sequence[Span]) -> bool:
-    """Return whether two of some ranges of bytes overlap."""
+    """Return True when two of some ranges of bytes overlap."""
     rising = sorted(spans)
     return any(one[1] > two[0] for one, two in pairwise(rising))
 
