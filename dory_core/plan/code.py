@@ -82,5 +82,5 @@ def _count(operations: Iterable[Operation], held: Counter[str]) -> None:
 
 
 def _lines(one: Local | FunctionCall) -> int:
-    """Return the lines of a step of a tile loop, in addition to the call of a kernel."""
+    """Return the lines of a statement before or after the call of a kernel."""
     return one.rows + 2 if isinstance(one, Local) and one.rows else 1

@@ -155,6 +155,7 @@ def test_tensors_of_engine_and_cores_are_spilled_and_converted(tmp_path: Path) -
     assert plan.conversions
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("seed", "share"), [(2, 0.8), (3, 0.8), (4, 0.8), (6, 0.5)])
 def test_random_networks_on_mixed_engines_are_exact(
     seed: int, share: float, tmp_path: Path

@@ -78,7 +78,7 @@ def test_network_is_exact_in_all_dma_modes_twice(
     assert_exact(application.directory, plugins=plugins)
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(13)
 @pytest.mark.sanitizer
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
 @pytest.mark.parametrize("application", SMALL_FIRST, indirect=True)
@@ -89,7 +89,7 @@ def test_network_is_clean_under_sanitizers(
     assert_exact(application.directory, plugins=plugins, sanitize=sanitize)
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("application", SMALL_FIRST, indirect=True)
 @pytest.mark.parametrize(
     "l1",

@@ -18,7 +18,7 @@ from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.sanitizers import require_sanitizer
 from tests.compiled import compiled
-from tests.nets import net, net_names, net_params
+from tests.nets import net, net_params
 
 UNSIGNED, SIGNED = (0, 255), (-128, 127)
 
@@ -40,22 +40,10 @@ def test_network_is_exact_in_all_dma_modes_twice(
     assert_exact(tmp_path / "app", plugins=plugins)
 
 
-SHORT = ("quantlab_mixed_conv", "quantlab_resnet8", "quantlab_tcn1d_pad")
-
-
-def _sanitized() -> list[object]:
-    """Return every network; those that take long are for long sweeps."""
-    names = [str(n) for n in net_names("quantlab_")]
-    marked: list[object] = [
-        n if n in SHORT else pytest.param(n, marks=pytest.mark.slow) for n in names
-    ]
-    return marked or net_params("quantlab_")
-
-
-@pytest.mark.sample(5)
+@pytest.mark.slow
 @pytest.mark.sanitizer
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
-@pytest.mark.parametrize("name", _sanitized())
+@pytest.mark.parametrize("name", net_params("quantlab_"))
 def test_network_is_clean_under_sanitizers(
     name: str, sanitize: str, plugins: Plugins, tmp_path: Path
 ) -> None:

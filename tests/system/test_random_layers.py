@@ -147,6 +147,7 @@ def test_most_random_layers_fit_and_some_are_large() -> None:
     assert sum(layer.depthwise for layer in RANDOM if layer.must_fit_l2) >= 40
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("layer", HARD, ids=str)
 def test_layer_without_room_for_im2col_of_all_cores_is_exact(
     layer: Layer, plugins: Plugins, tmp_path: Path
@@ -154,7 +155,7 @@ def test_layer_without_room_for_im2col_of_all_cores_is_exact(
     check(layer, plugins, tmp_path)
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("layer", RANDOM[::3], ids=str)
 def test_random_layer_is_exact_or_exceeds_l3(
     layer: Layer, plugins: Plugins, tmp_path: Path
@@ -170,7 +171,7 @@ def test_every_random_layer_is_exact_or_exceeds_l3(
     check(layer, plugins, tmp_path)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(10)
 @pytest.mark.sanitizer
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
 @pytest.mark.parametrize("layer", RANDOM[::52], ids=str)

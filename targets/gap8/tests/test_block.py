@@ -75,6 +75,7 @@ def random_cases(seed: int, count: int, cores: int = 8) -> list[KernelCase]:
     return cases
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(3))
 def test_random_tiles_equal_the_reference(seed: int) -> None:
     HostLibrary(random_cases(seed, 12)).check()
@@ -86,6 +87,7 @@ def test_many_random_tiles_equal_the_reference(seed: int) -> None:
     HostLibrary(random_cases(seed, 25)).check()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("cores", [1, 2, 3, 5, 7])
 def test_every_number_of_cores_computes_the_whole_tile(cores: int) -> None:
     cases = [
@@ -218,6 +220,7 @@ def test_pixels_of_a_word_with_other_padding_are_gathered() -> None:
     HostLibrary([whole(GatherKernel(), layer)]).check()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("cores", [1, 3, 8])
 def test_blocks_of_gathered_pixels_are_computed_by_one_call(cores: int) -> None:
     """Numbers of pixels that leave over blocks and parts of a block, with and without a copy."""
@@ -268,6 +271,7 @@ def test_images_of_three_columns_are_computed_in_blocks_of_three(y: str) -> None
         HostLibrary(cases).check()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("x", ["u8", "i8", "i16"])
 def test_neighbours_are_gathered_at_once_and_borders_one_by_one(x: str) -> None:
     """Rows that end behind a block, in it, and before; padding of every width and any value."""

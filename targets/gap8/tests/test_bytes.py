@@ -71,6 +71,7 @@ def test_outputs_and_inputs_are_shared_in_any_number(cores: int) -> None:
     HostLibrary([whole_case(kernel, linear(k, n, step)) for k, n in sizes]).check()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("cores", [1, 8])
 @pytest.mark.parametrize(("lo", "hi"), [(0, 65535), (-32768, 32767), (0, 510)])
 def test_inputs_of_16_bits_are_taken_apart(cores: int, lo: int, hi: int) -> None:
@@ -99,6 +100,7 @@ def test_tiles_of_outputs_divide_among_the_cores_or_are_whole() -> None:
     assert found[33] == [("MATMUL_CH", 0)]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("tile", [1, 6, 32, 35])
 def test_tiles_of_outputs(tile: int) -> None:
     step = requant(range(1, 41), range(-20, 20), 1 << 10, -128, 127)

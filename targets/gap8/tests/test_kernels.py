@@ -105,6 +105,7 @@ def test_partial_sums_over_three_tiles_of_input_channels() -> None:
     HostLibrary(cases).check()
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("div", [(1 << 16) - 1, ((1 << 20) - 1) // 15, 77777, 1 << 16])
 @pytest.mark.parametrize("mul", [1, -37, 1 << 21])
 def test_division_floors_over_the_whole_range(div: int, mul: int) -> None:

@@ -66,6 +66,7 @@ def test_rows_with_and_without_padding_on_every_number_of_cores(cores: int) -> N
     HostLibrary(cases).check()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("cores", [1, 8])
 @pytest.mark.parametrize("width", [9, 10, 15])
 def test_pixels_that_make_no_fours_are_taken_down_their_columns(width: int, cores: int) -> None:
