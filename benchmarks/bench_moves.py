@@ -1,10 +1,14 @@
 """What each move and each threshold of the planner is worth: writes docs/planner_moves.md.
 
 python benchmarks/bench_moves.py [--only TEXT] [--targets gap8,stm32h7] [--output FILE]
+    [--thresholds PATTERN]
 
 Every network of the collection is planned with all moves, within its default budgets and within
 tight ones. Then it is planned once more without each move that was kept, and with other values of
-the thresholds of those moves. A move that was not kept changes no plan.
+the thresholds of those moves, and of the planner. A move that was not kept changes no plan.
+
+With --thresholds only those thresholds are varied whose titles have the pattern, and their rows of
+the page are printed.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import argparse
 import gc
 import importlib
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,12 +45,25 @@ VARIED = ("default", "L2 75 %")
 
 @dataclass(frozen=True)
 class Threshold:
-    """A number in the planner. move: by which it acts. values: others to be tried."""
+    """A number in the planner.
+
+    Attributes:
+        move: The move by which it acts; empty for one that acts in every plan.
+        module: The module that it stands in.
+        name: Its name there.
+        values: Other values to be tried.
+    """
 
     move: str
     module: str
     name: str
     values: tuple[Any, ...]
+
+    @property
+    def title(self) -> str:
+        """The threshold as in the page, with its value."""
+        value = getattr(importlib.import_module(self.module), self.name)
+        return f"{self.move or self.module.rpartition('.')[2]}: {self.name} = {value}"
 
 
 MOVE_ROOM = "dory_core.planning.moves"
@@ -59,6 +77,11 @@ THRESHOLDS = (
     Threshold("weight-prefetch", f"{MOVE_ROOM}.weight_prefetch", "_WAYS", (2, 32)),
     Threshold("smaller-tiles", f"{MOVE_ROOM}.smaller_tiles", "LONG_WAIT", (25, 400)),
     Threshold("smaller-tiles", f"{MOVE_ROOM}.smaller_tiles", "_TRIES", (1, 6)),
+    Threshold("l1-residency", f"{MOVE_ROOM}.l1_residency", "WINDOW", (10, 1000)),
+    Threshold("l1-residency", f"{MOVE_ROOM}.l1_residency", "MARGIN", (2, 32)),
+    Threshold("", "dory_core.planning.peaks", "_NEAR", (1, 3)),
+    Threshold("", "dory_core.planning.planner", "_MORE_FUNCTIONS", (0, 32)),
+    Threshold("", "dory_core.planning.planner", "_ATTEMPTS", (2, 10)),
 )
 
 
@@ -176,19 +199,33 @@ def measure(work: Iterator[Job], output: Path) -> None:
         for move in sorted(base.kept):
             found.without[move][job.name] = job.planned(move)
         for one in THRESHOLDS if job.budget in VARIED else ():
-            if one.move in base.kept:
+            if not one.move or one.move in base.kept:
                 _vary(job, one, found)
         print(job.name, base.cycles, base.l2, f"{base.seconds:.2f}", *sorted(base.kept), flush=True)
         output.write_text(document(found))
 
 
+def vary(work: Iterator[Job], pattern: str) -> None:
+    """Print the rows of the thresholds whose titles have a pattern."""
+    found = Found({}, {}, {})
+    for job in work:
+        base = job.planned() if job.budget in VARIED else None
+        if base is None:
+            continue
+        found.base[job.name] = base
+        for one in THRESHOLDS:
+            if re.search(pattern, one.title) and (not one.move or one.move in base.kept):
+                _vary(job, one, found)
+    for (title, value), rows in found.thresholds.items():
+        print(threshold_row(title, value, rows, found.base))
+
+
 def _vary(job: Job, one: Threshold, found: Found) -> None:
-    module = importlib.import_module(one.module)
+    module, title = importlib.import_module(one.module), one.title
     before = getattr(module, one.name)
     for value in one.values:
         setattr(module, one.name, value)
-        rows = found.thresholds.setdefault((f"{one.move}: {one.name} = {before}", value), {})
-        rows[job.name] = job.planned()
+        found.thresholds.setdefault((title, value), {})[job.name] = job.planned()
         setattr(module, one.name, before)
 
 
@@ -229,6 +266,20 @@ def move_row(name: str, found: Found) -> str:
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
+def threshold_row(
+    title: str, value: Any, rows: Mapping[str, Figures | None], base: Mapping[str, Figures]
+) -> str:
+    """Return the row of another value of a threshold."""
+    changes = [change(base[n], f) for n, f in rows.items()]
+    lost = sum(one is None for one in changes)
+    total = sum(f.cycles for f in rows.values() if f is not None)
+    before = sum(base[n].cycles for n, f in rows.items() if f is not None)
+    there = [one for one in changes if one is not None]
+    worst = f"{lost} without a plan" if lost else percent(max(there))
+    cells = (title, value, len(rows), percent(total / before - 1), worst, percent(min(there)))
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
 def document(found: Found) -> str:
     """Return the page."""
     base = found.base
@@ -259,18 +310,13 @@ def document(found: Found) -> str:
         "## Thresholds",
         "",
         "Cycles with other values, over the plans within the default budgets and within 75 % of L2"
-        " in which the move is kept: the sum, the worst plan and the best one.",
+        " in which the move is kept, over all for thresholds of no move: the sum, the worst plan"
+        " and the best one.",
         "",
         "| threshold | value | plans | sum | worst | best |",
         "| --- | --- | ---: | ---: | ---: | ---: |",
     ]
-    for (title, value), rows in found.thresholds.items():
-        changes = [change(base[n], f) or 0.0 for n, f in rows.items()]
-        total = sum(f.cycles for f in rows.values() if f is not None)
-        before = sum(base[n].cycles for n, f in rows.items() if f is not None)
-        ends = percent(max(changes)), percent(min(changes))
-        row = (title, value, len(rows), percent(total / before - 1), *ends)
-        lines.append("| " + " | ".join(map(str, row)) + " |")
+    lines += [threshold_row(*one, rows, base) for one, rows in found.thresholds.items()]
     names = [move.name for move in MOVES]
     lines += [
         "",
@@ -295,11 +341,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="part of the names of the rows to measure")
     parser.add_argument("--targets", default="gap8,stm32h7", help="names of targets")
+    parser.add_argument("--thresholds", help="pattern of the titles of thresholds")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="the page to write")
     arguments = parser.parse_args()
     gc.set_threshold(400_000, 50, 50)  # as the command line has it
     work = jobs(load_plugins(), arguments.targets.split(","), arguments.only)
-    measure(work, arguments.output)
+    if arguments.thresholds is not None:
+        vary(work, arguments.thresholds)
+    else:
+        measure(work, arguments.output)
 
 
 if __name__ == "__main__":
