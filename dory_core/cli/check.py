@@ -23,7 +23,7 @@ from dory_core.cli.compile import (
     Set,
     target_settings,
 )
-from dory_core.errors import DoesNotFit, NotSupported
+from dory_core.errors import DoesNotFit, NotSupported, UsageError
 
 _Target = Annotated[
     str | None,
@@ -43,6 +43,14 @@ _CompareDesktop = Annotated[
         "operators their values differ from the chip's, and why.",
     ),
 ]
+_Least = Annotated[
+    bool,
+    typer.Option(
+        "--least",
+        help="Print plans from the fastest to the one with the fewest bytes of L2, and what would "
+        "make the network fit --l2.",
+    ),
+]
 
 
 def check(
@@ -58,6 +66,7 @@ def check(
     l2_reserve: L2Reserve = None,
     set_: Set = None,
     kernels: Kernels = None,
+    least: _Least = False,
     compare_desktop: _CompareDesktop = False,
     json: Json = False,
     verbose: Verbose = 0,
@@ -67,6 +76,29 @@ def check(
     """Tell whether a network is supported and fits, layer by layer."""
     from dory_core.cli import python as dory
 
+    if least:
+        if not target or golden or compare_desktop:
+            raise UsageError(
+                "--least plans a network for a target, and neither runs nor compares it",
+                "name the target with --target NAME, and leave --golden and --compare-desktop out",
+            )
+        front = dory.least_ram(
+            network,
+            target,
+            frontend=frontend,
+            input_bits=input_bits,
+            input_signed=input_signed,
+            l1=l1,
+            l2=l2,
+            l3=l3,
+            l2_reserve=l2_reserve or 0,
+            settings=target_settings(set_, kernels),
+        )
+        if json:
+            print_json(front.to_json())
+        elif cli_settings.verbosity >= 0:
+            front.report()
+        raise typer.Exit(0 if front.fits else DoesNotFit.exit_code)
     report = dory.check(
         network,
         target or "",

@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 
 
 class Objective(StrEnum):
-    """The objective of the tile search."""
+    """What a plan makes best."""
 
     heuristic = "heuristic"
     latency = "latency"
+    cycles = "cycles"
+    ram = "ram"
 
 
 Network = Annotated[Path, typer.Argument(metavar="NETWORK", help="The quantised network.")]
@@ -151,7 +153,14 @@ _FloatIo = Annotated[
         help="Add functions that convert float input and output; without it both are integers.",
     ),
 ]
-_Objective = Annotated[Objective, typer.Option("--objective", help="What the tiler makes best.")]
+_Objective = Annotated[
+    Objective,
+    typer.Option(
+        "--objective",
+        help="What is made best: cycles (the same as heuristic), latency (tiles by their cycles "
+        "alone), or ram, the fewest bytes of L2.",
+    ),
+]
 _PlanOnly = Annotated[
     bool, typer.Option("--plan-only", help="Plan and report, write no application.")
 ]

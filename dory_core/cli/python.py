@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from dory_core.driver.check import CheckReport
     from dory_core.driver.compiler import CompileOptions
+    from dory_core.driver.front import RamFront
     from dory_core.golden.desktop import DesktopReport
     from dory_core.golden.layers import GoldenReport
     from dory_core.plugins.manager import Plugins
@@ -171,6 +172,45 @@ class CheckedNetwork:
             print_desktop(document["desktop"], out, details=details > 0)
 
 
+@dataclass(frozen=True, slots=True)
+class LeastRam:
+    """How little L2 a network needs, and what that costs.
+
+    Attributes:
+        result: The plans, as records.
+    """
+
+    result: RamFront
+
+    @property
+    def fits(self) -> bool:
+        """True when one of the plans fits the budget of L2."""
+        return self.result.fits
+
+    @property
+    def least_bytes(self) -> int:
+        """Bytes of L2 of the smallest plan."""
+        return self.result.points[-1].l2_bytes
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of ``dory check --least --json``, which docs/json.md describes."""
+        return self.result.to_json()
+
+    def report(self) -> None:
+        """Print the plans, from the fastest to the smallest, and what would make one fit."""
+        from dory_core.cli.common import console
+
+        self._print(console())
+
+    def _repr_html_(self) -> str:
+        return html_page(self._print)
+
+    def _print(self, out: Console) -> None:
+        from dory_core.cli.tables.front import print_front
+
+        print_front(self.to_json(), out)
+
+
 def compile(
     network: PathName,
     target: str,
@@ -211,7 +251,8 @@ def compile(
         l1, l2, l3: Budget of each level in bytes.
         l2_reserve: Bytes of L2 that the surrounding program needs.
         settings: Options of the target.
-        objective: What the tile search maximises, ``heuristic`` or ``latency``.
+        objective: What is made best: ``cycles`` (or ``heuristic``), ``latency`` (with tiles of the
+            fewest cycles) or ``ram`` (the fewest bytes of L2, of such plans the fastest).
         layer: Index of a layer to emit as a function of its own; None for the whole network.
         prefix: Prefix of all public names in C.
         float_io: Add functions that convert float input and output.
@@ -370,6 +411,51 @@ def check(
     if compare_desktop and report.supported:
         report = replace(report, desktop=_desktop(options, plugins))
     return CheckedNetwork(report)
+
+
+def least_ram(
+    network: PathName,
+    target: str,
+    *,
+    frontend: str | None = None,
+    input_bits: int = 8,
+    input_signed: bool = False,
+    l1: int | None = None,
+    l2: int | None = None,
+    l3: int | None = None,
+    l2_reserve: int = 0,
+    settings: Mapping[str, str] | None = None,
+    plugins: Plugins | None = None,
+) -> LeastRam:
+    """Plan a network with ever fewer bytes of L2; write nothing.
+
+    Arguments that are not listed are those of :func:`compile`.
+
+    Args:
+        network: File of the network.
+        target: Name of the target.
+        l2: The bytes of L2 that a plan is wanted for.
+
+    Raises:
+        UsageError: For invalid arguments.
+        NotSupported: When the network cannot be computed.
+        DoesNotFit: When no plan fits the target.
+    """
+    from dory_core.driver.front import front_network
+
+    plugins = plugins or _plugins()
+    options = compile_options(
+        network,
+        target,
+        plugins,
+        frontend=frontend,
+        input_bits=input_bits,
+        input_signed=input_signed,
+        budgets=given_budgets(l1, l2, l3),
+        l2_reserve=l2_reserve,
+        settings=settings,
+    )
+    return LeastRam(front_network(options, plugins))
 
 
 def _desktop(options: CompileOptions, plugins: Plugins) -> DesktopReport:

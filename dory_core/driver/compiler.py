@@ -58,7 +58,8 @@ class CompileOptions:
         budgets: Bytes by level number.
         settings: Target options as text.
         output: Directory of the application.
-        objective: What the tile search maximises, ``heuristic`` or ``latency``.
+        objective: What is made best: ``cycles`` (or ``heuristic``), ``latency`` (with tiles of the
+            fewest cycles) or ``ram`` (the fewest bytes of L2, of such plans the fastest).
         layer: Index of the only layer to emit, None for the whole network.
         golden: Folders or .npz files of test vectors.
         input: File with a test input.

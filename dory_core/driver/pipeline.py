@@ -42,6 +42,10 @@ from dory_core.tiling.tiler import Tiler
 
 #: Function that receives the result of every stage and every pass with its name, in order.
 Watch = Callable[[str, Any], None]
+#: What a plan makes best: ``heuristic`` and ``cycles`` are the fastest plan in the tiles with the
+#: best terms, ``latency`` that in the tiles with the fewest cycles, ``ram`` the plan with the least
+#: L2 in the former tiles.
+OBJECTIVES = ("heuristic", "latency", "cycles", "ram")
 _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,30}")
 
 
@@ -61,7 +65,7 @@ class Setup:
 
     Attributes:
         frontend: Name of the frontend, for the plan.
-        objective: What the tile search maximises.
+        objective: What is made best, one of ``OBJECTIVES``.
         progress: Function that is told about the progress; it changes no result.
         watch: Function that receives the result of each stage; it changes no result.
         prefix: Prefix of the names in C.
@@ -87,7 +91,8 @@ class Setup:
     @property
     def tiler(self) -> Tiler:
         """What tiles a layer; each one remembers the problems that it has solved."""
-        return Tiler(self.ctx.memory, self.terms, self.objective)
+        rated = "latency" if self.objective == "latency" else "heuristic"
+        return Tiler(self.ctx.memory, self.terms, rated)
 
     def tilings(self, tiled: TiledGraph) -> Tilings:
         """Return the tilings that the planner chooses from."""
@@ -219,6 +224,7 @@ def _plan(tiled: TiledGraph, setup: Setup) -> Plan:
         setup.prefix,
         missing,
         lambda trials: setup.show(MOVED, trials),
+        least=setup.objective == "ram",
     )
 
 
@@ -293,6 +299,10 @@ def setup_for(
         raise UsageError(
             f"--prefix {prefix!r} is no beginning of names in C",
             "take a small letter, then at most 30 small letters, digits and underscores",
+        )
+    if objective not in OBJECTIVES:
+        raise UsageError(
+            f"there is no objective {objective!r}", f"choose one of: {', '.join(OBJECTIVES)}"
         )
     ctx = plugins.context(target, settings or {})
     check_moves(str(ctx.options.get(MOVES.name, "")))

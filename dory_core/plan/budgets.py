@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -108,7 +108,7 @@ def _less(reserve: int, budgets: Mapping[int, int], wanted: Mapping[int, int]) -
 def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) -> None:
     """Raise DoesNotFit for a tensor that is larger than every memory in which one lies whole, for a
     layer whose input and output exceed L2 where nothing lies below it, and for more layers than a
-    memory has room for code.
+    memory has room for code. Of a tensor between layers, a row may be all that lies in memory.
 
     Such a network needs no search for tiles and no test vectors, which may be larger than the
     memory of the machine that searches. What exceeds a budget below that of the chip is left to
@@ -124,9 +124,10 @@ def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) ->
     name, most = max(sizes.items(), key=lambda item: item[1])
     number = next(level.number for level in hierarchy.levels if level.name == name)
     small = max(budgets.bytes[1], hierarchy.level(1).usable_bytes)  # what may stay in L1
+    whole = {*graph.sources, *graph.sinks} if len(sizes) == 1 else graph.tensors.keys()
     for typed in graph.layers:
         for role, tensor in (*(("input", x) for x in typed.inputs), ("output", typed.output)):
-            if tensor.size_bytes > most:
+            if _least_bytes(tensor, whole) > most:
                 raise DoesNotFit(
                     f"layer {typed.op.index} {typed.op.kind} '{typed.op.name}': its {role}"
                     f" of {tensor.channels} x {tensor.height} x {tensor.width} needs"
@@ -134,15 +135,26 @@ def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) ->
                     f"{_SMALLER}; {for_simulation(number, tensor.size_bytes)}",
                 )
     for typed in graph.layers if len(sizes) == 1 else ():
-        whole = [tensor for tensor in _apart(graph, typed) if tensor.size_bytes > small]
-        needed = sum(tensor.size_bytes for tensor in whole)
+        pair = [tensor for tensor in _apart(graph, typed) if tensor.size_bytes > small]
+        least = [_least_bytes(tensor, whole) for tensor in pair]
+        needed = sum(least)
         if needed > most:
             raise DoesNotFit(
                 f"layer {typed.op.index} {typed.op.kind} '{typed.op.name}' needs {needed} B of"
-                f" {name} for its input of {whole[0].size_bytes} B and its output of"
-                f" {whole[1].size_bytes} B, {most} B are available",
+                f" {name} for its input of {least[0]} B and its output of {least[1]} B,"
+                f" {most} B are available",
                 f"{_SMALLER}; {for_simulation(number, needed)}",
             )
+
+
+def _least_bytes(tensor: Tensor, whole: Collection[str]) -> int:
+    """Return the least bytes of a tensor in memory: a row of it, a column where it has one row.
+
+    whole: names of the tensors that lie in memory as a whole.
+    """
+    if tensor.name in whole:
+        return tensor.size_bytes
+    return tensor.size_bytes // (tensor.height if tensor.height > 1 else tensor.width)
 
 
 def _apart(graph: Graph, typed: Layer) -> tuple[Tensor, ...]:

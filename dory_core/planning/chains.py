@@ -19,15 +19,14 @@ from functools import cache
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.plan.blocks import align_up
 from dory_core.planning.decision import Decision
-from dory_core.planning.evaluate import evaluate
 from dory_core.planning.network_parts import NetworkParts
 from dory_core.planning.problem import Problem
 from dory_core.tiling.outer import Split, stripe_axis, stripe_total, stripes_of
 
 #: Most layers of a chain: the search takes as long as the square of it.
 _LONGEST = 32
-#: Paths that are tried where the blocks of the fastest one find no places.
-_ATTEMPTS = 8
+#: The same of a streamed network.
+_LONGEST_STREAMED = 8
 #: Stripes of a tensor in L3 that lie in L2: the one in use, and the next or the previous one.
 _STRIPES = 2
 
@@ -41,6 +40,7 @@ class Chain:
         splits: Those of its layers; empty for a layer by itself.
         bytes: Bytes of L2 that are live while it runs.
         cycles: Estimate.
+        rolling: Names and bytes of its rolling buffers; all other tensors are whole.
     """
 
     first: int
@@ -48,6 +48,7 @@ class Chain:
     splits: tuple[Split, ...]
     bytes: int
     cycles: float
+    rolling: tuple[tuple[str, int], ...] = ()
 
 
 class Chains:
@@ -89,11 +90,15 @@ class Chains:
 
     def fused(self) -> Iterator[Chain]:
         """Yield fused chains that need less than their layers by themselves."""
+        longest = _LONGEST_STREAMED if self.start.streamed else _LONGEST
         for last in range(1, len(self._rows)):
             first = last
-            while last - first < _LONGEST - 1 and first > 0 and self._may_join(first - 1, last):
+            while last - first < longest - 1 and first > 0 and self._may_join(first - 1, last):
                 first -= 1
             if first == last or not self._may_join(last, last):
+                continue
+            made = self._network.flow.writes[first:last]
+            if self.start.streamed and self.start.in_l3.isdisjoint(made):
                 continue
             totals, known = self._rows[first : last + 1], set[tuple[int, ...]]()
             for height in _heights(max(totals)):
@@ -144,7 +149,9 @@ class Chains:
             if n < last and (helps if self.start.streamed else needed < largest):
                 moved = live.moved_cycles
                 waits = moved / len(splits[-1].starts) if self.start.streamed else 0.0
-                yield Chain(n, last, splits[n - first :], needed, max(cycles, moved) + waits)
+                rolling = tuple(live.rolling.items())
+                cost = max(cycles, moved) + waits
+                yield Chain(n, last, splits[n - first :], needed, cost, rolling)
 
     def _split(self, n: int, starts: tuple[int, ...]) -> Split:
         """Return the split of a layer of a chain into stripes."""
@@ -242,29 +249,6 @@ class _Live:
         self.whole.pop(name, None)
         self.stripes.pop(name, None)
         self.rolling[name] = align_up(size, self.problem.alignment)
-
-
-def in_chains(problem: Problem, room: int) -> Decision | None:
-    """Return the fastest execution in fused chains that fits home; None where none fits.
-
-    Args:
-        problem: A network that does not fit layer by layer.
-        room: Bytes of home for blocks and linked constants.
-    """
-    whole = Decision(tuple(cuts.whole for cuts in problem.network.cuts))
-    chains = Chains(problem, whole)
-    edges = chains.all
-    limit = room - problem.static_bytes(whole, problem.residency(whole))
-    for _ in range(_ATTEMPTS):
-        path = cheapest(edges, len(chains.alone), limit)
-        if path is None:
-            return None
-        found = evaluate(problem, chains.decision(path))
-        if found.home_bytes <= room and not found.straddles:
-            return found.decision
-        # Blocks that fit in sum found no places: paths of this size and above are of no use.
-        limit = max(chain.bytes for chain in path) - 1
-    return None
 
 
 def _heights(most: int) -> Iterator[int]:

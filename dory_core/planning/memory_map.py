@@ -122,7 +122,8 @@ class MemoryMap:
         step = max(needed, key=lambda s: sum(b.size for b in needed[s]))
         live = sorted(needed[step], key=lambda b: -b.size)
         texts = ", ".join(f"{b.id} {b.size} B" for b in live)
-        where = f"layer {self.steps[step].index}" if step >= 0 else "the network input"
+        running = {part.position: one.index for one in self.steps for part in one.parts}
+        where = f"layer {running[step]}" if step in running else "the network input"
         static, total = self.static_in(self.home), self.home_bytes
         level = f"L{self.home}"
         hint = _larger(self.home, total)

@@ -15,9 +15,10 @@ from dory_core.planning.constants import encode_chunks, table_bytes, table_size
 from dory_core.planning.evaluate import Candidate
 from dory_core.planning.layouts import LayoutPlan
 from dory_core.planning.memory_map import MemoryMap
+from dory_core.planning.moves import MOVES
 from dory_core.planning.packing import plan_memory
 from dory_core.planning.problem import BELOW, HOME, Problem
-from dory_core.planning.search import Trial
+from dory_core.planning.search import Trial, improved
 from dory_core.planning.sequence import Fetch, Store
 from dory_core.planning.transfers import transfers
 from dory_core.schedule.loops import Schedule
@@ -31,6 +32,20 @@ class Planned:
     candidate: Candidate
     map: MemoryMap
     trials: tuple[Trial, ...] = ()
+
+
+def searched(problem: Problem, start: Candidate, without: frozenset[str] = frozenset()) -> Planned:
+    """Return what the moves make of a first candidate, with everything in its place.
+
+    Args:
+        problem: The network.
+        start: The candidate.
+        without: Names of moves that are left out.
+    """
+    left_out = problem.switched_off | without
+    moves = [move for move in MOVES if move.name not in left_out]
+    best, trials = improved(problem, start, moves)
+    return replace(placed(problem, best), trials=trials)
 
 
 def placed(problem: Problem, candidate: Candidate) -> Planned:

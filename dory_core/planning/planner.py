@@ -31,16 +31,15 @@ from dory_core.plan.budgets import (
 from dory_core.plan.code import program_bytes
 from dory_core.plan.network import lower, lower_network
 from dory_core.plan.operations import Program
-from dory_core.planning.chains import in_chains
 from dory_core.planning.constants import L3_IMAGE
-from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import evaluate
+from dory_core.planning.front import Executions, executions, fastest, shrunk, smallest, whole
 from dory_core.planning.memory_map import MemoryMap
-from dory_core.planning.moves import MOVES, fused_chains
+from dory_core.planning.moves import fused_chains
 from dory_core.planning.moves.stream import streamed
-from dory_core.planning.placement import Planned, placed, verify_planned
-from dory_core.planning.problem import BELOW, HOME, Problem
-from dory_core.planning.search import Trial, improved
+from dory_core.planning.placement import Planned, placed, searched, verify_planned
+from dory_core.planning.problem import BELOW, HOME, Problem, is_streamed
+from dory_core.planning.search import Trial
 from dory_core.schedule.costs import link_name
 from dory_core.schedule.moves import l1_dma
 from dory_core.tiling.parts import Tilings
@@ -54,35 +53,41 @@ _ATTEMPTS = 8
 
 
 def place_network(
-    tiling: Tilings, ctx: TargetContext, budgets: Budgets, any_core: bool
+    tiling: Tilings, ctx: TargetContext, budgets: Budgets, any_core: bool, least: bool = False
 ) -> tuple[Planned, Program]:
     """Place a network within the budgets; return where everything lies, and the operations.
 
     Constants and activations stay in L2 when they all fit; otherwise they are streamed from the
     next level, where the target has one. Code is counted as if each layer had its own; only where
     that leaves too little room is it asked how many functions the layers run: that is known when
-    everything has its place. any_core: each core may start transfers between L2 and L1.
+    everything has its place. any_core: each core may start transfers between L2 and L1. least: with
+    as few bytes of L2 as possible, where the network is not streamed.
 
     Raises: NotSupported or DoesNotFit.
     """
-    layers, least = len(tiling.graph.ops), least_functions(tiling.graph)
+    layers, fewest = len(tiling.graph.ops), least_functions(tiling.graph)
     code = Code(layers, layers, _kernel_bytes(tiling.best, ctx.memory.level(HOME)))
     try:
-        return _linked(tiling, ctx, budgets, any_core, code)
+        return _linked(tiling, ctx, budgets, any_core, code, least)
     except DoesNotFit as error:
-        functions = min(least + least // 2 + _MORE_FUNCTIONS, max(least, layers - 1))
+        functions = min(fewest + fewest // 2 + _MORE_FUNCTIONS, max(fewest, layers - 1))
         sharing = replace(code, functions=functions)
         if not _takes_less(sharing, code, ctx, budgets):
             raise
         refusal = error
     try:
-        return _linked(tiling, ctx, budgets, any_core, sharing)
+        return _linked(tiling, ctx, budgets, any_core, sharing, least)
     except DoesNotFit as error:
         raise error from refusal
 
 
 def _linked(
-    tiling: Tilings, ctx: TargetContext, budgets: Budgets, any_core: bool, code: Code
+    tiling: Tilings,
+    ctx: TargetContext,
+    budgets: Budgets,
+    any_core: bool,
+    code: Code,
+    least: bool,
 ) -> tuple[Planned, Program]:
     """Return a plan that fits together with its own code. code: what is taken for granted at first.
 
@@ -93,7 +98,7 @@ def _linked(
     """
     level, alignment = ctx.memory.level(HOME), level_alignment(ctx.memory, HOME)
     for _ in range(_ATTEMPTS):
-        planned = _placed(tiling, ctx, budgets, code)
+        planned = _placed(tiling, ctx, budgets, code, least)
         program = _lower(planned.map, alignment, any_core)
         found = replace(code, functions=len(program.functions), measured=None)
         taken = code_bytes(planned, program, level, found.layers)
@@ -140,37 +145,45 @@ def _takes_less(one: Code, other: Code, ctx: TargetContext, budgets: Budgets) ->
     return any(a > b for a, b in zip(left, least, strict=True))
 
 
-def _placed(tiling: Tilings, ctx: TargetContext, budgets: Budgets, code: Code) -> Planned:
+def _placed(
+    tiling: Tilings, ctx: TargetContext, budgets: Budgets, code: Code, least: bool
+) -> Planned:
     """Place a network beside code. Raises: NotSupported or DoesNotFit."""
     within = l2_after_code(ctx, budgets, code)
     limits, name = within.bytes, tiling.graph.name
-    problems = [Problem.of(tiling, ctx, within)]
-    if problems[0].network.views.layers:
-        # A block lives as long as any tensor in it: copies may need less memory.
-        problems.append(Problem.of(tiling, ctx, within, views=False))
+    problems = problems_of(tiling, ctx, within)
     refusals: list[DoesNotFit] = []
     fitting: list[tuple[Problem, Planned]] = []
     for problem in problems:
         if problem.streams and problem.least_static() > limits[HOME]:
             continue
-        planned = _searched(problem, whole(problem))
+        planned = searched(problem, evaluate(problem, whole(problem)))
         found = planned.map
         constants_fit = found.static_bytes <= limits[found.static_level]
-        if constants_fit and found.home_bytes <= limits[HOME] and not found.straddles:
+        fits = constants_fit and found.home_bytes <= limits[HOME] and not found.straddles
+        if fits and (problem.streams or not least):
             verify_planned(planned, problem)
             return planned
-        may_fuse = constants_fit and fused_chains.NAME not in problem.switched_off
-        start = in_chains(problem, limits[HOME]) if may_fuse else None
-        if start is not None:
-            fitting.append((problem, _searched(problem, start)))
-        if not problem.streams or (problem.linked_elsewhere and not constants_fit):
+        if constants_fit and fused_chains.NAME not in problem.switched_off:
+            most = limits[HOME] if problem.streams else None
+            ways = executions(problem, most)
+            chosen = smallest(problem, ways, limits[HOME]) if least else None
+            chosen = chosen or fastest(problem, ways, limits[HOME])
+            if chosen is not None:
+                fitting.append((problem, chosen))
+            elif not problem.streams:
+                refusals.append(_too_large(problem, ways, name))
+        elif not problem.streams or (problem.linked_elsewhere and not constants_fit):
             refusals.append(found.too_large(name, problem.budgets))
+        if fits:
+            fitting.append((problem, planned))
+            break
     if refusals and not fitting:
         raise _beside_code(refusals[0], ctx, budgets, code, streamed=False)
-    if not refusals:
+    if problems[0].streams and not refusals:
         found_below = _below(problems, ctx, budgets, code, needed=not fitting)
         fitting += [] if found_below is None else [found_below]
-    problem, planned = min(fitting, key=lambda one: one[1].map.timeline.cycles)
+    problem, planned = min(fitting, key=lambda one: _price(one[1], least))
     verify_planned(planned, problem)
     return planned
 
@@ -184,7 +197,7 @@ def _below(
         problems: The network with and without views.
         ctx: The target.
         budgets: Bytes of each level.
-        code: What lies beside the data.
+        code: What lies in home next to the data.
         needed: Whether there is no other plan.
 
     Raises:
@@ -193,11 +206,11 @@ def _below(
     refusals: list[DoesNotFit] = []
     try:
         check_code(ctx.memory.level(HOME), code, budgets, streamed=True)
-        beside = l2_after_code(ctx, budgets, code, streamed=True)
+        left = l2_after_code(ctx, budgets, code, streamed=True)
         for problem in problems:
-            problem = replace(problem, budgets=beside)
+            problem = replace(problem, budgets=left)
             try:
-                return problem, _searched(problem, streamed(problem))
+                return problem, searched(problem, evaluate(problem, streamed(problem)))
             except DoesNotFit as error:
                 refusals.append(error)
         raise _beside_code(refusals[0], ctx, budgets, code, streamed=True)
@@ -207,16 +220,50 @@ def _below(
     return None
 
 
-def whole(problem: Problem) -> Decision:
-    """Return the decision without transfers: every layer in one part, all of it in L2."""
-    return Decision(tuple(cuts.whole for cuts in problem.network.cuts))
+def problems_of(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> list[Problem]:
+    """Return the problem of a network; where it has views, also that without them."""
+    problems = [Problem.of(tiling, ctx, budgets)]
+    if problems[0].network.views.layers:
+        # A block lives as long as any tensor in it: copies may need less memory.
+        problems.append(Problem.of(tiling, ctx, budgets, views=False))
+    return problems
 
 
-def _searched(problem: Problem, start: Decision) -> Planned:
-    """Return the plan that the moves make of a first decision, with everything in its place."""
-    moves = [move for move in MOVES if move.name not in problem.switched_off]
-    best, trials = improved(problem, evaluate(problem, start), moves)
-    return replace(placed(problem, best), trials=trials)
+def _price(planned: Planned, least: bool) -> tuple[int, int]:
+    """Return what is to be as small as possible: cycles, or with ``least`` bytes of home."""
+    price = (planned.map.timeline.cycles, planned.map.home_bytes)
+    return price[::-1] if least else price
+
+
+def _too_large(problem: Problem, ways: Executions, name: str) -> DoesNotFit:
+    """Return the error of a network of which no execution fits: what the smallest one needs."""
+    needs_least = min(ways.candidates, key=lambda one: one.home_bytes)
+    error = placed(problem, needs_least).map.too_large(name, problem.budgets)
+    return DoesNotFit(
+        error.message, f"{error.hint}; `dory check --least` tells more", error.needed_bytes
+    )
+
+
+def smaller_plans(
+    tiling: Tilings,
+    ctx: TargetContext,
+    budgets: Budgets,
+    any_core: bool,
+    planned: Planned,
+    program: Program,
+) -> list[tuple[Planned, Program]]:
+    """Return a plan of a network that may be streamed, and plans within ever smaller budgets.
+
+    Args:
+        tiling, ctx, budgets, any_core: As for :func:`place_network`.
+        planned, program: What that returns.
+    """
+
+    def place(room: int) -> tuple[Planned, Program]:
+        within = replace(budgets, bytes={**budgets.bytes, HOME: room})
+        return place_network(tiling, ctx, within, any_core)
+
+    return shrunk(place, lambda one: one[0].map.home_bytes, (planned, program))
 
 
 def resident_map(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> MemoryMap:
@@ -227,7 +274,7 @@ def resident_map(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> Memor
     code = Code(len(graph.ops), least_functions(graph), kernels)
     within = l2_after_code(ctx, budgets, code)
     problem = Problem.of(tiling, ctx, within)
-    return _searched(problem, whole(problem)).map
+    return searched(problem, evaluate(problem, whole(problem))).map
 
 
 def shared(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> Budgets:
@@ -278,16 +325,22 @@ def make_plan(
     prefix: str = DEFAULT_PREFIX,
     missing: str = "",
     show: Callable[[tuple[Trial, ...]], None] | None = None,
+    least: bool = False,
 ) -> Plan:
     """Return the Plan of a network. prefix: of its names in C. missing: as in the Plan. show: is
-    told what the moves proposed.
+    told what the moves proposed. least: the plan with the fewest bytes of L2, in place of the
+    fastest.
 
     Raises: NotSupported or DoesNotFit.
     """
     graph = tiling.graph
     budgets = shared(tiling, ctx, budgets)
     any_core = hal is not None and hal.any_core
-    planned, program = place_network(tiling, ctx, budgets, any_core and ctx.memory.cores > 1)
+    several = any_core and ctx.memory.cores > 1
+    planned, program = place_network(tiling, ctx, budgets, several, least)
+    if least and is_streamed(ctx.memory):
+        smaller = smaller_plans(tiling, ctx, budgets, several, planned, program)
+        planned, program = smaller[-1]
     if show is not None:
         show(planned.trials)
     found = planned.map

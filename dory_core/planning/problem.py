@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from dory_core.hardware.memories import Link
+from dory_core.hardware.memories import Link, MemoryHierarchy
 from dory_core.hardware.options import MOVES
 from dory_core.hardware.target import TargetContext
 from dory_core.ir.packing import pack
@@ -30,6 +30,13 @@ BELOW = HOME + 1
 #: Bytes of the groups of constants that are fetched, of layer n: tiled as the first split says,
 #: cut as the second one does.
 Chunks = Callable[[int, Split, Split], tuple[int, ...]]
+
+
+def is_streamed(hierarchy: MemoryHierarchy) -> bool:
+    """Return whether data that home has no room for can be streamed from the level below."""
+    if all(link.upper != HOME for link in hierarchy.links) or hierarchy.constants_level == BELOW:
+        return False
+    return not all(memory.mapped for memory in hierarchy.level(BELOW).memories)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +111,7 @@ class Problem:
     @property
     def streams(self) -> bool:
         """Whether data that home has no room for can be streamed from the level below."""
-        hierarchy = self.ctx.memory
-        if self.link is None or hierarchy.constants_level == BELOW:
-            return False
-        return not all(memory.mapped for memory in hierarchy.level(BELOW).memories)
+        return is_streamed(self.ctx.memory)
 
     @property
     def linked_elsewhere(self) -> bool:

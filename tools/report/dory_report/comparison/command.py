@@ -47,9 +47,7 @@ _Set = Annotated[
         help="An option of the targets, or of one of them; may be repeated.",
     ),
 ]
-_Objective = Annotated[
-    cli.Objective, typer.Option("--objective", help="What the tiler makes best.")
-]
+_Objective = Annotated[cli.Objective, typer.Option("--objective", help="What is made best.")]
 _Processes = Annotated[
     int | None,
     typer.Option("--processes", metavar="N", min=1, help="Processes; default: all cores."),

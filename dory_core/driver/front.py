@@ -1,0 +1,210 @@
+"""How little L2 a network needs, and what that costs: ``dory check --least``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dory_core.documents import row
+from dory_core.driver.compiler import CompileOptions
+from dory_core.driver.pipeline import TILED, Setup, run
+from dory_core.errors import NotSupported
+from dory_core.plan.budgets import Budgets, Code, least_functions, resolve_budgets
+from dory_core.planning.chains import Chain
+from dory_core.planning.front import executions, front, not_dominated
+from dory_core.planning.placement import Planned
+from dory_core.planning.planner import (
+    l2_after_code,
+    place_network,
+    problems_of,
+    shared,
+    smaller_plans,
+)
+from dory_core.planning.problem import HOME, Problem, is_streamed
+from dory_core.planning.relief import Change, binding, changes
+from dory_core.plugins.manager import Plugins
+from dory_core.tiling.network import TiledGraph
+
+#: Bytes of L2 that every network fits, while tiles are searched.
+_UNLIMITED = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class RamPoint:
+    """A plan of the front.
+
+    Attributes:
+        l2_bytes: Bytes of L2: the least ``--l2`` that has the plan.
+        l1_bytes: Bytes of L1 that it uses.
+        cycles: Estimated cycles of one inference.
+        fits: Whether it fits the budget.
+        first, last: Indices of the layer, or of the first and the last layer of the fused chain,
+            that needs most of L2.
+        rows: Rows of a stripe of that layer; 0 outside a chain.
+        live_bytes: Bytes that are live then.
+        block, block_bytes: The largest block that is live then.
+    """
+
+    l2_bytes: int
+    l1_bytes: int
+    cycles: int
+    fits: bool
+    first: int
+    last: int
+    rows: int
+    live_bytes: int
+    block: str
+    block_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RamFront:
+    """Plans of a network of which none needs both fewer bytes and fewer cycles than another one.
+
+    Attributes:
+        network, target: Their names.
+        l2_budget: Bytes of L2 for the network: those that were asked for, else those of the chip.
+        points: The plans, from the fastest to the smallest.
+        changes: Changes of the network that would each make it fit; empty when it fits.
+        layers: Names of the layers by index.
+    """
+
+    network: str
+    target: str
+    l2_budget: int
+    points: tuple[RamPoint, ...]
+    changes: tuple[Change, ...]
+    layers: dict[int, str]
+
+    @property
+    def fits(self) -> bool:
+        """Whether any of the plans fits the budget."""
+        return any(point.fits for point in self.points)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of ``dory check --least --json``."""
+        names = ("l2_bytes", "l1_bytes", "cycles", "fits", "first", "last", "rows")
+        return {
+            **row(self, "network", "target", "fits", "l2_budget"),
+            "points": [
+                {
+                    **row(point, *names, "live_bytes", "block", "block_bytes"),
+                    "layer": self.layers.get(point.first, ""),
+                }
+                for point in self.points
+            ],
+            "changes": [row(one, "kind", "text", "bytes", "macs") for one in self.changes],
+        }
+
+
+def front_network(options: CompileOptions, plugins: Plugins) -> RamFront:
+    """Return the front of a network for a target; write nothing.
+
+    Args:
+        options: File, target and budgets.
+        plugins: Plugins that provide frontend and target.
+
+    Raises:
+        UsageError: For a missing file or unknown names.
+        NotSupported: The network cannot be computed.
+        DoesNotFit: No plan fits the target, however little L2 it uses.
+    """
+    setup = options.setup(plugins)
+    budgets = {**options.budgets, HOME: _UNLIMITED}
+    unlimited = replace(setup, budgets=resolve_budgets(setup.ctx.memory, budgets))
+    tiled: TiledGraph = run(options.source, unlimited, until=TILED)
+    return front_of(tiled, setup)
+
+
+def front_of(tiled: TiledGraph, setup: Setup) -> RamFront:
+    """Return the front of a tiled network. Raises: as :func:`front_network`."""
+    refused = [one for one in tiled.problems if isinstance(one, NotSupported)]
+    if refusals := (*refused, *tiled.problems):
+        raise refusals[0]
+    streamed = is_streamed(setup.ctx.memory)
+    found = _streamed_front(tiled, setup) if streamed else _resident_front(tiled, setup)
+    points = tuple(one for one, *_ in found)
+    wanted = tuple[Change, ...]()
+    if not any(point.fits for point in points):
+        last, problem, planned, edges = found[-1]
+        beside = last.l2_bytes - planned.map.home_bytes
+        wanted = changes(problem, planned, setup.budgets.bytes[HOME] - beside, edges)
+    return RamFront(
+        tiled.graph.name,
+        setup.ctx.name,
+        setup.budgets.bytes[HOME],
+        points,
+        wanted,
+        {layer.op.index: f"{layer.op.kind} '{layer.op.name}'" for layer in tiled.graph.layers},
+    )
+
+
+#: A plan with the problem that it solves, and the chains of which it may be made.
+_Solved = tuple[RamPoint, Problem, Planned, tuple[Chain, ...]]
+
+
+def _resident_front(tiled: TiledGraph, setup: Setup) -> list[_Solved]:
+    """Return the front of a network whose constants and tensors stay where they are."""
+    ctx, tiling = setup.ctx, setup.tilings(tiled)
+    chip = _whole_chip(setup)
+    within = shared(tiling, ctx, chip)
+    scratch = chip.bytes[HOME] - within.bytes[HOME]
+    code = Code(len(tiled.layers), least_functions(tiled.graph))
+    room = l2_after_code(ctx, shared(tiling, ctx, setup.budgets), code).bytes[HOME]
+    solved: dict[int, tuple[Problem, Planned, tuple[Chain, ...]]] = {}
+    for problem in problems_of(tiling, ctx, l2_after_code(ctx, within, code)):
+        ways = executions(problem)
+        for planned in front(problem, ways):
+            solved[id(planned)] = (problem, planned, ways.edges)
+    plans = not_dominated(planned for _, planned, _ in solved.values())
+    for planned in plans[:1]:
+        at = planned.map.static_level
+        if at != HOME and planned.map.static_bytes > within.bytes[at]:
+            raise planned.map.too_large(tiled.graph.name, within)
+    found = [solved[id(planned)] for planned in plans]
+    return [(_point(one[0], one[1], scratch, room), *one) for one in found]
+
+
+def _streamed_front(tiled: TiledGraph, setup: Setup) -> list[_Solved]:
+    """Return the front of a network that may be streamed."""
+    ctx, tiling, chip = setup.ctx, setup.tilings(tiled), _whole_chip(setup)
+    hal = setup.plugins.dma_hal(ctx)
+    any_core = hal is not None and hal.any_core and ctx.memory.cores > 1
+    first = place_network(tiling, ctx, chip, any_core)
+    plans = smaller_plans(tiling, ctx, chip, any_core, *first)
+    problem, room = Problem.of(tiling, ctx, chip), setup.budgets.bytes[HOME]
+    return [
+        (_point(problem, planned, 0, room), problem, planned, ())
+        for planned in not_dominated(planned for planned, _ in plans)
+    ]
+
+
+def _whole_chip(setup: Setup) -> Budgets:
+    """Return the budgets with all of L2 that the chip leaves to networks."""
+    usable = setup.ctx.memory.level(HOME).usable_bytes - setup.budgets.reserve
+    most = max(usable, setup.budgets.bytes[HOME])
+    return replace(setup.budgets, bytes={**setup.budgets.bytes, HOME: most})
+
+
+def _point(problem: Problem, planned: Planned, scratch: int, room: int) -> RamPoint:
+    """Return a plan as a point of the front.
+
+    Args:
+        problem: The problem that it solves.
+        planned: The plan.
+        scratch: Bytes of L2 that kernels work in.
+        room: Bytes of L2 that are left to it.
+    """
+    found, bound = planned.map, binding(problem, planned)
+    return RamPoint(
+        l2_bytes=found.home_bytes + scratch,
+        l1_bytes=max(step.l1_bytes for step in found.steps),
+        cycles=found.timeline.cycles,
+        fits=found.home_bytes <= room and not found.straddles,
+        first=bound.first,
+        last=bound.last,
+        rows=bound.rows,
+        live_bytes=bound.bytes,
+        block=bound.block,
+        block_bytes=bound.block_bytes,
+    )

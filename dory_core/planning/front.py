@@ -1,0 +1,194 @@
+"""How little L2 a network needs, and what that costs: plans of which none is better in both.
+
+Where all constants and tensors stay in L2, the plans are the cheapest executions in fused chains
+within every number of bytes, and the one layer by layer. They do not depend on the budget: the
+fastest plan within more bytes is never slower. Where a network is streamed, they are plans within
+ever smaller budgets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import log
+from typing import TypeVar
+
+from dory_core.errors import DoesNotFit
+from dory_core.planning.chains import Chain, Chains, cheapest
+from dory_core.planning.decision import Decision
+from dory_core.planning.evaluate import Candidate, evaluate
+from dory_core.planning.placement import Planned, searched
+from dory_core.planning.problem import HOME, Problem
+
+T = TypeVar("T")
+
+#: Most points of a front.
+MOST_POINTS = 10
+#: Most executions whose moves are searched for a front.
+_SEARCHED = 12
+#: Moves that take most of the time.
+_SLOW = frozenset({"smaller-tiles"})
+#: Share of the bytes of a streamed plan that the next one may use.
+_STEP = 0.75
+#: The least budget of a streamed network is found to this share of it.
+_PRECISION = 1 / 64
+
+
+def whole(problem: Problem) -> Decision:
+    """Return the decision without transfers: every layer in one part, all of it in L2."""
+    return Decision(tuple(cuts.whole for cuts in problem.network.cuts))
+
+
+# -- networks that stay in L2 ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Executions:
+    """How a network that stays in L2 may run, before moves have changed anything.
+
+    Attributes:
+        candidates: Layer by layer, and in the cheapest chains within every number of bytes. The
+            blocks of some may be larger than L2.
+        edges: All chains, and all layers by themselves.
+    """
+
+    candidates: tuple[Candidate, ...]
+    edges: tuple[Chain, ...]
+
+
+def executions(problem: Problem, room: int | None = None) -> Executions:
+    """Return how a network may run that stays in L2.
+
+    Args:
+        problem: The network.
+        room: Bytes of home for blocks and linked constants: the fastest execution that fits is all
+            that is wanted. None for all.
+    """
+    start = whole(problem)
+    chains = Chains(problem, start)
+    edges, layers = tuple(chains.all), len(chains.alone)
+    found, limit = [evaluate(problem, start)], 1 << 62
+    if room is not None:
+        limit = room - found[0].static_bytes
+    while (path := cheapest(edges, layers, limit)) is not None:
+        limit = max(chain.bytes for chain in path) - 1
+        if any(chain.splits for chain in path):
+            try:
+                found.append(evaluate(problem, chains.decision(path)))
+            except DoesNotFit:
+                continue  # the tiles of a part
+            if room is not None and found[-1].home_bytes <= room and not found[-1].straddles:
+                break
+    return Executions(tuple(found), edges)
+
+
+def fastest(problem: Problem, ways: Executions, room: int) -> Planned | None:
+    """Return the fastest plan in fused chains; None where none fits.
+
+    Moves save about as many cycles of each execution: those that are slower by more than twice as
+    much before the moves are not searched.
+
+    Args:
+        problem: A network that does not fit layer by layer.
+        ways: Its executions.
+        room: Bytes of home for blocks and linked constants.
+    """
+    best: Planned | None = None
+    saved = 0
+    for one in sorted(ways.candidates[1:], key=lambda one: (one.cycles, one.home_bytes)):
+        if one.home_bytes > room or one.straddles:
+            continue
+        if best is not None and one.cycles - 2 * saved > best.map.timeline.cycles:
+            break
+        planned = searched(problem, one, _SLOW)
+        saved = max(saved, one.cycles - planned.map.timeline.cycles)
+        if best is None or _price(planned) < _price(best):
+            best = planned
+    return None if best is None else finished(problem, best)
+
+
+def front(problem: Problem, ways: Executions) -> tuple[Planned, ...]:
+    """Return the front of a network that stays in L2, from the fastest plan to the smallest.
+
+    The slowest move is left out: :func:`finished` makes plans of it that are a little faster.
+
+    Args:
+        problem: The network.
+        ways: Its executions.
+    """
+    budget = problem.budgets.bytes[HOME]
+    fit = [one for one in ways.candidates if not one.straddles or one.home_bytes > budget]
+    spread = thinned(fit, _SEARCHED, lambda one: one.home_bytes)
+    return not_dominated(searched(problem, one, _SLOW) for one in spread)
+
+
+def smallest(problem: Problem, ways: Executions, room: int) -> Planned | None:
+    """Return the plan that needs least, of several the fastest; None where that does not fit.
+
+    Args:
+        problem, ways, room: As for :func:`fastest`.
+    """
+    plans = front(problem, ways)
+    if not plans or plans[-1].map.home_bytes > room or plans[-1].map.straddles:
+        return None
+    return finished(problem, plans[-1])
+
+
+def finished(problem: Problem, planned: Planned) -> Planned:
+    """Return what all moves make of a plan."""
+    more = searched(problem, planned.candidate)
+    return replace(more, trials=(*planned.trials, *more.trials))
+
+
+# -- fronts ---------------------------------------------------------------------------------------
+
+
+def not_dominated(plans: Iterable[Planned]) -> tuple[Planned, ...]:
+    """Return the plans of which no other one is better in bytes and in cycles, fastest first."""
+    found = list[Planned]()
+    for planned in sorted(plans, key=_price):
+        if not found or planned.map.home_bytes < found[-1].map.home_bytes:
+            found.append(planned)
+    return tuple(thinned(found, MOST_POINTS, lambda one: one.map.home_bytes))
+
+
+def thinned(points: Sequence[T], most: int, size: Callable[[T], int]) -> list[T]:
+    """Return at most some points: the ends, and of the rest those whose sizes differ most.
+
+    Sizes are compared by their ratio.
+    """
+    kept = sorted(points, key=size)
+    while len(kept) > most:
+        logs = [log(max(1, size(one))) for one in kept]
+        gaps = [(logs[n + 1] - logs[n - 1], n) for n in range(1, len(kept) - 1)]
+        del kept[min(gaps)[1]]
+    return [one for one in points if any(one is other for other in kept)]
+
+
+def _price(planned: Planned) -> tuple[int, int]:
+    return planned.map.timeline.cycles, planned.map.home_bytes
+
+
+# -- streamed networks ----------------------------------------------------------------------------
+
+
+def shrunk(place: Callable[[int], T], used: Callable[[T], int], start: T) -> list[T]:
+    """Return a plan, and those within ever smaller budgets.
+
+    The last one is the smallest that was found: a budget that is smaller by a small share has none.
+
+    Args:
+        place: Makes a plan within some bytes of L2, or raises DoesNotFit.
+        used: Returns the bytes of L2 of a plan.
+        start: The first plan.
+    """
+    found, low = [start], 0
+    while True:
+        high = used(found[-1])
+        if high - low <= max(1, int(high * _PRECISION)):
+            return found
+        room = (low + high) // 2 if low else int(high * _STEP)
+        try:
+            found.append(place(room))
+        except DoesNotFit:
+            low = max(low, room)

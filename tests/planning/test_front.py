@@ -1,0 +1,184 @@
+"""The front of bytes of L2 and cycles: plans in fused chains, and what would make one fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from dory_core.driver.front import RamFront, front_of
+from dory_core.driver.pipeline import IMPORTED, TILED, run, setup_for
+from dory_core.errors import DoesNotFit, UsageError
+from dory_core.ir import Graph, requant
+from dory_core.planning.front import shrunk, thinned
+from dory_core.plugins.manager import Plugins
+from dory_core.testing.apps import assert_exact, build_app
+from dory_core.testing.graphs import GraphBuilder
+from tests.planning.networks import plan_graph, win
+from tests.toy.chip import NAME, ToyChip, three_levels
+
+CHIP = ToyChip()
+
+
+def residual() -> Graph:
+    """Return a wide block around a sum, whose input and output are narrow."""
+    b = GraphBuilder((3, 24, 20), seed=51, name="residual")
+    x = b.conv(8, win(3, 1, 1))
+    y = b.conv(32, win(1), source=x)
+    y = b.conv(32, win(3, 1, 1), groups=32, source=y)
+    y = b.conv(8, win(1), source=y)
+    b.add(y, x, requants=(requant(1, 0, 256, 0, 255),))
+    b.max_pool(win(2, 2))
+    b.linear(5)
+    return b.graph()
+
+
+def windows() -> Graph:
+    """Return layers with strides and borders."""
+    b = GraphBuilder((4, 33, 17), seed=52, name="windows")
+    b.conv(24, win(3, 1, 1))
+    b.conv(24, win(3, 2, 1))
+    b.conv(8, win(1))
+    b.linear(3)
+    return b.graph()
+
+
+def temporal() -> Graph:
+    """Return layers of one row, which are cut along their columns."""
+    b = GraphBuilder((4, 1, 230), seed=53, name="temporal")
+    b.conv(24, win((1, 3), 1, (0, 2, 0, 0)))
+    b.conv(24, win((1, 5), 1, (0, 4, 0, 4), (1, 2)), groups=24)
+    b.conv(6, win(1))
+    return b.graph()
+
+
+CASES: dict[str, Callable[[], Graph]] = {
+    "residual": residual,
+    "windows": windows,
+    "temporal": temporal,
+}
+
+
+def front(graph: Graph, chip: ToyChip = CHIP, l2: int | None = None) -> RamFront:
+    """Return the front of a network for a chip, within a budget of L2."""
+    setup = setup_for(chip.plugins(), NAME, budgets={} if l2 is None else {2: l2})
+    return front_of(run(graph, setup, after=IMPORTED, until=TILED), setup)
+
+
+def planned(graph: Graph, plugins: Plugins, l2: int, objective: str = "cycles") -> tuple[int, int]:
+    """Return bytes of L2 and cycles of a plan."""
+    setup = setup_for(plugins, NAME, budgets={2: l2}, objective=objective)
+    plan = run(graph, setup, after=IMPORTED)
+    return plan.levels[1].used, plan.cycles
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_plan_of_a_front_is_better_than_another_one(name: str) -> None:
+    points = front(CASES[name]()).points
+    assert 2 <= len(points) <= 10
+    for fast, small in pairwise(points):
+        assert fast.cycles < small.cycles and fast.l2_bytes > small.l2_bytes
+    for point in points:
+        assert point.block_bytes <= point.live_bytes <= point.l2_bytes
+        assert (point.first == point.last) == (point.rows == 0)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_more_bytes_are_never_slower(name: str) -> None:
+    graph, plugins = CASES[name](), CHIP.plugins()
+    points = front(graph).points
+    plans = [planned(graph, plugins, point.l2_bytes) for point in points]
+    for point, (used, cycles) in zip(points, plans, strict=True):
+        assert used <= point.l2_bytes and cycles <= point.cycles
+    for (_, fast), (_, slow) in pairwise(plans):
+        assert fast <= slow
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_least_plan_is_exact(name: str, tmp_path: Path) -> None:
+    graph, plugins = CASES[name](), CHIP.plugins()
+    least = front(graph).points[-1]
+    plan = build_app(graph, NAME, tmp_path / "app", plugins=plugins, objective="ram")
+    assert plan.levels[1].used == least.l2_bytes
+    assert any(step.chain > 1 for step in plan.steps)
+    assert_exact(tmp_path / "app", plugins=plugins)
+
+
+def test_the_least_plan_needs_less_than_layer_by_layer() -> None:
+    graph = residual()
+    by_layers = plan_graph(graph, CHIP.plugins(), 1 << 17)
+    used, cycles = planned(graph, CHIP.plugins(), 1 << 17, "ram")
+    assert used < 0.8 * by_layers.levels[1].used
+    assert planned(graph, CHIP.plugins(), 1 << 17) == (by_layers.levels[1].used, by_layers.cycles)
+    assert cycles >= by_layers.cycles
+
+
+def test_what_fits_no_plan_is_told_with_the_way_out() -> None:
+    graph = residual()
+    least = front(graph).points[-1].l2_bytes
+    planned(graph, CHIP.plugins(), least)
+    with pytest.raises(DoesNotFit, match=f"needs {least} B of L2, {least - 4} B") as caught:
+        planned(graph, CHIP.plugins(), least - 4)
+    assert caught.value.needed_bytes == least
+    assert "dory check --least" in caught.value.hint
+
+
+def test_an_unknown_objective_is_refused() -> None:
+    with pytest.raises(UsageError, match="no objective 'fast'") as caught:
+        setup_for(CHIP.plugins(), NAME, objective="fast")
+    assert "ram" in caught.value.hint
+
+
+def test_changes_are_those_that_suffice() -> None:
+    graph = windows()
+    found = front(graph)
+    assert found.fits and not found.changes
+    least = found.points[-1].l2_bytes
+    tight = front(graph, l2=least - 400)
+    assert not tight.fits and tight.points[-1].l2_bytes == least
+    assert 1 <= len(tight.changes) <= 3
+    for change in tight.changes:
+        assert change.bytes <= least - 400
+        assert 0 <= change.macs < 1
+    assert [change.macs for change in tight.changes] == sorted(c.macs for c in tight.changes)
+    assert "rows" in {change.kind for change in tight.changes}
+
+
+def test_streamed_networks_have_a_front_of_smaller_budgets() -> None:
+    graph, chip = residual(), three_levels()
+    points = front(graph, chip).points
+    assert len(points) >= 2
+    for fast, small in pairwise(points):
+        assert fast.cycles < small.cycles and fast.l2_bytes > small.l2_bytes
+    used, _ = planned(graph, chip.plugins(), 1 << 17, "ram")
+    assert used == points[-1].l2_bytes
+    with pytest.raises(DoesNotFit):
+        planned(graph, chip.plugins(), used * 9 // 10)
+
+
+def test_a_document_names_all_plans() -> None:
+    document = front(windows(), l2=1000).to_json()
+    assert document["fits"] is False and document["l2_budget"] == 1000
+    assert document["points"][0]["layer"].startswith("Conv")
+
+
+# -- fronts of numbers -------------------------------------------------------------------------
+
+
+def test_thinned_points_keep_their_ends() -> None:
+    kept = thinned([1000, 990, 980, 500, 250, 100], 4, int)
+    assert kept == [1000, 500, 250, 100]
+    assert thinned([3, 2, 1], 4, int) == [3, 2, 1]
+
+
+def test_budgets_shrink_to_the_least_one() -> None:
+    def place(room: int) -> int:
+        if room < 321:
+            raise DoesNotFit("too large")
+        return room - room % 8
+
+    found = shrunk(place, lambda used: used, 4096)
+    assert found[0] == 4096 and found == sorted(found, reverse=True)
+    assert 320 <= found[-1] <= 326
