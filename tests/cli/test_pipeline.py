@@ -265,6 +265,26 @@ def test_check_tells_what_does_not_fit(pipeline: tuple[str, ...], net: Path) -> 
     assert (outcome.json["supported"], outcome.json["fits"]) == (True, False)
 
 
+def test_check_tells_the_least_bytes(pipeline: tuple[str, ...], net: Path) -> None:
+    outcome = dory("check", *pipeline, net, "--least", "--json")
+    assert outcome.status == 0, outcome.stderr
+    points = outcome.json["points"]
+    assert outcome.json["fits"] is True and outcome.json["changes"] == []
+    assert [p["cycles"] for p in points] == sorted(p["cycles"] for p in points)
+    least = points[-1]["l2_bytes"]
+    assert f"the least is {least} B" in dory("check", *pipeline, net, "--least").stdout
+    plan = dory(*pipeline, net, "--plan-only", "--objective", "ram", "--json").json
+    assert plan["memory"]["L2"]["used"] == least
+    tight = dory("check", *pipeline, net, "--least", "--l2", str(least // 2))
+    assert tight.status == 4
+    assert f"the least is {least} B" in tight.stdout and "hint: give --l2" in tight.stdout
+
+
+def test_check_needs_a_target_for_the_least_bytes(net: Path) -> None:
+    outcome = dory("check", net, "--frontend", "plain", "--least")
+    assert outcome.status == 2 and "name the target with --target" in outcome.stderr
+
+
 def test_check_without_a_target_only_imports(pipeline: tuple[str, ...], net: Path) -> None:
     outcome = dory("check", net, "--frontend", "plain", "--json")
     assert outcome.status == 0, outcome.stderr

@@ -194,3 +194,16 @@ def test_page_and_images_are_written_beside_the_table(net: Path, tmp_path: Path)
     assert len(outcome.json["columns"]) == 2
     assert "2 plans compared" in page.read_text(encoding="utf-8")
     assert {p.name for p in images.iterdir()} >= {"rate.svg", "latency.svg", "energy.svg"}
+
+
+def test_least_gives_every_column_its_front(net: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    asked = ("--targets", "toy", "--least", "--html", page, "--json")
+    outcome = dory("compare", net, *FRONTEND, *asked)
+    assert outcome.status == 0, outcome.stderr
+    [column] = outcome.json["columns"]
+    points = dory("check", net, *FRONTEND, "--target", "toy", "--least", "--json").json["points"]
+    assert column["front"] == points and points
+    assert "Cycles within fewer bytes of L2" in page.read_text()
+    [plain] = dory("compare", net, *FRONTEND, "--targets", "toy", "--json").json["columns"]
+    assert plain["front"] == []

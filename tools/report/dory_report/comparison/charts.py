@@ -103,6 +103,45 @@ def _lines(
     )
 
 
+def front(document: Mapping[str, Any]) -> Figure | None:
+    """Return cycles over bytes of L2, a line for each column with a front; None without any."""
+    columns = [column for column in document["columns"] if column["front"]]
+    if not columns:
+        return None
+    points = [point for column in columns for point in column["front"]]
+    scale = Scale(0, max(point["cycles"] for point in points) * 1.05, _PLOT_PX)
+    across = Scale(0, max(point["l2_bytes"] for point in points) * 1.05, 1)
+    marks = []
+    for number, column in enumerate(columns):
+        at = [(across.share(p["l2_bytes"]), scale.y(p["cycles"])) for p in column["front"]]
+        marks += [
+            tag("line", class_=f"line {_plan(number)}", x1=percent(a), y1=y, x2=percent(b), y2=z)
+            for (a, y), (b, z) in pairwise(at)
+        ]
+        for (x, y), point in zip(at, column["front"], strict=True):
+            told = tip(
+                column_label(column),
+                f"{point['l2_bytes']:,} B of L2, {point['l1_bytes']:,} B of L1",
+                f"{point['cycles']:,} cycles",
+            )
+            marks.append(tag("circle", class_=f"m dot {_plan(number)}", cx=percent(x), cy=y, r=5,
+                             data_tip=told))  # fmt: skip
+    names = "".join(
+        label(cli.bytes_text(int(value)), x=percent(across.share(value)), y=_PLOT_PX + 15)
+        for value in ticks(across.high)[1:]
+    )
+    values = ticks(scale.high)
+    return Figure(
+        "front",
+        "Cycles within fewer bytes of L2 (estimate)",
+        "from the fastest plan to the smallest",
+        _PLOT_PX + _NAMES_PX,
+        grid(scale, values) + "".join(marks) + tag("g", names, class_="thin tick mid"),
+        tick_labels(scale, values),
+        legend=tuple((_plan(n), column_label(column)) for n, column in enumerate(columns)),
+    )
+
+
 _DASHES = (None, "6 3", "2 3", "10 3 2 3")
 
 

@@ -48,6 +48,13 @@ _Set = Annotated[
     ),
 ]
 _Objective = Annotated[cli.Objective, typer.Option("--objective", help="What is made best.")]
+_Least = Annotated[
+    bool,
+    typer.Option(
+        "--least",
+        help="Also plan with ever fewer bytes of L2, and draw cycles over bytes in --html.",
+    ),
+]
 _Processes = Annotated[
     int | None,
     typer.Option("--processes", metavar="N", min=1, help="Processes; default: all cores."),
@@ -74,6 +81,7 @@ def compare(
     l3: cli.L3 = None,
     set_: _Set = None,
     objective: _Objective = cli.Objective.heuristic,
+    least: _Least = False,
     processes: _Processes = None,
     dask: _Dask = None,
     html: Html = None,
@@ -100,6 +108,7 @@ def compare(
         objective=objective.value,
         settings=cli.target_settings(set_, None),
         budgets=cli.given_budgets(l1, l2, l3),
+        least=least,
     )
     points = _points(targets, vary or [], study)
     with cli.progress_bar(enabled=not json and len(points) > 1) as progress:

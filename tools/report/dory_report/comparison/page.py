@@ -23,7 +23,9 @@ def compare_page(document: Mapping[str, Any]) -> str:
             subtitle=f"read by {document['frontend']}",
             cards=cards(document),
             problems=(),
-            first=tuple(f for f in figures if f not in layers and document["varied"]),
+            first=tuple(
+                f for f in figures if f not in layers and (document["varied"] or f.name == "front")
+            ),
             tables=tables(document),
             figures=layers,
             facts=(("frontend", document["frontend"]),),
@@ -41,6 +43,7 @@ def compare_figures(document: Mapping[str, Any]) -> tuple[Figure, ...]:
         charts.totals(document, "rate", "macs_per_cycle"),
         charts.totals(document, "latency", "latency_ms"),
         charts.totals(document, "energy", "energy_mj"),
+        charts.front(document),
     )
     layers = charts.layers_cycles(document) if side_by_side(document) else ()
     return (*(figure for figure in totals if figure is not None), *layers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,6 +31,7 @@ class Study:
         content: The bytes of the file, for workers that do not see it under ``network``.
         settings: Target options as text; ``TARGET.NAME`` is for one target only.
         budgets: Bytes per level number.
+        least: Whether each point gets its front of bytes of L2 and cycles.
     """
 
     network: Path
@@ -41,6 +42,7 @@ class Study:
     objective: str = "heuristic"
     settings: Mapping[str, str] = field(default_factory=dict)
     budgets: Mapping[int, int] = field(default_factory=dict)
+    least: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class Outcome:
         totals, operating_point, memory, layers: Parts of plan.json, empty without a plan; layers
             by index.
         traffic: Tiles, parts of layers, and what moves between the levels.
+        front: Plans from the fastest to the one with the fewest bytes of L2, as in the document of
+            ``dory check --least --json``; empty where nobody asked for them.
     """
 
     point: Point
@@ -84,6 +88,7 @@ class Outcome:
     traffic: Mapping[str, Any] | None = None
     memory: Mapping[str, Any] = field(default_factory=dict)
     layers: tuple[Mapping[str, Any], ...] = ()
+    front: tuple[Mapping[str, Any], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return a column of the document of ``dory compare --json``."""
@@ -101,6 +106,7 @@ class Outcome:
             "traffic": None if self.traffic is None else dict(self.traffic),
             "memory": dict(self.memory),
             "layers": [dict(layer) for layer in self.layers],
+            "front": [dict(one) for one in self.front],
         }
 
 
@@ -141,13 +147,37 @@ def measure(study: Study, point: Point) -> Outcome:
     from dory_core.tools import load_plugins
 
     with _options(study, point) as options:
+        front = _front(options) if study.least else ()
         try:
             plan = cli.plan_only(options, load_plugins())
         except NotSupported as error:
             return Outcome(point, False, None, error.message, error.hint)
         except DoesNotFit as error:
-            return Outcome(point, True, False, error.message, error.hint)
-    return outcome_of(point, plan)
+            return Outcome(point, True, False, error.message, error.hint, front=front)
+    return replace(outcome_of(point, plan), front=front)
+
+
+def _front(options: cli.CompileOptions) -> tuple[Mapping[str, Any], ...]:
+    """Return the plans of a point from the fastest to the smallest; empty where there are none."""
+    from dory_core.tools import least_ram, load_plugins
+
+    budgets = {name: options.budgets.get(level) for name, level in cli.BUDGET_NAMES.items()}
+    try:
+        found = least_ram(
+            options.network,
+            options.target,
+            frontend=options.frontend,
+            input_bits=options.input_bits,
+            input_signed=options.input_signed,
+            l1=budgets["l1"],
+            l2=budgets["l2"],
+            l3=budgets["l3"],
+            settings=options.settings,
+            plugins=load_plugins(),
+        )
+    except (NotSupported, DoesNotFit):
+        return ()
+    return tuple(found.to_json()["points"])
 
 
 @contextmanager
