@@ -74,7 +74,7 @@ class Outcome:
             by index.
         traffic: Tiles, parts of layers, and what moves between the levels.
         front: Plans from the fastest to the one with the fewest bytes of L2, as in the document of
-            ``dory check --least --json``; empty where nobody asked for them.
+            ``dory check --least --json``; empty without ``--least``.
     """
 
     point: Point
