@@ -1,0 +1,204 @@
+"""How little RAM each network of the collection needs, and what it costs: docs/least_ram.md.
+
+python benchmarks/bench_least_ram.py [NETWORK ...] [--targets A,B] [--processes N] [--page FILE]
+
+Each network gets its front of L2 and cycles on each target (`dory check --least`). Figures of
+networks that are named replace those of the page, all others stay. The networks lie beside the
+project (`collection.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from collection import folder_of
+
+import dory_core.tools as dory
+from dory_core.errors import DoryError
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+TARGETS = ("stm32h7", "gap8")
+#: Bytes of L1 beside which the least plan is made once more.
+SMALL_L1 = 16 * 1024
+#: Figures of all runs; the page is made from it.
+TABLE = Path(__file__).with_name("least_ram.json")
+KINDS = {"nets": "net.onnx", "nets_onnx": "net.onnx", "nets_tflite": "net.tflite"}
+
+#: Bytes of activations by a model without tiles and packing: all input in L2, and by rows.
+MODEL = {
+    "mcunet_vww": (33_840, 16_640),
+    "mcunet_detection": (83_680, 23_680),
+    "mlperf_vww_96_int8": (38_784, 11_424),
+}
+
+_HEAD = """\
+# The least RAM
+
+Written by `python benchmarks/bench_least_ram.py`. For each network the fastest plan (on stm32h7
+nearly always layer by layer), and the plan with the fewest bytes of L2. L2: activations, and on
+gap8 also constants that lie there or pass through. L1: buffers of tiles. Cycles are estimates,
+without the move `smaller-tiles`, which saves up to 2 % more; slower: than the fastest plan. The
+last plan is the least one within 16 kB of L1 (`--l1 16k`).
+
+`dory check NETWORK --target T --least` shows the plans between them; `--objective ram` compiles the
+least one, `--l2 N` the fastest within N bytes. Rolling buffers ([streaming.md](streaming.md)) keep
+rows of tensors between layers: no row is computed twice. What is left on stm32h7 is mostly the
+network input, which lies in L2 as a whole. The model counts bytes of activations alone, row by row.
+"""
+
+_BESIDE = """
+## Beside others
+
+RAM for activations, as published; MACs: times those of the network (1: nothing is computed twice).
+
+| network | who | RAM | MACs |
+| --- | --- | ---: | ---: |
+| MCUNet-VWW1, image of 80 | MCUNetV2 and TinyEngine (2021): patches | 92 kB | about 1.1 |
+| MCUNet-VWW1, image of 80 | X-CUBE-AI 7.3, as measured there | 113 kB | 1 |
+| MCUNet-VWW1, image of 80 | msf-CNN (NeurIPS 2025), without the input | 45.3 kB | 1.02 |
+| MCUNet-VWW1, image of 80 | msf-CNN, without the input | 26.2 kB | 1.11 |
+| MCUNet-VWW1, image of 80 | msf-CNN, without the input | 15.4 kB | 1.96 |
+"""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network of the collection."""
+
+    name: str
+    path: Path
+    frontend: str | None
+    input_bits: int
+    input_signed: bool
+
+
+def networks() -> Iterator[Network]:
+    """Yield the networks beside the project."""
+    for kind, file in KINDS.items():
+        for meta in sorted(folder_of(".").parent.joinpath(kind).glob("*/meta.json")):
+            told = json.loads(meta.read_text())
+            onnx = kind == "nets"
+            yield Network(
+                meta.parent.name,
+                meta.parent / file,
+                told["frontend"] if onnx else None,
+                told["input_bits"] if onnx else 8,
+                told["input_signed"] if onnx else False,
+            )
+
+
+def measured(network: Network, target: str) -> dict[str, Any]:
+    """Return the figures of a network on a target; ``reason`` where there are none."""
+    started = time.process_time()
+    found: dict[str, Any] = {"network": network.name, "target": target}
+    try:
+        front = _front(network, target)
+    except DoryError as error:
+        return found | {"reason": error.message}
+    points = front["points"]
+    found |= {"first": _figures(points[0]), "least": _figures(points[-1]), "points": len(points)}
+    found["seconds"] = round(time.process_time() - started, 1)
+    try:
+        found["small"] = _figures(_front(network, target, SMALL_L1)["points"][-1])
+    except DoryError:
+        found["small"] = None
+    return found
+
+
+def _front(network: Network, target: str, l1: int | None = None) -> dict[str, Any]:
+    return dory.least_ram(
+        network.path,
+        target,
+        frontend=network.frontend,
+        input_bits=network.input_bits,
+        input_signed=network.input_signed,
+        l1=l1,
+    ).to_json()
+
+
+def _figures(point: dict[str, Any]) -> list[int]:
+    return [point["l2_bytes"], point["l1_bytes"], point["cycles"]]
+
+
+def page(rows: list[dict[str, Any]]) -> str:
+    """Return the page."""
+    text = _HEAD
+    for target in TARGETS:
+        mine = [row for row in rows if row["target"] == target]
+        model = target == "stm32h7"
+        heads = [
+            "network",
+            "fastest: L2",
+            "L1",
+            "Mcycles",
+            "least: L2",
+            "L1",
+            "slower",
+            "of the L2",
+        ]
+        heads += ["least, L1 16 kB: L2 + L1", "slower"]
+        heads += ["model", "model, input by rows"] if model else []
+        text += f"\n## {target}\n\n| {' | '.join(heads)} |\n"
+        text += "| --- |" + " ---: |" * (len(heads) - 1) + "\n"
+        text += "".join(_row(row, model) for row in mine if "first" in row)
+        refused = [f"{row['network']} ({row['reason']})" for row in mine if "reason" in row]
+        if refused:
+            text += f"\nWithout a plan: {'; '.join(refused)}.\n"
+    return text + _BESIDE
+
+
+def _row(row: dict[str, Any], model: bool) -> str:
+    (l2, l1, cycles), (least, least_l1, slow) = row["first"], row["least"]
+    cells = [row["network"], f"{l2:,}", f"{l1:,}", f"{cycles / 1e6:.2f}", f"{least:,}"]
+    cells += [f"{least_l1:,}", _slower(slow, cycles), f"{100 * least / l2:.0f} %"]
+    small = row.get("small")
+    cells += (
+        ["-", "-"] if small is None else [f"{small[0]:,} + {small[1]:,}", _slower(small[2], cycles)]
+    )
+    if model:
+        cells += [f"{one:,}" for one in MODEL.get(row["network"], ())] or ["-", "-"]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _slower(cycles: int, first: int) -> str:
+    return f"{100 * (cycles / first - 1):.1f} %"
+
+
+def main() -> int:
+    """Measure, and write the table and the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NETWORK")
+    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--page", type=Path, default=DOCS / "least_ram.md")
+    options = parser.parse_args()
+    known = {}
+    if TABLE.is_file():
+        known = {(r["network"], r["target"]): r for r in json.loads(TABLE.read_text())}
+    wanted = [one for one in networks() if not options.names or one.name in options.names]
+    with ProcessPoolExecutor(options.processes) as pool:
+        jobs = [
+            pool.submit(measured, one, target)
+            for target in options.targets.split(",")
+            for one in wanted
+        ]
+        for job in as_completed(jobs):
+            row = job.result()
+            known[row["network"], row["target"]] = row
+            print(row, flush=True)
+            rows = [known[key] for key in sorted(known)]
+            TABLE.write_text("[\n" + ",\n".join(json.dumps(one) for one in rows) + "\n]\n")
+            options.page.write_text(page(rows), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
