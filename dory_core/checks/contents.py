@@ -232,6 +232,12 @@ class _Memory(Held):
         wanted = Range(access.start, access.sure, tensor.name, plan.layout)
         if place.passing:
             wanted = replace(wanted, first=run.first_byte_read(access.operand))
+        elif run.has_own_channels(access.operand):
+            first = place.offset + run.first_byte_read(access.operand)
+            if place.level > 2:
+                wanted = replace(wanted, below=first)
+            elif first != access.start:
+                raise bug(f"{run.who} reads {tensor.name} at other channels than its own")
         self.pieces(access.memory, wanted, run.who, tensor)
 
     def _use_l1(self, run: PartRun) -> None:

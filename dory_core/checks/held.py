@@ -24,6 +24,7 @@ class Range:
         layout: Layout of the tensor.
         reserved: Name of the transfer in flight that owns the bytes, otherwise empty.
         first: Byte of the tensor at the start, of a tensor that is never whole in L2.
+        below: Byte of L3 that was fetched to the start, of bytes that come from there.
     """
 
     start: int
@@ -32,6 +33,7 @@ class Range:
     layout: Layout = HWC
     reserved: str = ""
     first: int | None = None
+    below: int | None = None
 
     def meets(self, other: Range) -> bool:
         """Return True when both have a byte in common."""
@@ -94,7 +96,9 @@ class Held:
         for r in self.ranges.get(source, ()):
             if r.meets(here):
                 first, last = max(r.start, here.start), min(r.end, here.end)
-                arrives.append(replace(r, start=first - start + goal, end=last - start + goal))
+                below = first if transfer.incoming else None
+                at = first - start + goal
+                arrives.append(replace(r, start=at, end=last - start + goal, below=below))
         mark = Range(goal, goal + transfer.size, reserved=transfer.block.text)
         self.flying[transfer] = _Transfer(arrives, mark, first_range)
         self.take(target, mark)
@@ -145,6 +149,8 @@ class Held:
                 raise not_there(who, str(wanted.tensor), where, at)
             if wanted.first is not None and held.first != wanted.first + held.start - wanted.start:
                 raise bug(f"{who} finds other rows of {wanted.tensor} at {at} of {where}")
+            if wanted.below is not None and held.below != wanted.below + held.start - wanted.start:
+                raise bug(f"{who} finds other channels of {wanted.tensor} at {at} of {where}")
             if tensor is not None and not held.layout.serves(wanted.layout, tensor):
                 raise bug(
                     f"{who} reads {tensor.name} as {layout_text(wanted.layout)}, it lies there as "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dory_core.checks.held import Range
 from dory_core.expr import evaluate
-from dory_core.ir.geometry import axis_span
+from dory_core.ir.geometry import axis_span, is_channelwise
 from dory_core.kernels.call import OPERANDS
 from dory_core.plan import LayerStep, OperandPlan
 from dory_core.plan.accesses import LayerAccesses
@@ -69,12 +69,30 @@ class PartRun:
         return self.step.parts[self.part].stripe[0] * self._pitch("y")
 
     def first_byte_read(self, name: str) -> int:
-        """Return the byte of an input tensor at which the rows that the part reads begin."""
-        layer, operand = self.step.layer, OPERANDS.index(name)
+        """Return the byte of an input tensor at which what the part reads begins."""
+        layer, operand, channel = self.step.layer, OPERANDS.index(name), 0
+        if self.has_own_channels(name):
+            channel = self._first_channel * layer.inputs[operand].bits // 8
         if layer.whole_axes(operand)[self._axis + 1]:
-            return 0
+            return channel
         rows = axis_span(layer, self._axis, *self.step.parts[self.part].stripe)
-        return rows.x_start * self._pitch(name)
+        return rows.x_start * self._pitch(name) + channel
+
+    def has_own_channels(self, name: str) -> bool:
+        """Return whether the part is a group that reads only its own channels of an input."""
+        layer, spans = self.step.layer, self.step.parts[self.part].schedule.c_out
+        if not is_channelwise(layer) or layer.whole_axes(OPERANDS.index(name))[0]:
+            return False
+        return sum(span.size for span in spans) < layer.output.channels
+
+    @property
+    def _first_channel(self) -> int:
+        """The first input channel of the group: that of its constants."""
+        layer, weights = self.step.layer, self.step.weights
+        assert weights is not None
+        before = weights.chunks[: self.step.parts[self.part].chunk]
+        first = sum(row[0].channels for chunk in before for row in chunk.tiles)
+        return first * layer.inputs[0].channels // layer.output.channels
 
     @property
     def _axis(self) -> int:

@@ -265,17 +265,24 @@ def axis_span(layer: Layer, axis: int, start: int, size: int) -> Span:
     return Span(start, size, x_start, x_end - x_start, x_start - first, end - x_end)
 
 
-def channel_spans(layer: Layer, size: int) -> tuple[Span, ...]:
-    """Return the tiles of output channels; for grouped layers with their input channels."""
+def channel_spans(layer: Layer, size: int, total: int | None = None) -> tuple[Span, ...]:
+    """Return the tiles of output channels; for grouped layers with their input channels.
+
+    total: number of channels, all without.
+    """
     full = extent(layer)
+    parts = spans(full.c_out if total is None else total, size)
     if is_channelwise(layer):
-        granule = channel_granule(layer)
-        per_tile = full.c_in // _groups(layer)
         return tuple(
-            Span(start, count, start // granule * per_tile, count // granule * per_tile)
-            for start, count in spans(full.c_out, size)
+            Span(start, count, own_channels(layer, start), own_channels(layer, count))
+            for start, count in parts
         )
-    return tuple(Span(start, count, 0, full.c_in) for start, count in spans(full.c_out, size))
+    return tuple(Span(start, count, 0, full.c_in) for start, count in parts)
+
+
+def own_channels(layer: Layer, channels: int) -> int:
+    """Return how many input channels belong to output channels of whole groups."""
+    return channels // channel_granule(layer) * (extent(layer).c_in // _groups(layer))
 
 
 def input_spans(layer: Layer, size: int) -> tuple[Span, ...]:

@@ -98,6 +98,10 @@ class BoundKernel:
             self._answers[key] = ask(self.layer, *arguments)
         return self._answers[key]
 
+    def takes(self, part: Layer) -> bool:
+        """Return whether the kernel computes a part of the layer as well."""
+        return _refusal(self.kernel, part) is None
+
     @property
     def symbol(self) -> str:
         """The C function."""

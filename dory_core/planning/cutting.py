@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import log2
 
 from dory_core.hardware.memories import Link
+from dory_core.ir.geometry import is_channelwise
 from dory_core.planning.decision import Decision
 from dory_core.planning.network_parts import NetworkParts
 from dory_core.planning.problem import Problem
@@ -44,10 +45,22 @@ def _power_of_two(number: int) -> int:
     return 1 << round(log2(number))
 
 
-def least_groups(problem: Problem, large: int) -> tuple[int, ...]:
-    """Return the fewest groups of each layer with which no chunk has more than ``large`` bytes."""
-    pairs = zip(problem.constants, problem.network.cuts, strict=True)
-    return tuple(max(1, min(cuts.groups, -(-size // large))) for size, cuts in pairs)
+def least_groups(problem: Problem, large: int, most: Sequence[int] = ()) -> tuple[int, ...]:
+    """Return the fewest groups of each layer with which no chunk has more than ``large`` bytes.
+
+    most: the most groups of each layer; those of :func:`groups_of_all` without.
+    """
+    pairs = zip(problem.constants, most or groups_of_all(problem), strict=True)
+    return tuple(max(1, min(groups, -(-size // large))) for size, groups in pairs)
+
+
+def groups_of_all(problem: Problem) -> tuple[int, ...]:
+    """Return the most groups of each layer whose groups read all of the input.
+
+    Layers that keep channels apart have one: their groups move slices of pixels.
+    """
+    pairs = zip(problem.network.layers, problem.network.cuts, strict=True)
+    return tuple(1 if is_channelwise(layer) else cuts.groups for layer, cuts in pairs)
 
 
 def with_split(problem: Problem, decision: Decision, n: int, split: Split) -> Decision:

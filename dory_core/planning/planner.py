@@ -32,6 +32,7 @@ from dory_core.plan.code import program_bytes
 from dory_core.plan.network import lower, lower_network
 from dory_core.plan.operations import Program
 from dory_core.planning.constants import L3_IMAGE
+from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import evaluate
 from dory_core.planning.front import Executions, executions, fastest, shrunk, smallest, whole
 from dory_core.planning.memory_map import MemoryMap
@@ -210,9 +211,14 @@ def _below(
         for problem in problems:
             problem = replace(problem, budgets=left)
             try:
-                return problem, searched(problem, evaluate(problem, streamed(problem)))
+                starts = streamed(problem)
             except DoesNotFit as error:
                 refusals.append(error)
+                continue
+            ways, refused = _all_searched(problem, starts)
+            refusals += refused
+            if ways:
+                return problem, min(ways, key=lambda one: one.map.timeline.cycles)
         raise _beside_code(refusals[0], ctx, budgets, code, streamed=True)
     except DoesNotFit:
         if needed:
@@ -264,6 +270,19 @@ def smaller_plans(
         return place_network(tiling, ctx, within, any_core)
 
     return shrunk(place, lambda one: one[0].map.home_bytes, (planned, program))
+
+
+def _all_searched(
+    problem: Problem, starts: Iterable[Decision]
+) -> tuple[list[Planned], list[DoesNotFit]]:
+    """Return what the moves make of decisions, and the errors of those that do not fit."""
+    found, refused = list[Planned](), list[DoesNotFit]()
+    for start in starts:
+        try:
+            found.append(searched(problem, evaluate(problem, start)))
+        except DoesNotFit as error:
+            refused.append(error)
+    return found, refused
 
 
 def resident_map(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> MemoryMap:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from dory_core.hardware.memories import Link, MemoryHierarchy
 from dory_core.hardware.options import MOVES
 from dory_core.hardware.target import TargetContext
+from dory_core.ir.geometry import extent, is_channelwise, make_tile
 from dory_core.ir.packing import pack
 from dory_core.plan import initial_table_bytes
 from dory_core.plan.blocks import Bin, level_alignment
@@ -19,7 +20,7 @@ from dory_core.planning.layouts import plan_layouts
 from dory_core.planning.network_parts import NetworkParts
 from dory_core.planning.views import Views, plan_views
 from dory_core.schedule.moves import weight_unit
-from dory_core.tiling.outer import UNCUT, Cuts, Split
+from dory_core.tiling.outer import UNCUT, Cuts, Split, largest_part
 from dory_core.tiling.parts import Tilings, split_is_whole
 from dory_core.tiling.tiled import TiledLayer
 
@@ -79,10 +80,7 @@ class Problem:
         tiled = tuple(
             one.as_view() if n in named.layers else one for n, one in enumerate(tiling.best)
         )
-        cuts = tuple(
-            UNCUT if one.view else Cuts.of(one.layer, one.traits, one.in_place, unit)
-            for one in tiled
-        )
+        cuts = tuple(UNCUT if one.view else _cuts(one, unit) for one in tiled)
         network = NetworkParts(tiling.graph, layouts, cuts, named, unit)
         linked, moved = ctx.memory.constants_level != HOME, weight_unit(ctx.memory)
         constants = tuple(
@@ -209,3 +207,17 @@ class Problem:
         if decision.residency is not None:
             return decision.residency
         return Residency.none(tuple(map(self.part, range(len(self.tiled)), decision.splits)))
+
+
+def _cuts(one: TiledLayer, unit: int) -> Cuts:
+    """Return the limits of how a layer may be cut. unit: granule of the start of stripes."""
+    layer, cuts = one.layer, Cuts.of(one.layer, one.traits, one.in_place, unit)
+    if cuts.groups == 1 or not is_channelwise(layer):
+        return cuts
+    # Constants that all channels share do not get smaller in groups.
+    part, full = largest_part(layer, cuts.whole._replace(groups=cuts.groups)), extent(layer)
+    less, all_ = (
+        int(one.bound.weight_bytes(make_tile(layer, channels, full.h, full.w)))
+        for channels in (part.output.channels, full.c_out)
+    )
+    return cuts if less < all_ and one.bound.takes(part) else replace(cuts, groups=1)

@@ -38,7 +38,7 @@ from dory_core.schedule.timeline import (
     Traffic,
 )
 from dory_core.tiling.in_place import MEMORY_BOUND, scratch_buffers, whole_timeline
-from dory_core.tiling.outer import Part, channel_offset, part_schedules
+from dory_core.tiling.outer import Part, channel_offset, input_channel, part_schedules
 from dory_core.tiling.tiled import TiledLayer
 
 
@@ -186,9 +186,16 @@ class _StepMaker:
 
     def _part(self, run: Run, position: int, schedule: Schedule) -> PartPlan:
         layer, output, blocks = self.layer, self.output, self.blocks
+        first = run.part.group_span[0]
         inputs = tuple(
-            place.offset if place.level == 1 else blocks[block].offset + at
-            for place, (block, at) in zip(self.operands, run.inputs, strict=True)
+            place.offset
+            if place.level == 1
+            else blocks[block].offset
+            + at
+            + channel_offset(place.tensor, input_channel(layer, operand, first), place.layout)
+            for operand, (place, (block, at)) in enumerate(
+                zip(self.operands, run.inputs, strict=True)
+            )
         )
         block, at = run.output
         start = output.offset if output.level == 1 else blocks[block].offset + at
@@ -203,7 +210,7 @@ class _StepMaker:
             position,
             schedule,
             inputs,
-            start + channel_offset(layer.output, run.part.group_span[0], output.layout),
+            start + channel_offset(layer.output, first, output.layout),
             run.part.group if run.weights is not None else 0,
             None if run.weights is None else blocks[run.weights].offset,
             report,
@@ -234,9 +241,9 @@ class _StepMaker:
         traits, first = self.tiled.traits, parts[0].schedule
         if self.tiled.in_place:
             return (Form.IN_PLACE,) * (len(self.operands) + 1)
-        all_inputs = len(first.c_out if first.is_channelwise else first.c_in) == 1
         spans = {(span.start, span.size) for part in parts for span in part.schedule.c_out}
         whole = spans == {(0, self.layer.output.channels)}
+        all_inputs = whole if first.is_channelwise else len(first.c_in) == 1
         inputs = (
             Form.RESIDENT
             if name in stay.found

@@ -194,9 +194,10 @@ class LayerMoves:
                 {0 if all_c else c for c, _ in channels},
             )
             whole = all_w or not self._splits_columns
-            pitches |= _pitches(
-                tensor, layout, whole and not chw, (all_c or len(channels) == 1) and not chw
-            )
+            all_channels = all_c or len(channels) == 1
+            if schedule.is_channelwise and not all_c:  # of one group of channels, or of all
+                all_channels = channels == {(0, tensor.channels)}
+            pitches |= _pitches(tensor, layout, whole and not chw, all_channels and not chw)
             if chw:
                 starts.add(tensor.bits // 8)
         return _copy_set(shapes, starts, pitches, may_round=True)

@@ -18,9 +18,11 @@ from dory_core.ir.geometry import (
     Span,
     Tile,
     axis_span,
-    extent,
+    channel_granule,
+    channel_spans,
     is_channelwise,
     output_granule,
+    own_channels,
     spans,
 )
 from dory_core.ir.layout import HWC, Layout
@@ -89,7 +91,7 @@ class Cuts:
         return cls(
             Split(step=step, group_step=channels),
             max_stripes(layer, step, traits),
-            max_groups(layer, channels, in_place),
+            max_groups(layer, channels, in_place, traits),
         )
 
 
@@ -182,9 +184,9 @@ def stripe_step(layer: Layer, alignment: int, layout: Layout = HWC) -> int:
 def group_spans(layer: Layer, groups: int, step: int = GROUP_STEP) -> tuple[tuple[int, int], ...]:
     """Return (first channel, count) of each group: balanced, in multiples of ``step``."""
     total = layer.output.channels
-    if groups == 1 or is_channelwise(layer):
+    if groups == 1:
         return ((0, total),)
-    step = lcm(step, output_granule(layer))
+    step = _least_group(layer, step)
     size = -(-total // groups)
     return spans(total, min(total, -(-size // step) * step))
 
@@ -195,19 +197,37 @@ def group_step(layout: Layout) -> int:
     return lcm(GROUP_STEP, layout.channel_multiple, reversed_bytes)
 
 
-def max_groups(layer: Layer, step: int = GROUP_STEP, in_place: bool = False) -> int:
+def _least_group(layer: Layer, step: int) -> int:
+    """Return the granule of channels of a group: of two filters or more where each has its own
+    input channels, for a single one is no part of them."""
+    granule = lcm(step, output_granule(layer))
+    alone = is_channelwise(layer) and granule == channel_granule(layer)
+    return granule * 2 if alone else granule
+
+
+def max_groups(
+    layer: Layer, step: int = GROUP_STEP, in_place: bool = False, traits: Traits = PLAIN
+) -> int:
     """Return the largest number of channel groups; 1 without constants worth splitting.
 
     Args:
         layer: The layer.
         step: Granule of channels.
         in_place: Whether the kernel works in place, so that a group must be a range of bytes.
+        traits: Those of the kernel. A group of a layer that keeps channels apart has slices of
+            pixels.
     """
-    if is_channelwise(layer) or not layer.op.has_channel_groups:
+    total, least = layer.output.channels, _least_group(layer, step)
+    if is_channelwise(layer):
+        if in_place or traits.fetches or not traits.is_hwc or least >= total:
+            return 1
+        if layer.op.of_channels(least, total) is None:
+            return 1
+    elif not layer.op.has_channel_groups:
         return 1
     if in_place and (layer.output.height, layer.output.width) != (1, 1):
         return 1
-    return -(-layer.output.channels // lcm(step, output_granule(layer)))
+    return -(-total // least)
 
 
 def parts(layer: Layer, split: Split) -> Iterator[Part]:
@@ -255,6 +275,19 @@ def output_range(layer: Layer, stripe: Span, layout: Layout = HWC) -> tuple[int,
     return stripe.start * pitch, stripe.size * pitch
 
 
+def input_channel(layer: Layer, operand: int, channel: int) -> int:
+    """Return the first channel of an input that a group reads.
+
+    Args:
+        layer: The layer.
+        operand: Number of the input.
+        channel: The first output channel of the group.
+    """
+    if not is_channelwise(layer) or layer.whole_axes(operand)[0]:
+        return 0
+    return own_channels(layer, channel)
+
+
 def channel_offset(tensor: Tensor, channel: int, layout: Layout = HWC) -> int:
     """Return the offset of the first channel of a group in a tensor, in bytes."""
     if layout.channel_block:
@@ -276,11 +309,23 @@ def largest_part(layer: Layer, split: Split) -> Layer:
     stripes = stripes_of(layer, split)
     groups = group_spans(layer, split.groups, split.group_step)
     if len(groups) > 1:
-        count = max(count for _, count in groups)
-        layer = replace(layer, output=replace(layer.output, channels=count))
+        layer = _of_channels(layer, max(count for _, count in groups))
     if len(stripes) > 1:
         layer = _inner_rows(layer, max(s.size for s in stripes), max(s.x_size for s in stripes))
     return layer
+
+
+def _of_channels(layer: Layer, count: int) -> Layer:
+    """Return a layer with fewer output channels, and their inputs where it keeps them apart."""
+    total, inputs, kind = layer.output.channels, layer.inputs, layer.op
+    if is_channelwise(layer):
+        own = own_channels(layer, count)
+        kind = kind.of_channels(count, total) or kind
+        inputs = tuple(
+            tensor if layer.whole_axes(operand)[0] else replace(tensor, channels=own)
+            for operand, tensor in enumerate(inputs)
+        )
+    return replace(layer, op=kind, inputs=inputs, output=replace(layer.output, channels=count))
 
 
 def _inner_rows(layer: Layer, rows: int, x_rows: int) -> Layer:
@@ -318,7 +363,7 @@ def part_schedules(
     """Return the tile loops of parts of a layer.
 
     Positions are relative to the data of each part: inputs and outputs start at their stripe,
-    output channels at their group, input channels at 0.
+    output channels at their group, input channels at those of the group, or at 0.
 
     Args:
         layer: The layer.
@@ -329,7 +374,7 @@ def part_schedules(
         has_weights: Whether the kernel has constants to load.
     """
     whole = make_schedule(layer, tile, buffering, order, has_weights)
-    axis, x_channels = stripe_axis(layer), extent(layer).c_in
+    axis = stripe_axis(layer)
 
     @cache
     def along(stripe: Span) -> tuple[Span, ...]:
@@ -340,12 +385,12 @@ def part_schedules(
 
     @cache
     def channels(count: int) -> tuple[Span, ...]:
-        return tuple(Span(a, n, 0, x_channels) for a, n in spans(count, tile.c_out))
+        return channel_spans(layer, tile.c_out, count)
 
     def of(part: Part) -> Schedule:
         return Schedule(
             order,
-            whole.c_out if whole.is_channelwise else channels(part.group_span[1]),
+            channels(part.group_span[1]),
             along(part.stripe_span) if axis == 0 else whole.h,
             along(part.stripe_span) if axis == 1 else whole.w,
             whole.c_in,

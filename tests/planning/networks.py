@@ -8,6 +8,7 @@ from typing import Any
 
 from dory_core.driver.pipeline import IMPORTED, run, setup_for
 from dory_core.ir import Add, AvgPool, Conv, Graph, Linear, MaxPool, Window, requant
+from dory_core.ir.geometry import is_channelwise
 from dory_core.plan import LayerStep, Plan
 from dory_core.plan.block_ids import BlockKind
 from dory_core.plan.network import lower, lower_network
@@ -85,6 +86,8 @@ STAGES: Mapping[str, tuple[str, int]] = {
     "linear in chunks": ("linears", 20_000),
     "constants again for every stripe": ("one_large_layer", 24_000),
     "input again for every group": ("chain", 6_000),
+    "channels apart in groups": ("many_filters", 24_000),
+    "channels apart in groups and stripes": ("many_filters", 14_000),
 }
 
 
@@ -114,6 +117,10 @@ def _layer_stages(step: LayerStep, plan: Plan) -> set[str]:
         text = " and ".join(names) if len(names) < 3 else "x, w and y"
         found.add(text or "nothing")
     stripes = len(step.parts) // max(1, chunks)
+    if w and is_channelwise(step.layer):
+        found.add("channels apart in groups")
+        if stripes > 1:
+            found.add("channels apart in groups and stripes")
     if stripes > 1:
         if step.layer.output.height == 1:
             found.add("columns")
@@ -355,6 +362,16 @@ def _many_constants() -> Graph:
     return b.graph()
 
 
+def _many_filters() -> Graph:
+    """Large filters of single channels, some with two or three outputs."""
+    b = GraphBuilder((40, 12, 11), seed=34, name="many_filters")
+    b.conv(80, win(5, 1, 2), groups=40)
+    b.conv(80, win(7, (2, 1), 3), groups=80)
+    b.conv(240, win((3, 5), 2, 1), groups=80)
+    b.conv(12, win(1))
+    return b.graph()
+
+
 def _mixed_multipliers() -> Graph:
     """The multipliers of the first channels are small, one of the last needs 64 bits."""
     b = GraphBuilder((16, 6, 6), seed=31, name="mixed_multipliers")
@@ -407,5 +424,6 @@ CASES = (
     Case("same_twice", _same_twice, (9_000, 6_000, 4_000)),
     Case("wide_values", _wide_values, (14_000, 9_000, 6_000)),
     Case("many_constants", _many_constants, (22_000, 15_000, 12_000)),
+    Case("many_filters", _many_filters, (24_000, 20_000, 17_000, 14_000)),
     Case("mixed_multipliers", _mixed_multipliers, (9_000, 6_500, 5_000, 4_500)),
 )

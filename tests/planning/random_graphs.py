@@ -156,6 +156,40 @@ class _Drawer:
         return self.builder.graph(dict.fromkeys([*unread, *outputs]))
 
 
+class _Filters(_Drawer):
+    """Small images of many channels, whose constants are mostly filters of single channels."""
+
+    def __init__(self, seed: int, mixed: bool) -> None:
+        super().__init__(seed, mixed)
+        rng = self.rng
+        channels, height, width = (int(rng.integers(*ends)) for ends in ((9, 60), (1, 9), (4, 12)))
+        values = self._type()
+        self.builder = GraphBuilder((channels, height, width), values, seed, f"filters_{seed}")
+
+    def layer(self) -> None:
+        if self.rng.random() < 0.3:
+            super().layer()
+            return
+        shape = self.builder.shape_of(self.tensors[-1])
+        filters = int(self.rng.choice([1, 1, 2, 3])) if shape[0] < 60 else 1
+        made = self.builder.conv(
+            shape[0] * filters,
+            self._window(shape, 7, True),
+            source=self.tensors[-1],
+            groups=shape[0],
+            bias=bool(self.rng.random() < 0.3),
+            wide=bool(self.rng.random() < 0.3),
+            output=self._type(),
+            weights=self._weights(),
+        )
+        self.tensors.append(made)
+
+
 def random_graph(seed: int, mixed: bool = False) -> Graph:
     """Return the network of a seed."""
     return _Drawer(seed, mixed).graph()
+
+
+def random_filters(seed: int, mixed: bool = False) -> Graph:
+    """Return the network of a seed, most of whose layers keep channels apart."""
+    return _Filters(seed, mixed).graph()

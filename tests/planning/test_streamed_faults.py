@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from dory_core.checks.contents import verify_contents
 from dory_core.driver.application import run_application
 from dory_core.driver.compiler import write_network
-from dory_core.errors import VerificationFailed
+from dory_core.errors import DoryError, VerificationFailed
 from dory_core.ir.reference import random_inputs, run
 from dory_core.plan import ExtTransfer, Plan
 from dory_core.plan.block_ids import BlockKind
@@ -180,6 +181,44 @@ def test_fetch_into_a_block_that_still_lives_is_found(
     with pytest.raises(Wrong):
         check_plan(wrong)
     graph = CASE.build()
+    ctx = plugins.context(NAME, {})
+    write_network(tmp_path / "app", graph, wrong, [run(graph, random_inputs(graph))], plugins, ctx)
+    for dma in DMA_MODES:
+        assert outcome(tmp_path / "app", plugins, dma) != "nothing was found", dma
+
+
+def with_inputs_beside_a_group(plan: Plan, layer: int) -> Plan:
+    """Let the second group of a layer read its inputs from one channel further on."""
+    step = plan.steps[layer]
+    number = next(k for k, part in enumerate(step.parts) if part.chunk == 1)
+    part = step.parts[number]
+    moved = replace(part, inputs=tuple(at + 1 for at in part.inputs))
+    parts = (*step.parts[:number], moved, *step.parts[number + 1 :])
+    steps = list(plan.steps)
+    steps[layer] = replace(step, parts=parts)
+    return changed_plan(plan, steps=tuple(steps))
+
+
+# The input of the layer lies in L2 as a whole, or it comes in stripes.
+@pytest.mark.parametrize(("l2", "level"), [(24_000, 2), (14_000, 3)])
+def test_a_group_that_reads_other_channels_than_its_own_is_found(
+    l2: int, level: int, plugins: Plugins, tmp_path: Path
+) -> None:
+    graph = next(case for case in CASES if case.name == "many_filters").build()
+    plan = plan_graph(graph, plugins, l2)
+    verify_contents(plan.program, plan.steps)
+    layer = next(
+        n
+        for n, step in enumerate(plan.steps)
+        if step.weights is not None
+        and len(step.weights.chunks) > 1
+        and step.inputs[0].place.level == level
+    )
+    wrong = with_inputs_beside_a_group(plan, layer)
+    with pytest.raises(DoryError, match="other channels"):
+        verify_contents(wrong.program, wrong.steps)
+    with pytest.raises(Wrong):
+        check_plan(wrong)
     ctx = plugins.context(NAME, {})
     write_network(tmp_path / "app", graph, wrong, [run(graph, random_inputs(graph))], plugins, ctx)
     for dma in DMA_MODES:

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from dory_core.errors import DoesNotFit
+from dory_core.ir import Graph
 from dory_core.plan import Plan
 from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
 from dory_core.testing.sanitizers import require_sanitizer
 from tests.planning.networks import CASES, STAGES, Case, plan_graph, stages
-from tests.planning.random_graphs import random_graph
+from tests.planning.random_graphs import random_filters, random_graph
 from tests.planning.symbolic import check_plan
 from tests.toy.chip import NAME, three_levels
 
@@ -31,6 +32,7 @@ FIXED = [
 ]
 # Plans in which much happens at once; for the sanitizers.
 BUSY = [("chain", 6_000), ("residual", 20_000), ("temporal", 7_800), ("two_outputs", 6_000)]
+BUSY += [("many_filters", 14_000)]
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +76,11 @@ def test_streamed_network_is_clean_under_sanitizers(
 # -- random networks ------------------------------------------------------------------------------
 
 
-def plan_or_needed(
-    seed: int, share: float, plugins: Plugins, mixed: bool
-) -> tuple[Plan | None, int]:
+def plan_or_needed(graph: Graph, share: float, plugins: Plugins) -> tuple[Plan | None, int]:
     """Return the plan in a share of the largest tensor, and the budget that it was made for.
 
     Where it does not fit it is given the bytes that the error asks for, until it does.
     """
-    graph = random_graph(seed, mixed)
     l2 = max(256, int(share * max(t.size_bytes for t in graph.tensors.values())))
     for _ in range(3 * len(graph.ops)):
         try:
@@ -92,13 +91,13 @@ def plan_or_needed(
                 return None, l2
             assert error.needed_bytes > l2, error.message
             l2 = error.needed_bytes
-    raise AssertionError(f"seed {seed}: given what the errors ask for, it still does not fit")
+    raise AssertionError(f"{graph.name}: given what the errors ask for, it still does not fit")
 
 
 def check_seed(
     seed: int, share: float, plugins: Plugins, directory: Path, run: bool, mixed: bool = False
 ) -> Plan | None:
-    plan, l2 = plan_or_needed(seed, share, plugins, mixed)
+    plan, l2 = plan_or_needed(random_graph(seed, mixed), share, plugins)
     if plan is None:
         return None
     check_plan(plan)
@@ -149,6 +148,26 @@ def test_random_plans_compute_the_network(plugins: Plugins, tmp_path: Path) -> N
             plan = check_seed(seed, share, plugins, tmp_path, run=False)
             taken |= stages(plan) if plan is not None else set()
     assert len(taken) >= 9, taken
+
+
+# Seeds whose plans have groups of channels, of whole bytes and of mixed precisions.
+FILTERS = [
+    *((seed, False) for seed in (0, 2, 3, 4, 5, 6, 9, 13, 19, 21, 22, 33)),
+    *((seed, True) for seed in (1, 2, 3, 4, 5, 6, 9, 11, 13, 14, 21, 28)),
+]
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize(("seed", "mixed"), FILTERS)
+def test_random_filters_in_groups_are_exact(
+    seed: int, mixed: bool, plugins: Plugins, tmp_path: Path
+) -> None:
+    graph = random_filters(seed, mixed)
+    plan, l2 = plan_or_needed(graph, 0.2, plugins)
+    assert plan is not None and "channels apart in groups" in stages(plan)
+    check_plan(plan)
+    build_app(graph, NAME, tmp_path / "app", budgets={2: l2}, plugins=plugins)
+    assert_exact(tmp_path / "app", plugins=plugins, seed=seed + 1)
 
 
 @pytest.mark.slow

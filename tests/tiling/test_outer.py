@@ -7,12 +7,13 @@ import random
 import pytest
 
 from dory_core.ir import Graph, Layer, pixel_bytes
-from dory_core.ir.geometry import Tile
+from dory_core.ir.geometry import Tile, channel_granule
 from dory_core.schedule.loops import Buffering, LoopOrder
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiling.outer import (
     Split,
     group_spans,
+    input_channel,
     input_range,
     largest_part,
     max_groups,
@@ -175,10 +176,27 @@ def test_groups_are_balanced_and_cover_the_channels(channels: int) -> None:
         assert len({n for _, n in spans[:-1]}) <= 1
 
 
-def test_channels_kept_apart_form_one_group() -> None:
-    layer = conv((8, 9, 9), 8, 3, 1, 1, groups=8)
-    assert max_groups(layer) == 1
-    assert group_spans(layer, 5) == ((0, 8),)
+@pytest.mark.parametrize("filters", [1, 2, 3, 4, 8])
+def test_groups_of_channels_kept_apart_have_channels_of_their_own(filters: int) -> None:
+    layer = conv((20, 9, 9), 20 * filters, 3, 1, 1, groups=20)
+    split = Split(2, max_groups(layer))
+    assert split.groups == {1: 5, 2: 10, 3: 5, 4: 10, 8: 10}[filters]
+    part = largest_part(layer, split)
+    assert part.output.channels == part.inputs[0].channels * filters
+    assert channel_granule(part) == filters
+    todo = tuple(parts(layer, split))
+    tile = Tile(part.output.channels, 9, 9, part.inputs[0].channels, 9, 9)
+    schedules = part_schedules(layer, todo, tile, Buffering(1, 1, 1), LoopOrder.WEIGHTS_OUTER, True)
+    for one, schedule in zip(todo, schedules, strict=True):
+        first, count = one.group_span
+        assert input_channel(layer, 0, first) * filters == first
+        spans = [(c.start, c.size, c.x_start, c.x_size) for c in schedule.c_out]
+        assert spans == [(0, count, 0, count // filters)]
+
+
+def test_a_filter_of_several_inputs_and_one_in_place_form_one_group() -> None:
+    grouped, layer = conv((16, 9, 9), 16, 3, groups=8), conv((16, 9, 9), 16, 3, groups=16)
+    assert (max_groups(grouped), max_groups(layer), max_groups(layer, in_place=True)) == (1, 4, 1)
 
 
 def test_order_of_the_parts_follows_the_outer_loop() -> None:

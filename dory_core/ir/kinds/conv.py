@@ -119,6 +119,16 @@ class Conv(Weighted):
     def channel_groups(self, source: Tensor, output: Tensor) -> int | None:
         return self.groups if self.groups > 1 else None
 
+    def of_channels(self, channels: int, total: int) -> Self | None:
+        """Only with one input channel per filter: a kernel may compute groups of several together.
+
+        A part of one filter's channels would be a dense convolution.
+        """
+        groups = self.groups * channels // total
+        if self.weights.shape[1] > 1 or groups < 2:
+            return None
+        return replace(self, groups=groups)
+
     @property
     def is_dense(self) -> bool:
         return self.groups == 1

@@ -277,6 +277,18 @@ class Operator(ABC):
         """
         return output.channels if self.is_channelwise else None
 
+    def of_channels(self, channels: int, total: int) -> Self | None:
+        """Return the operator of a part of the output channels, with the constants of all of them.
+
+        Args:
+            channels: Number of channels of the part, of whole groups (:meth:`channel_groups`).
+            total: Number of channels of the output.
+
+        Returns:
+            None where a part needs other input channels than its own.
+        """
+        return self if self.is_channelwise else None
+
     def is_alike(self, axis: int) -> bool:
         """Return True when stripes along axis 0 (rows) or 1 (columns) have the same fields."""
         return True

@@ -395,9 +395,9 @@ def _buffers_id(n: int, name: str) -> BlockId:
 
 def _reads_whole(tiled: TiledLayer, schedule: Schedule, operand: int, x: Tensor) -> bool:
     """Return True when a layer has an operand in L1 once, as a whole and as it lies in L2."""
-    channels, rows, columns, inputs = schedule.counts
+    _, rows, columns, inputs = schedule.counts
     all_c, all_h, all_w = tiled.layer.whole_axes(operand)
-    splits = channels > 1 and schedule.is_channelwise and not all_c
+    splits = schedule.is_channelwise and schedule.c_out[0].x_size < x.channels and not all_c
     if (rows, columns, inputs) != (1, 1, 1) or splits:
         return False
     if tiled.traits.planar and tiled.traits.inputs[operand].is_hwc:

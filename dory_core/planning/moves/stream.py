@@ -9,13 +9,14 @@ moves to L3, whichever moves the fewest bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import inf
 
 from dory_core.errors import DoesNotFit
 from dory_core.plan.blocks import WEIGHTS, align_up, fullest_step, owners
 from dory_core.plan.budgets import for_simulation
-from dory_core.planning.cutting import ChunkBytes, least_groups, with_split
+from dory_core.planning.cutting import ChunkBytes, groups_of_all, least_groups, with_split
 from dory_core.planning.decision import Decision
 from dory_core.planning.heuristics import best_fit, peak_of
 from dory_core.planning.packing import plan_memory
@@ -27,21 +28,39 @@ from dory_core.tiling.outer import group_spans
 _MOST_STEPS = 100
 
 
-def streamed(problem: Problem) -> Decision:
-    """Return the decision with which a network fits, found by the cascade.
+def streamed(problem: Problem) -> tuple[Decision, ...]:
+    """Return decisions with which a network fits, found by the cascade.
+
+    Groups of layers that keep channels apart move slices of pixels instead of rows, but other
+    layers may need fewer transfers where their constants are fetched in groups. So there is a
+    decision without such groups, and one that has them.
 
     Raises:
         DoesNotFit: Names the layer, what is live there and its bytes.
         NotSupported: A part of a layer has no tiles.
     """
-    return _Cascade(problem).run()
+    found: list[Decision] = []
+    refusals: list[DoesNotFit] = []
+    most = tuple(cuts.groups for cuts in problem.network.cuts)
+    for groups in dict.fromkeys((groups_of_all(problem), most)):
+        try:
+            decision = _Cascade(problem, groups).run()
+        except DoesNotFit as error:
+            refusals.append(error)
+        else:
+            found += [decision] if decision not in found else []
+    if not found:
+        raise min(refusals, key=lambda one: one.needed_bytes or inf)
+    return tuple(found)
 
 
 class _Cascade:
     """The search for a decision that fits."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, groups: Sequence[int]) -> None:
+        """Prepare the search. groups: the most of each layer."""
         assert problem.link is not None
+        self.most_groups = groups
         self.problem = problem
         self.network = problem.network
         self.layers = problem.network.layers
@@ -56,7 +75,7 @@ class _Cascade:
         self.live = LiveBytes(problem)
 
     def run(self) -> Decision:
-        groups = least_groups(self.problem, self.chunk_bytes.large)
+        groups = least_groups(self.problem, self.chunk_bytes.large, self.most_groups)
         pairs = zip(self.network.cuts, groups, strict=True)
         decision = Decision(tuple(c.whole._replace(groups=n) for c, n in pairs), streamed=True)
         peaks = Peaks(len(self.layers))
@@ -111,7 +130,7 @@ class _Cascade:
         for chunk in sorted(peak.chunks, key=lambda r: (-r.size_bytes, r.id)):
             n = peak.program.chunks[chunk.id]
             split = decision.splits[n]
-            most = self.network.cuts[n].groups
+            most = self.most_groups[n]
             if split.groups >= most:
                 continue
             whole = chunk.size_bytes * split.groups
