@@ -79,7 +79,7 @@ class PartRun:
         return rows.x_start * self._pitch(name) + channel
 
     def has_own_channels(self, name: str) -> bool:
-        """Return whether the part is a group that reads only its own channels of an input."""
+        """Return True when the part is a group that reads only its own channels of an input."""
         layer, spans = self.step.layer, self.step.parts[self.part].schedule.c_out
         if not is_channelwise(layer) or layer.whole_axes(OPERANDS.index(name))[0]:
             return False
