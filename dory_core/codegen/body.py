@@ -202,7 +202,7 @@ class _Streamed:
             yield "}"
             return
         yield "{"
-        yield f"{INDENT}/* Layers {steps[number].index} to {steps[chain[-1]].index} take turns. */"
+        yield f"{INDENT}/* Layers {steps[number].index} to {steps[chain[-1]].index} alternate. */"
         yield f"{INDENT}static const uint8_t turns[{len(turns)}] = {{"
         yield from (INDENT + line for line in packed([str(n - number) for _, n in turns]))
         yield f"{INDENT}}};"

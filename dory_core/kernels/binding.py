@@ -99,7 +99,7 @@ class BoundKernel:
         return self._answers[key]
 
     def takes(self, part: Layer) -> bool:
-        """Return whether the kernel computes a part of the layer as well."""
+        """Return True when the kernel computes a part of the layer as well."""
         return _refusal(self.kernel, part) is None
 
     @property

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         StatePlan,
     )
 
-#: Raised whenever a key comes, goes or changes: this dory reads its own documents alone.
+#: Raised whenever a key comes, goes or changes: this dory reads only its own documents.
 PLAN_VERSION = 8
 GENERATOR = "dory"
 

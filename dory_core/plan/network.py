@@ -83,7 +83,7 @@ def lower_network(
 
 
 def _moved(step: int, place: Place, source: int, size: int) -> MoveRows | Dead:
-    """Return what happens before rows are written at the start of a rolling buffer.
+    """Return the operation before rows are written at the start of a rolling buffer.
 
     Args:
         step: The step that makes the tensor.

@@ -57,22 +57,22 @@ class Chains:
     Attributes:
         problem: The network.
         start: The decision that chains are added to.
-        alone: Cycles of each layer by itself.
+        single: Cycles of each layer by itself.
     """
 
     def __init__(
-        self, problem: Problem, start: Decision, alone: Sequence[float] | None = None
+        self, problem: Problem, start: Decision, single: Sequence[float] | None = None
     ) -> None:
         """Prepare the search.
 
         Args:
             problem: The network.
             start: The decision that chains are added to.
-            alone: Cycles of each layer by itself; None for the estimates of the best tiles.
+            single: Cycles of each layer by itself; None for the estimates of the best tiles.
         """
         self.problem = problem
         self.start = start
-        self.alone = alone or [float(one.estimate.cycles) for one in problem.tiled]
+        self.single = single or [float(one.estimate.cycles) for one in problem.tiled]
         self._network = problem.network
         self._rows = [stripe_total(layer) for layer in problem.network.layers]
         self._cost = cache(self._find_cost)
@@ -84,7 +84,7 @@ class Chains:
 
     def singles(self) -> Iterator[Chain]:
         """Yield each layer by itself. That of a streamed network fits: it is in parts."""
-        for n, cycles in enumerate(self.alone):
+        for n, cycles in enumerate(self.single):
             live = 0 if self.start.streamed else self._live(n)
             yield Chain(n, n, (), live, cycles)
 
@@ -108,7 +108,7 @@ class Chains:
                     yield from self._ending(first, last, most)
 
     def _may_join(self, n: int, last: int) -> bool:
-        """Return whether a layer may be part of a chain that ends with another one."""
+        """Return True when a layer may be part of a chain that ends with another one."""
         layer, network = self._network.layers[n], self._network
         if self.problem.tiled[n].view or network.flow.before[n] or network.cuts[n].stripes < 2:
             return False
@@ -127,7 +127,13 @@ class Chains:
             last: The last layer.
             most: Most rows of a stripe of each layer.
         """
-        _, starts = self._network.turns(first, most)
+        outputs = self._network.flow.writes[first : last + 1]
+        stored = {
+            name
+            for n, name in enumerate(outputs, first)
+            if name in self.start.in_l3 and not self._network.rolls(name, n, last)
+        }
+        starts = self._network.turns(first, most, stored)
         splits = tuple(map(self._split, range(first, last + 1), starts))
         live, cycles, largest, helps = _Live(self), 0.0, 0, False
         for n in range(last, first - 1, -1):

@@ -66,7 +66,7 @@ def executions(problem: Problem, room: int | None = None) -> Executions:
     """
     start = whole(problem)
     chains = Chains(problem, start)
-    edges, layers = tuple(chains.all), len(chains.alone)
+    edges, layers = tuple(chains.all), len(chains.single)
     found, limit = [evaluate(problem, start)], 1 << 62
     if room is not None:
         limit = room - found[0].static_bytes
@@ -135,7 +135,7 @@ def smallest(problem: Problem, ways: Executions, room: int) -> Planned | None:
 
 
 def finished(problem: Problem, planned: Planned) -> Planned:
-    """Return what all moves make of a plan."""
+    """Return a plan after all moves."""
     more = searched(problem, planned.candidate)
     return replace(more, trials=(*planned.trials, *more.trials))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -14,7 +14,14 @@ from dory_core.plan.block_ids import BlockId, BlockKind, chunk_id, stripe_id
 from dory_core.plan.blocks import align_up
 from dory_core.planning.decision import Decision
 from dory_core.planning.layouts import LayoutPlan
-from dory_core.planning.rolling import Needs, RollingBuffer, Turn, rolling_buffer, turns
+from dory_core.planning.rolling import (
+    Needs,
+    RollingBuffer,
+    Turn,
+    rolling_buffer,
+    turns,
+    turns_of,
+)
 from dory_core.planning.views import Views
 from dory_core.tiling.outer import (
     Cuts,
@@ -25,7 +32,6 @@ from dory_core.tiling.outer import (
     parts,
     stripe_axis,
     stripe_total,
-    stripes_of,
 )
 
 #: The first and the last position of each layer.
@@ -187,7 +193,7 @@ class NetworkParts:
         return tuple(pieces)
 
     def positions(self, decision: Decision) -> Positions:
-        """Return the first and the last position of each layer; chains take turns."""
+        """Return the first and the last position of each layer; in chains parts alternate."""
         splits, found = self._positions
         if splits is not decision.splits:
             found = self._find_positions(decision.splits)
@@ -212,32 +218,43 @@ class NetworkParts:
     # -- chains with rolling buffers ---------------------------------------------------------------
 
     def turns(
-        self, first: int, most: Sequence[int]
-    ) -> tuple[tuple[Turn, ...], tuple[tuple[int, ...], ...]]:
-        """Return how the layers of a chain take turns, and the first rows of their stripes.
+        self, first: int, most: Sequence[int], stored: Collection[str] = ()
+    ) -> tuple[tuple[int, ...], ...]:
+        """Return the first rows of the stripes of the layers of a chain.
 
         Args:
             first: The first layer of the chain.
             most: Most rows of a stripe of each of its layers.
+            stored: Outputs that the link below moves, from and to its granules.
         """
-        layers = self.layers[first : first + len(most)]
+        steps = [
+            cuts.whole.step if name in stored else 1
+            for cuts, name in zip(self.cuts[first:], self.flow.writes[first:], strict=True)
+        ][: len(most)]
+        rounded = [-(-rows // step) * step for rows, step in zip(most, steps, strict=True)]
+        return turns(self._needs(first, len(most))._replace(most=rounded, granules=steps))
+
+    def _needs(self, first: int, count: int) -> Needs:
+        """Return the needs of the layers of a chain, with stripes of any rows."""
+        layers = self.layers[first : first + count]
         operands = [
             [k for k, name in enumerate(reads) if self.makers[name] >= first]
-            for reads in self.flow.reads[first : first + len(most)]
+            for reads in self.flow.reads[first : first + count]
         ]
         makers = [
             [self.makers[self.flow.reads[first + n][k]] - first for k in ks]
             for n, ks in enumerate(operands)
         ]
+        totals = [*map(stripe_total, layers)]
 
         def until(n: int, k: int, start: int, count: int) -> int:
             layer, axis = layers[n], stripe_axis(layers[n]) or 0
             if layer.whole_axes(operands[n][k])[axis + 1]:
-                return stripe_total(layers[makers[n][k]])
+                return totals[makers[n][k]]
             span = axis_span(layer, axis, start, count)
             return span.x_start + span.x_size
 
-        return turns(Needs([*map(stripe_total, layers)], most, makers, until))
+        return Needs(totals, totals, [1] * count, makers, until)
 
     def _find_rolling(self, first: int, splits: tuple[Split, ...]) -> RollingChain:
         """Return the turns of a chain.
@@ -246,21 +263,17 @@ class NetworkParts:
             first: The first layer of the chain.
             splits: Those of its layers.
         """
-        layers = self.layers[first : first + len(splits)]
-        most = [
-            max(stripe.size for stripe in stripes_of(layer, split))
-            for layer, split in zip(layers, splits, strict=True)
-        ]
-        order, starts = self.turns(first, most)
-        assert starts == tuple(one.starts for one in splits), "stripes of another chain"
+        order = turns_of(self._needs(first, len(splits)), [one.starts for one in splits])
         positions: list[list[int]] = [[] for _ in splits]
         for position, (layer, _) in enumerate(order):
             positions[layer].append(position)
         return RollingChain(order, tuple(map(tuple, positions)))
 
     def rolls(self, name: str, first: int, last: int) -> bool:
-        """Return whether a tensor needs no whole block in a chain of some layers: they make it and
-        are all that read it, row by row."""
+        """Return True when a tensor needs no whole block in a chain of some layers.
+
+        They make it and are all that read it, row by row.
+        """
         readers = self.readers[name]
         if name in self.fixed or name in self.outlive or not readers:
             return False

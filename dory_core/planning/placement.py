@@ -35,7 +35,7 @@ class Planned:
 
 
 def searched(problem: Problem, start: Candidate, without: frozenset[str] = frozenset()) -> Planned:
-    """Return what the moves make of a first candidate, with everything in its place.
+    """Return a first candidate after all moves, with everything in its place.
 
     Args:
         problem: The network.

@@ -48,8 +48,8 @@ from dory_core.tiling.tiled import TiledLayer
 
 #: What begins and ends a network, and what lies elsewhere once, runs functions beyond the least.
 _MORE_FUNCTIONS = 8
-#: Plans that are made, each beside the code of the one before. Five do not reach the plan that has
-#: the input in the next level as well, where the first ones have the output alone there.
+#: Plans that are made, each with room for the code of the one before. Five do not reach the plan
+#: that has the input in the next level as well, where the first ones have only the output there.
 _ATTEMPTS = 8
 
 
@@ -236,7 +236,7 @@ def problems_of(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> list[P
 
 
 def _price(planned: Planned, least: bool) -> tuple[int, int]:
-    """Return what is to be as small as possible: cycles, or with ``least`` bytes of home."""
+    """Return the values to be as small as possible: cycles, or with ``least`` bytes of home."""
     price = (planned.map.timeline.cycles, planned.map.home_bytes)
     return price[::-1] if least else price
 
@@ -275,7 +275,7 @@ def smaller_plans(
 def _all_searched(
     problem: Problem, starts: Iterable[Decision]
 ) -> tuple[list[Planned], list[DoesNotFit]]:
-    """Return what the moves make of decisions, and the errors of those that do not fit."""
+    """Return decisions after all moves, and the errors of those that do not fit."""
     found, refused = list[Planned](), list[DoesNotFit]()
     for start in starts:
         try:

@@ -34,7 +34,7 @@ Chunks = Callable[[int, Split, Split], tuple[int, ...]]
 
 
 def is_streamed(hierarchy: MemoryHierarchy) -> bool:
-    """Return whether data that home has no room for can be streamed from the level below."""
+    """Return True when data that home has no room for can be streamed from the level below."""
     if all(link.upper != HOME for link in hierarchy.links) or hierarchy.constants_level == BELOW:
         return False
     return not all(memory.mapped for memory in hierarchy.level(BELOW).memories)

@@ -114,7 +114,7 @@ def changes(
         problem: The network.
         planned: Its plan with the fewest bytes of L2.
         room: Bytes of home for blocks and linked constants.
-        edges: Chains and layers of which a plan is made; empty for changes of this plan alone.
+        edges: Chains and layers of which a plan is made; empty for changes of only this plan.
     """
     moments = _in_chains(problem, edges) if edges else _in_plan(planned)
     found = _Changes(problem, planned, room, sorted(moments, key=lambda one: one.last))

@@ -1,4 +1,4 @@
-"""Rolling buffers: how the layers of a fused chain take turns, and which rows of a tensor stay.
+"""Rolling buffers: the turns of the layers of a fused chain, and which rows of a tensor stay.
 
 A tensor between layers of a chain is never whole in L2. Its *rolling buffer* holds the rows that
 some layer still reads. Each part of the layer that makes the tensor adds rows after them; where
@@ -34,7 +34,8 @@ class Needs(NamedTuple):
 
     Attributes:
         totals: Output rows of each layer.
-        most: Most rows of a part of each layer.
+        most: Most rows of a part of each layer, a multiple of its granule.
+        granules: Parts of each layer begin at multiples of it.
         makers: Numbers of the layers whose outputs each layer reads, in the chain.
         until: Tells how many rows of one of them are needed for output rows of a layer: of the
             layer, the position in its ``makers``, the first row and the number of rows.
@@ -42,6 +43,7 @@ class Needs(NamedTuple):
 
     totals: Sequence[int]
     most: Sequence[int]
+    granules: Sequence[int]
     makers: Sequence[Sequence[int]]
     until: Callable[[int, int, int, int], int]
 
@@ -74,10 +76,41 @@ class RollingBuffer:
         object.__setattr__(self, "moves", MappingProxyType(dict(self.moves)))
 
 
-def turns(needs: Needs) -> tuple[tuple[Turn, ...], tuple[tuple[int, ...], ...]]:
-    """Return the parts of a chain in the order in which they run, and the first row of each.
+def turns(needs: Needs) -> tuple[tuple[int, ...], ...]:
+    """Return the first row of each part of each layer of a chain.
 
     A part runs as late as its readers allow and has as many rows as they need, up to the most.
+    """
+
+    def count(n: int, start: int, end: int) -> int:
+        wanted = -(-(end - start) // needs.granules[n]) * needs.granules[n]
+        return min(needs.most[n], wanted, needs.totals[n] - start)
+
+    return _run(needs, count)[1]
+
+
+def turns_of(needs: Needs, starts: Sequence[Sequence[int]]) -> tuple[Turn, ...]:
+    """Return the parts of a chain in the order in which they run.
+
+    Args:
+        needs: As for :func:`turns`.
+        starts: The first row of each part of each layer.
+    """
+    ends = [
+        dict(zip(one, (*one[1:], total), strict=True))
+        for one, total in zip(starts, needs.totals, strict=True)
+    ]
+    return _run(needs, lambda n, start, _: ends[n][start] - start)[0]
+
+
+def _run(
+    needs: Needs, count: Callable[[int, int, int], int]
+) -> tuple[tuple[Turn, ...], tuple[tuple[int, ...], ...]]:
+    """Return the order of parts, and their first rows.
+
+    Args:
+        needs: Those of the chain.
+        count: Rows of the part of a layer that begins at a row, on the way to another row.
     """
     order = list[Turn]()
     done, starts = [0] * len(needs.totals), [list[int]() for _ in needs.totals]
@@ -86,12 +119,12 @@ def turns(needs: Needs) -> tuple[tuple[Turn, ...], tuple[tuple[int, ...], ...]]:
         """Run parts of a layer until it has made the rows before ``end``."""
         while done[n] < end:
             start = done[n]
-            count = min(needs.most[n], end - start)
+            rows = count(n, start, end)
             for k, maker in enumerate(needs.makers[n]):
-                make(maker, needs.until(n, k, start, count))
+                make(maker, needs.until(n, k, start, rows))
             order.append(Turn(n, len(starts[n])))
             starts[n].append(start)
-            done[n] = start + count
+            done[n] = start + rows
 
     for n in reversed(range(len(needs.totals))):
         make(n, needs.totals[n])

@@ -78,8 +78,8 @@ class PartSequence:
 
     stripes, chunks: blocks of stripes, and of constants that are fetched, and their layer. first,
     last: positions of each layer's parts. turns: all positions of layers in fused chains, by layer;
-    those of other layers follow one another. end: the position behind the last part. When the
-    sequence is of some layers alone, runs and fetches are empty.
+    those of other layers follow one another. end: the position after the last part. When the
+    sequence is only of some layers, runs and fetches are empty.
     """
 
     runs: list[Run] = field(default_factory=list)
@@ -142,7 +142,7 @@ class _Builder:
     def build(self, layers: range | None) -> PartSequence:
         network = self.network
         first, last = network.positions(self.decision)
-        self.end = last[len(self.layers) - 1] + 1
+        self.end = max(last) + 1
         self.program = PartSequence(first=first, last=last, end=self.end)
         self.runs = layers is None
         if layers is None:
@@ -317,7 +317,7 @@ class _Builder:
             use = at[first]
             ready = self._stored(name, offset, size, use)
             start = use - 1
-            if in_chain:  # it is on its way while the other layers compute
+            if in_chain:  # it is in flight while the other layers compute
                 start = min(start, at[first - 1] + 1 if first else at[0] - 1)
             start = max(start, at[0] - 1, ready)
             program.requests[block] = Request(block, size, start, at[first + count - 1])

@@ -50,6 +50,7 @@ def built(chip: ToyChip, directory: Path, graph: Graph | None = None, **budgets:
         plugins=chip.plugins(),
         seeds=(0, 1),
         budgets={int(name[1:]): size for name, size in budgets.items()},
+        settings={"moves": "-fused-chains"},
     )
     assert_exact(directory, plugins=chip.plugins())
     return plan

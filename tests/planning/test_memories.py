@@ -60,6 +60,7 @@ def application(chip: ToyChip, directory: Path, **budgets: int) -> Plan:
         directory,
         plugins=chip.plugins(),
         budgets={int(k[1:]): v for k, v in budgets.items()},
+        settings={"moves": "-fused-chains"},
         seeds=(0, 1),
     )
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dory_core.planning.rolling import Move, Needs, Turn, rolling_buffer, turns
+from dory_core.planning.rolling import Move, Needs, Turn, rolling_buffer, turns, turns_of
 
 
 def reads(starts: tuple[int, ...], total: int, before: int, window: tuple[int, int, int]):
@@ -66,7 +66,9 @@ def test_readers_find_their_rows_and_no_row_is_made_twice(height, shapes, slack)
         return sum(rows(start, count, totals[n], windows[n]))
 
     makers = [[n - 1] if n else [] for n in range(len(shapes))]
-    order, starts = turns(Needs(totals[1:], [most for _, most in shapes], makers, until))
+    needs = Needs(totals[1:], [most for _, most in shapes], [1] * len(shapes), makers, until)
+    starts = turns(needs)
+    order = turns_of(needs, starts)
     for n, (total, (_, most)) in enumerate(zip(totals[1:], shapes, strict=True)):
         assert [part for layer, part in order if layer == n] == [*range(len(starts[n]))]
         assert all(0 < count <= most for _, count in writes_of(starts[n], total))
@@ -84,7 +86,9 @@ def residual(most: int):
     def until(n: int, _: int, start: int, count: int) -> int:
         return sum(rows(start, count, 12, window)) if n == 1 else start + count
 
-    order, starts = turns(Needs([12] * 3, [most] * 3, [[], [0], [0, 1]], until))
+    needs = Needs([12] * 3, [most] * 3, [1] * 3, [[], [0], [0, 1]], until)
+    starts = turns(needs)
+    order = turns_of(needs, starts)
     writes = [writes_of(one, 12) for one in starts]
     return order, writes, {(1, 0): reads(starts[1], 12, 12, window), (2, 0): writes[2]}
 

@@ -191,8 +191,8 @@ def test_symbolic_check_refuses_a_plan_with_one_wrong_number(plugins: Plugins) -
 
 
 def plan_with_link(plugins: Plugins, case_name: str, l2: int, **link: int) -> Plan:
-    """Plan for the chip with another link to L3."""
-    ctx = plugins.context(NAME, {})
+    """Plan for the chip with another link to L3, without chains: they depend on the link."""
+    ctx = plugins.context(NAME, {"moves": "-fused-chains"})
     links = tuple(replace(x, **link) if x.upper == 2 else x for x in ctx.memory.links)  # type: ignore[arg-type]
     ctx = ctx.with_hierarchy(replace(ctx.memory, links=links))
     case = next(c for c in CASES if c.name == case_name)

@@ -40,7 +40,7 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     for fraction in _ROOMS:
         limit = int(problem.room * fraction)
         for _ in range(_ATTEMPTS):
-            path = cheapest(edges, len(chains.alone), limit)
+            path = cheapest(edges, len(chains.single), limit)
             if path is None or not any(chain.splits for chain in path):
                 break
             found = chains.decision(path)
@@ -85,7 +85,7 @@ def _memory(problem: Problem, decision: Decision) -> MemoryPlan | None:
 
 
 def _fits(problem: Problem, decision: Decision) -> bool:
-    """Return whether the blocks of a decision find places at once, without a search for them."""
+    """Return True when the blocks of a decision find places at once, without a search for them."""
     program, unit = _sequence(problem, decision), problem.alignment
     if program is None:
         return False
