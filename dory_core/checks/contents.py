@@ -49,8 +49,10 @@ from dory_core.plan.operations import (
     MoveRows,
     Outputs,
     Program,
+    PutRows,
     Report,
     RunPart,
+    TakeRows,
     View,
 )
 
@@ -83,7 +85,7 @@ def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
             memory.wait(operation.transfer)
         elif isinstance(operation, Inputs):
             for place in operation.places:
-                if place.level == 2:
+                if place.level == 2 and not place.passing:
                     memory.take(memory_of(place), range_of(place))
         elif isinstance(operation, BeginStates):
             for state in operation.states:
@@ -97,6 +99,10 @@ def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
             memory.take(l2_memory(block.memory), Range(block.offset, block.end))
         elif isinstance(operation, MoveRows):
             memory.move(operation, steps[operation.step])
+        elif isinstance(operation, TakeRows):
+            memory.take_rows(operation)
+        elif isinstance(operation, PutRows):
+            memory.put_rows(operation)
         elif isinstance(operation, RunPart):
             memory.run(PartRun(layer_of(operation.step), operation.part))
         elif isinstance(operation, View):
@@ -105,7 +111,10 @@ def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
             memory.report(operation)
         elif isinstance(operation, Outputs):
             for place in operation.places:
-                memory.read(place, HWC, "the end")
+                if place.passing:
+                    memory.all_put(place)
+                else:
+                    memory.read(place, HWC, "the end")
     memory.end()
 
 
@@ -187,12 +196,12 @@ class _Memory(Held):
 
     def move(self, operation: MoveRows, step: LayerStep) -> None:
         """Move rows that are read again to the start of their rolling buffer."""
-        place, end = step.output.place, operation.source + operation.bytes
+        place, end = operation.place, operation.source + operation.bytes
         who = f"layer {step.index} '{step.layer.op.name}'"
-        if not place.passing or operation.source < operation.start:
+        if not place.passing or operation.source < place.offset:
             raise bug(f"{who} moves rows of a tensor that has no rolling buffer")
-        moved = Range(operation.source, end, place.tensor.name, step.output.layout)
-        self.move_rows(l2_memory(operation.memory), operation.start, moved, who)
+        moved = Range(operation.source, end, place.tensor.name, place.layout)
+        self.move_rows(l2_memory(place.memory), place.offset, moved, who)
 
     def view(self, step: LayerStep) -> None:
         """Check that the bytes of a view's output are those of its inputs, and add its output."""

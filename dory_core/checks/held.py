@@ -9,6 +9,7 @@ from dory_core.ir import Tensor
 from dory_core.ir.layout import HWC, Layout
 from dory_core.plan import Conversion, ExtTransfer, Place
 from dory_core.plan.memories import L1, L3, MemoryId, l2_memory
+from dory_core.plan.operations import PutRows, TakeRows
 
 L2 = l2_memory(0)  # the memory that transfers reach
 
@@ -60,10 +61,12 @@ class Held:
     Attributes:
         ranges: Ranges of each memory, by its name.
         flying: Transfers in flight.
+        passed: Rows of inputs that have come, and of outputs that are with the caller.
     """
 
     ranges: dict[MemoryId, list[Range]] = field(default_factory=dict)
     flying: dict[ExtTransfer, _Transfer] = field(default_factory=dict)
+    passed: dict[str, int] = field(default_factory=dict)
 
     def at(self, where: MemoryId, byte: int, tensor: str | None = None) -> Range | None:
         """Return the range at a byte, None when there is none.
@@ -177,6 +180,34 @@ class Held:
         self.take(where, Range(start, moved.end))
         if size:
             self.take(where, replace(moved, start=start, end=start + size))
+
+    def take_rows(self, operation: TakeRows) -> None:
+        """Add rows of a network input that the caller writes."""
+        rows = self._next_rows(operation, f"input {operation.input}")
+        self.take(l2_memory(operation.place.memory), rows)
+
+    def put_rows(self, operation: PutRows) -> None:
+        """Check rows of a network output that the caller reads."""
+        who, place = f"output {operation.output}", operation.place
+        rows = self._next_rows(operation, who)
+        self.pieces(l2_memory(place.memory), rows, f"the caller who takes {who}", place.tensor)
+
+    def _next_rows(self, operation: TakeRows | PutRows, who: str) -> Range:
+        """Return the bytes of rows, which have to follow those before them."""
+        place, start = operation.place, operation.offset
+        name, end = place.tensor.name, operation.first + operation.rows
+        if not place.passing or operation.rows < 1 or end > place.rows:
+            raise bug(f"rows {operation.first} to {end - 1} of {who} are none that pass")
+        if operation.first != self.passed.get(name, 0):
+            raise bug(f"row {self.passed.get(name, 0)} of {who} is left out, or passes twice")
+        self.passed[name] = end
+        size, first = operation.rows * place.row_bytes, operation.first * place.row_bytes
+        return Range(start, start + size, name, place.layout, first=first)
+
+    def all_put(self, place: Place) -> None:
+        """Check that the caller has all rows of a network output."""
+        if self.passed.get(place.tensor.name, 0) != place.rows:
+            raise bug(f"the caller does not get all rows of {place.tensor.name}")
 
     def convert(self, conversion: Conversion) -> None:
         """Run a conversion, which leaves zeros in the padding."""

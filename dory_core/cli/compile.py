@@ -161,6 +161,17 @@ _Objective = Annotated[
         "alone), or ram, the fewest bytes of L2.",
     ),
 ]
+InputRows = Annotated[
+    bool,
+    typer.Option(
+        "--input-rows",
+        help="Inputs come by rows, as a camera delivers them; they are never whole in L2.",
+    ),
+]
+OutputRows = Annotated[
+    bool,
+    typer.Option("--output-rows", help="Outputs go by rows; they are never whole in L2."),
+]
 _PlanOnly = Annotated[
     bool, typer.Option("--plan-only", help="Plan and report, write no application.")
 ]
@@ -203,6 +214,8 @@ def compile_(
     kernels: Kernels = None,
     layer: _Layer = None,
     float_io: _FloatIo = False,
+    input_rows: InputRows = False,
+    output_rows: OutputRows = False,
     objective: _Objective = Objective.heuristic,
     plan_only: _PlanOnly = False,
     dump_stages: _DumpStages = None,
@@ -236,6 +249,8 @@ def compile_(
             layer=layer,
             prefix=prefix,
             float_io=float_io,
+            input_rows=input_rows,
+            output_rows=output_rows,
             not_deployable_ok=not_deployable_ok,
             dump_stages=dump_stages,
             progress=progress,

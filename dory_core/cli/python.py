@@ -20,6 +20,7 @@ from dory_core.cli.files import existing_file
 from dory_core.cli.html import html_page
 from dory_core.cli.requests import compile_options, given_budgets
 from dory_core.errors import UsageError
+from dory_core.hardware.options import INPUT_ROWS, OUTPUT_ROWS
 from dory_core.plan import DEFAULT_PREFIX
 
 if TYPE_CHECKING:
@@ -231,6 +232,8 @@ def compile(
     layer: int | None = None,
     prefix: str = DEFAULT_PREFIX,
     float_io: bool = False,
+    input_rows: bool = False,
+    output_rows: bool = False,
     not_deployable_ok: bool = False,
     dump_stages: PathName | None = None,
     progress: Progress | None = None,
@@ -256,6 +259,8 @@ def compile(
         layer: Index of a layer to emit as a function of its own; None for the whole network.
         prefix: Prefix of all public names in C.
         float_io: Add functions that convert float input and output.
+        input_rows: Inputs come by rows; the same as the setting ``input_rows=on``.
+        output_rows: Outputs go by rows; the same as the setting ``output_rows=on``.
         not_deployable_ok: Write an application even when it cannot run on the chip.
         dump_stages: Directory for the result of each stage.
         progress: Function called with (stage, steps done, total steps).
@@ -267,6 +272,8 @@ def compile(
     from dory_core.driver.compiler import compile_network
 
     path = existing_file(Path(network), "network")
+    by_rows = {INPUT_ROWS.name: input_rows, OUTPUT_ROWS.name: output_rows}
+    settings = {**(settings or {}), **{name: "on" for name, given in by_rows.items() if given}}
     if input is not None and golden:
         raise UsageError(
             "--golden brings its own input; --input would be ignored", "leave one of them out"

@@ -23,8 +23,10 @@ from dory_core.plan.operations import (
     MoveRows,
     NetworkOperation,
     Outputs,
+    PutRows,
     Report,
     RunPart,
+    TakeRows,
     View,
 )
 
@@ -56,8 +58,10 @@ def network_body(plan: Plan) -> NetworkBody:
     copied = (Outputs, BeginStates, EndStates)
     program = [one for one in plan.program.operations if not isinstance(one, copied)]
     in_chains = any(step.chain > 1 for step in plan.steps)
-    kind = _Streamed if plan.transfers or in_chains else _Resident
-    printer: _Streamed | _Resident = kind(plan, _Calls(plan))
+    by_rows = any(place.passing for place in (*plan.inputs, *plan.outputs))
+    printer: _Streamed | _Resident = _Resident(plan, _Calls(plan))
+    if plan.transfers or in_chains or by_rows:
+        printer = _Streamed(plan, _Calls(plan), frozenset(_behind_rows(program)))
     inputs = next(n for n, operation in enumerate(program) if isinstance(operation, Inputs))
     before = tuple(printer.lines(program[:inputs]))
     after = tuple(printer.lines(program[inputs + 1 :]))
@@ -71,6 +75,20 @@ def network_body(plan: Plan) -> NetworkBody:
         tuple(_rows(printer.groups)),
         tuple(packed([*printer.dead, "{UINT32_MAX, 0, 0, 0}"])),
     )
+
+
+def _behind_rows(program: Iterable[NetworkOperation]) -> Iterator[tuple[int, int] | None]:
+    """Yield step and part of all parts before which rows pass; None for the end."""
+    passed = False
+    for operation in program:
+        if isinstance(operation, (TakeRows, PutRows)):
+            passed = True
+        elif isinstance(operation, RunPart):
+            if passed:
+                yield operation.step, operation.part
+            passed = False
+    if passed:
+        yield None
 
 
 @dataclass(slots=True)
@@ -141,12 +159,14 @@ class _Resident:
 class _Streamed:
     """A streamed network: its events are rows of a table.
 
-    groups: title of what runs next, and the rows before it. dead: rows of the other table. events:
-    rows so far.
+    behind_rows: step and part of the parts before which the caller hands over or takes rows; None
+    stands for the end. groups: title of what runs next, and the rows before it. dead: rows of the
+    other table. events: rows so far.
     """
 
     plan: Plan
     calls: _Calls
+    behind_rows: frozenset[tuple[int, int] | None] = frozenset()
     groups: list[tuple[str, list[str]]] = field(default_factory=list)
     dead: list[str] = field(default_factory=list)
     events: int = 0
@@ -168,8 +188,22 @@ class _Streamed:
             elif not isinstance(operation, View):
                 rows.append(self._row(operation))
         self._close("end" if self.groups else "start", rows)
-        yield _STEP
+        yield from self._step(None in self.behind_rows)
         yield from conversions
+
+    def _step(self, behind_rows: bool) -> Iterator[str]:
+        """Yield the statements before a part; behind rows the run may have to end."""
+        yield "dory_stream_step(&stream);"
+        if behind_rows:
+            yield "if (dory_stream_status(&stream) != DORY_OK) {"
+            yield f"{INDENT}return DORY_EROWS;"
+            yield "}"
+
+    def _steps(self, numbers: Iterable[int], indent: int, first: int = 0) -> Iterator[str]:
+        """Yield the statements before any part, from one on, of some steps."""
+        behind = {key for key in self.behind_rows if key is not None and key[1] >= first}
+        lines = self._step(not {step for step, _ in behind}.isdisjoint(numbers))
+        yield from (INDENT * indent + line for line in lines)
 
     def _run(self, operation: RunPart, conversions: Sequence[str]) -> Iterator[str]:
         """Yield the statements that run a part; those of parts without conversions are a loop."""
@@ -179,10 +213,11 @@ class _Streamed:
         if step.chain > 1:
             yield from self._take_turns(number, part)
         elif len(step.parts) == 1 or part < first:
-            yield from (_STEP, *conversions, self.calls.statement(number, str(part)))
+            yield from self._step((number, part) in self.behind_rows)
+            yield from (*conversions, self.calls.statement(number, str(part)))
         elif part == first:
             yield f"for (uint32_t part = {first}; part < {len(step.parts)}; part++) {{"
-            yield INDENT + _STEP
+            yield from self._steps([number], 1, first)
             yield INDENT + self.calls.statement(number, "part")
             yield "}"
 
@@ -197,7 +232,7 @@ class _Streamed:
         if [n for _, n in turns] == [*chain] * min(counts):
             yield f"for (uint32_t part = 0; part < {min(counts)}; part++) {{"
             for one in chain:
-                yield INDENT + _STEP
+                yield from self._steps([one], 1)
                 yield INDENT + self.calls.statement(one, "part")
             yield "}"
             return
@@ -208,7 +243,7 @@ class _Streamed:
         yield f"{INDENT}}};"
         yield f"{INDENT}uint32_t parts[{len(chain)}] = {{0}};"
         yield f"{INDENT}for (uint32_t t = 0; t < {len(turns)}; t++) {{"
-        yield f"{INDENT}{INDENT}{_STEP}"
+        yield from self._steps(chain, 2)
         yield f"{INDENT}{INDENT}switch (turns[t]) {{"
         for one in chain:
             label = f"case {one - number}" if one != chain[-1] else "default"
@@ -239,15 +274,21 @@ class _Streamed:
         if isinstance(operation, ExtWait):
             return f"DORY_EXT_WAIT({operation.transfer.slot})"
         if isinstance(operation, MoveRows):
-            numbers = (operation.memory + 1, operation.start, operation.source, operation.bytes)
+            place = operation.place
+            numbers = (place.memory + 1, place.offset, operation.source, operation.bytes)
             return f"DORY_MOVE_ROWS({', '.join(map(str, numbers))})"
+        if isinstance(operation, (TakeRows, PutRows)):
+            way, number = (
+                ("TAKE", operation.input)
+                if isinstance(operation, TakeRows)
+                else ("PUT", operation.output)
+            )
+            memory, rows = operation.place.memory + 1, f"{operation.first}, {operation.rows}"
+            return f"DORY_{way}_ROWS({number}, {memory}, {operation.offset}, {rows})"
         assert isinstance(operation, Report), operation
         memory = 0 if operation.level == 1 else operation.memory + 1
         numbers = (operation.layer, memory, operation.offset, operation.bytes)
         return f"DORY_REPORT({', '.join(map(str, numbers))})"
-
-
-_STEP = "dory_stream_step(&stream);"
 
 
 def _rows(groups: Iterable[tuple[str, list[str]]]) -> Iterator[str]:

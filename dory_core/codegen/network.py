@@ -43,7 +43,27 @@ def shared_rows(plan: Plan) -> str:
 def required(plan: Plan) -> tuple[str, ...]:
     """Return the pointers of dory_network_io_t that may not be NULL."""
     buffers = (("input", plan.inputs), ("output", plan.outputs))
-    return ("l1", "l2", *(name for name, places in buffers if any(copied(name, places))))
+    calls = (("next_rows", plan.inputs), ("put_rows", plan.outputs))
+    return (
+        "l1",
+        "l2",
+        *(name for name, places in buffers if any(copied(name, places))),
+        *(name for name, places in calls if by_rows(places)),
+    )
+
+
+def by_rows(places: Sequence[Place]) -> bool:
+    """Return whether the network's inputs or outputs pass by rows, which is so for all of them."""
+    return any(place.passing for place in places)
+
+
+def rows_table(places: Sequence[Place]) -> str:
+    """Return {first byte in a buffer of all, bytes of a row, rows} of each input or output."""
+    found, at = list[str](), 0
+    for place in places:
+        found.append(f"{{{at}u, {place.row_bytes}u, {place.rows}u}}")
+        at += place.size_bytes
+    return "{" + ", ".join(found) + "}"
 
 
 def defined(plan: Plan) -> tuple[tuple[str, int], ...]:
@@ -84,7 +104,8 @@ def tensor_macros(plan: Plan) -> Iterator[str]:
     """
     for role, places in (("INPUT", plan.inputs), ("OUTPUT", plan.outputs)):
         at = 0
-        for number, tensor in enumerate(place.tensor for place in places):
+        for number, place in enumerate(places):
+            tensor = place.tensor
             name = f"#define {plan.prefix.upper()}_{role}"
             if len(places) > 1:
                 name += f"_{number}"
@@ -98,6 +119,8 @@ def tensor_macros(plan: Plan) -> Iterator[str]:
                 yield f"{name}_SCALE {tensor.scale!r}f"
             if tensor.has_scale:
                 yield f"{name}_ZERO_POINT {_c_number(tensor.zero_point)}"
+            if place.passing:
+                yield f"{name}_ROW_BYTES {place.row_bytes}u /* it passes by rows */"
             at += tensor.size_bytes
 
 
@@ -123,12 +146,12 @@ def level_of(places: Sequence[Place]) -> int:
 def copied(buffer: str, places: Sequence[Place]) -> Iterator[tuple[str, str, int]]:
     """Yield (place in the caller's buffer, place in L2, bytes) of each copy by the cores.
 
-    The cores do not copy tensors in L3.
+    The cores copy neither tensors in L3 nor what passes by rows.
     """
     source = 0
     for place in places:
         size = place.tensor.size_bytes
-        if place.level == 2:
+        if place.level == 2 and not place.passing:
             yield address(buffer, source), place_address(place), size
         source += size
 

@@ -21,9 +21,9 @@ from dory_core.driver.pipeline import (
     run,
     setup_for,
 )
-from dory_core.errors import DoesNotFit, VerificationFailed
+from dory_core.errors import DoesNotFit, UsageError, VerificationFailed
 from dory_core.golden.vectors import Vector
-from dory_core.hardware.options import KEEP_CONSTANT_CHANNELS
+from dory_core.hardware.options import INPUT_ROWS, KEEP_CONSTANT_CHANNELS, OUTPUT_ROWS
 from dory_core.hardware.target import OutputFile, TargetContext
 from dory_core.ir import Graph
 from dory_core.passes import run_passes
@@ -168,6 +168,12 @@ def compile_network(
         check_destination(options.output)
     dump = Dump(options.dump_stages) if options.dump_stages is not None else None
     setup = options.setup(plugins, progress=progress, watch=dump)
+    by_rows = any(setup.ctx.options.get(one.name) for one in (INPUT_ROWS, OUTPUT_ROWS))
+    if options.float_io and by_rows:
+        raise UsageError(
+            "--float-io converts whole inputs and outputs, which do not exist where rows pass",
+            "leave it out and convert each row, or leave --input-rows and --output-rows out",
+        )
     if progress is not None:
         progress("import", 0, 1)
     imported = run(options.source, setup, until=IMPORTED)

@@ -10,6 +10,7 @@ from dory_core.driver.compiler import CompileOptions
 from dory_core.driver.pipeline import TILED, Setup, run
 from dory_core.errors import NotSupported
 from dory_core.plan.budgets import Budgets, Code, least_functions, resolve_budgets
+from dory_core.planning.by_rows import refusal
 from dory_core.planning.chains import Chain
 from dory_core.planning.front import executions, front, not_dominated
 from dory_core.planning.placement import Planned
@@ -156,6 +157,8 @@ def _resident_front(tiled: TiledGraph, setup: Setup) -> list[_Solved]:
         ways = executions(problem)
         for planned in front(problem, ways):
             solved[id(planned)] = (problem, planned, ways.edges)
+        if not solved and problem.network.by_rows:
+            raise refusal(problem, problem.budgets.bytes[HOME])
     plans = not_dominated(planned for _, planned, _ in solved.values())
     for planned in plans[:1]:
         at = planned.map.static_level

@@ -18,6 +18,10 @@ KEEP_CONSTANT_CHANNELS = Option(
 )
 #: Every target has it: ``-NAME`` switches off a move of the planner.
 MOVES = Option("moves", str, "", "moves of the planner that are switched off: -NAME,-NAME")
+#: Every target has them: the caller hands over rows of the network's inputs, and takes those of its
+#: outputs, while the network runs.
+INPUT_ROWS = Option("input_rows", bool, False, "inputs come by rows, they are never whole in L2")
+OUTPUT_ROWS = Option("output_rows", bool, False, "outputs go by rows, they are never whole in L2")
 _YES = dict.fromkeys(("on", "true", "yes", "1"), True)
 _TRUTH = _YES | dict.fromkeys(("off", "false", "no", "0"), False)
 
@@ -27,7 +31,7 @@ def all_options(target: Target) -> tuple[Option, ...]:
 
     When the target declares operating points, one of the options chooses the point.
     """
-    options = (*target.options, KEEP_CONSTANT_CHANNELS, MOVES)
+    options = (*target.options, KEEP_CONSTANT_CHANNELS, MOVES, INPUT_ROWS, OUTPUT_ROWS)
     if target.operating_points and all(option.name != OPERATING_POINT for option in options):
         names = tuple(dict.fromkeys(point.name for point in target.operating_points))
         options += (Option(OPERATING_POINT, str, names[0], "clock and energy", names),)

@@ -21,6 +21,7 @@ from dory_core.plan.layers import (
     LayerWeights,
     OperandPlan,
     PartPlan,
+    TakenRows,
     WeightChunk,
     WeightTile,
 )
@@ -213,6 +214,7 @@ __all__ = [
     "Plan",
     "Roofline",
     "StatePlan",
+    "TakenRows",
     "PLAN_VERSION",
     "OperandPlan",
     "WeightChunk",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
 
 #: Raised whenever a key comes, goes or changes: this dory reads only its own documents.
-PLAN_VERSION = 8
+PLAN_VERSION = 9
 GENERATOR = "dory"
 
 
@@ -42,8 +42,8 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "network": {
             "name": plan.network,
             "reference": plan.reference,
-            "inputs": [_place_json(p) for p in plan.inputs],
-            "outputs": [_place_json(p) for p in plan.outputs],
+            "inputs": [_border_json(p) for p in plan.inputs],
+            "outputs": [_border_json(p) for p in plan.outputs],
             "states": [_state_json(state) for state in plan.states],
             "float_io": plan.float_io,
             "ties_even": plan.ties_even,
@@ -153,6 +153,12 @@ def _place_json(place: Place) -> dict[str, Any]:
         "passing": place.passing,
         "layout": place.layout.to_json(),
     }
+
+
+def _border_json(place: Place) -> dict[str, Any]:
+    """Return an input or output of the network."""
+    rows = {"count": place.rows, "bytes": place.row_bytes} if place.passing else None
+    return {**_place_json(place), "rows": rows}
 
 
 def _state_json(state: StatePlan) -> dict[str, Any]:

@@ -99,6 +99,26 @@ class LayerWeights:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenRows:
+    """Rows of a network input that come before a part runs.
+
+    Attributes:
+        input: Number of the input.
+        place: Where its rolling buffer lies.
+        offset: Byte of L2 that they come to.
+        first, rows: Number of the first one, and how many.
+        moves: (first byte, bytes) of rows that move to the start of the buffer before.
+    """
+
+    input: int
+    place: Place
+    offset: int
+    first: int
+    rows: int
+    moves: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PartPlan:
     """A part of a layer: one run of the L2-L1 pipeline.
 
@@ -110,7 +130,8 @@ class PartPlan:
     of the output's rolling buffer that move to its start before the part runs; None for none.
     finds_inputs: the part before has left its inputs in L1. w_copy: of the buffer of constants, the
     one that its first block goes to. ahead: number of the tile after whose arrival it starts the
-    load of the next part's first block; None when the next part does.
+    load of the next part's first block; None when the next part does. takes: rows of network inputs
+    that come before it runs.
     """
 
     position: int
@@ -125,6 +146,7 @@ class PartPlan:
     finds_inputs: bool = False
     w_copy: int = 0
     ahead: int | None = None
+    takes: tuple[TakenRows, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

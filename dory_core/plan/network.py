@@ -20,8 +20,10 @@ from dory_core.plan.operations import (
     NetworkOperation,
     Outputs,
     Program,
+    PutRows,
     Report,
     RunPart,
+    TakeRows,
     View,
 )
 from dory_core.plan.share import layer_functions
@@ -66,6 +68,10 @@ def lower_network(
         step = steps[number]
         part = step.parts[index]
         yield from events.at(position)
+        for one in part.takes:
+            if one.moves is not None:
+                yield _moved(number, one.place, *one.moves)
+            yield TakeRows(one.input, one.place, one.offset, one.first, one.rows)
         if index == 0:
             yield from map(Convert, step.conversions)
         if part.moves is not None:
@@ -75,6 +81,9 @@ def lower_network(
             place = step.output.place
             level = 1 if place.level == 1 else 2
             yield Report(step.index, level, place.memory, *part.report)
+        for output, place in enumerate(outputs):
+            if place.passing and place == step.output.place:
+                yield PutRows(output, place, part.output, *part.stripe)
     yield from events.at(position + 1)
     yield from map(Convert, final)
     yield Outputs(outputs)
@@ -86,13 +95,13 @@ def _moved(step: int, place: Place, source: int, size: int) -> MoveRows | Dead:
     """Return the operation before rows are written at the start of a rolling buffer.
 
     Args:
-        step: The step that makes the tensor.
+        step: The step for which it makes room.
         place: The buffer.
         source: First byte of the rows that are still read.
         size: Their bytes; 0 when no layer reads the rows in the buffer again.
     """
     if size:
-        return MoveRows(step, place.memory, place.offset, source, size)
+        return MoveRows(step, place, source, size)
     rolling = BlockId(place.tensor.name, BlockKind.ROLLING)
     return Dead(Block(rolling, place.offset, source - place.offset, 0, 0, place.memory))
 

@@ -308,14 +308,20 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The network's inputs are copied to their places, of L2; those in L3 are there."""
+    """The network's inputs are copied to their places, of L2; those in L3 are there.
+
+    Those that pass come by rows.
+    """
 
     places: tuple[Place, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """The network's outputs are copied from their places, of L2; those in L3 stay there."""
+    """The network's outputs are copied from their places, of L2; those in L3 stay there.
+
+    Those that pass are with the caller.
+    """
 
     places: tuple[Place, ...]
 
@@ -346,18 +352,54 @@ class MoveRows:
     """Core 0 moves rows of a rolling buffer of L2 to its start.
 
     Attributes:
-        step: Number of the step that makes the tensor.
-        memory: Number of the memory among those of L2.
-        start: First byte of the buffer.
+        step: Number of the step for which it makes room.
+        place: The buffer.
         source: First byte of the rows.
         bytes: Their size. Rows before them are not read again.
     """
 
     step: int
-    memory: int
-    start: int
+    place: Place
     source: int
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakeRows:
+    """Core 0 lets the caller write rows of a network input into its rolling buffer.
+
+    Attributes:
+        input: Number of the input.
+        place: The buffer.
+        offset: The byte of L2 at which the first row begins.
+        first: Number of the first row.
+        rows: How many.
+    """
+
+    input: int
+    place: Place
+    offset: int
+    first: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutRows:
+    """Core 0 hands rows of a network output to the caller, who has read them when it goes on.
+
+    Attributes:
+        output: Number of the output.
+        place: The rolling buffer.
+        offset: The byte of L2 at which the first row begins.
+        first: Number of the first row.
+        rows: How many.
+    """
+
+    output: int
+    place: Place
+    offset: int
+    first: int
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,6 +429,8 @@ NetworkOperation = (
     | EndStates
     | Convert
     | MoveRows
+    | TakeRows
+    | PutRows
     | RunPart
 )
 

@@ -13,8 +13,9 @@ class Place:
     """Where a tensor lies while it lives: level number and byte offset in the level's arena.
 
     memory: number of the memory among those of the level; each has an arena of its own. layout: how
-    its elements lie there. passing: never as a whole: a layer makes one stripe after the other, and
-    the next layer has read each before it is overwritten; the offset is that of the first one.
+    its elements lie there. passing: never as a whole: a layer or the caller makes one stripe after
+    the other, and who reads it has read each before it is overwritten; the offset is that of the
+    first one.
     """
 
     tensor: Tensor
@@ -28,6 +29,16 @@ class Place:
     def size_bytes(self) -> int:
         """Bytes that it takes as a whole."""
         return self.layout.size_bytes(self.tensor)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the tensor; columns where it has one row."""
+        return self.tensor.height if self.tensor.height > 1 else self.tensor.width
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes from one of them to the next."""
+        return self.size_bytes // self.rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,10 @@ _PLACED = _record(
 )
 _PLACE = _named("place", _PLACED)
 _MOVED = _named("moved", _record(**_PLACED["properties"], transfer=_TEXT))
+_BORDER = _named(
+    "border",
+    _record(**_PLACED["properties"], rows=_or_null(_record(count=_COUNT, bytes=_COUNT))),
+)
 _CONVERSION = _named(
     "conversion", _record(tensor=_TEXT, source=_PLACE, target=_PLACE, cycles=_COUNT)
 )
@@ -174,8 +178,8 @@ PLAN = _record(
     network=_record(
         name=_TEXT,
         reference=_TEXT,
-        inputs=_list(_PLACE, 1),
-        outputs=_list(_PLACE, 1),
+        inputs=_list(_BORDER, 1),
+        outputs=_list(_BORDER, 1),
         states=_list(
             _record(
                 name=_TEXT,

@@ -80,7 +80,8 @@ class Chains:
     @property
     def all(self) -> list[Chain]:
         """All layers by themselves, and all fused chains that may be of use."""
-        return [*self.singles(), *self.fused()]
+        found = [*self.singles(), *self.fused()]
+        return [one for one in found if self.passes(one)] if self._network.by_rows else found
 
     def singles(self) -> Iterator[Chain]:
         """Yield each layer by itself. That of a streamed network fits: it is in parts."""
@@ -89,13 +90,17 @@ class Chains:
             yield Chain(n, n, (), live, cycles)
 
     def fused(self) -> Iterator[Chain]:
-        """Yield fused chains that need less than their layers by themselves."""
+        """Yield fused chains that need less than their layers by themselves.
+
+        What passes by rows has chains in any case, of one layer too.
+        """
         longest = _LONGEST_STREAMED if self.start.streamed else _LONGEST
-        for last in range(1, len(self._rows)):
+        for last in range(len(self._rows)):
             first = last
-            while last - first < longest - 1 and first > 0 and self._may_join(first - 1, last):
+            while last - first < longest - 1 and first > 0 and self.may_join(first - 1, last):
                 first -= 1
-            if first == last or not self._may_join(last, last):
+            by_rows = self._by_rows(last, last)
+            if (first == last and not by_rows) or not self.may_join(last, last):
                 continue
             made = self._network.flow.writes[first:last]
             if self.start.streamed and self.start.in_l3.isdisjoint(made):
@@ -107,7 +112,7 @@ class Chains:
                     known.add(most)
                     yield from self._ending(first, last, most)
 
-    def _may_join(self, n: int, last: int) -> bool:
+    def may_join(self, n: int, last: int) -> bool:
         """Return True when a layer may be part of a chain that ends with another one."""
         layer, network = self._network.layers[n], self._network
         if self.problem.tiled[n].view or network.flow.before[n] or network.cuts[n].stripes < 2:
@@ -151,8 +156,12 @@ class Chains:
                     sum(move.size for move in buffer.moves.values()) * self.problem.move_cycles
                 )
                 helps = helps or made in self.start.in_l3
+            for name in self._network.taken_from(n):
+                if self._network.rolls(name, n, last):
+                    live.roll(name, self._network.taken_buffer(first, splits, name).size_bytes)
             needed = live.bytes
-            if n < last and (helps if self.start.streamed else needed < largest):
+            useful = n < last and (helps if self.start.streamed else needed < largest)
+            if useful or self._by_rows(n, last):
                 moved = live.moved_cycles
                 waits = moved / len(splits[-1].starts) if self.start.streamed else 0.0
                 rolling = tuple(live.rolling.items())
@@ -180,9 +189,34 @@ class Chains:
 
     def block_bytes(self, name: str) -> int:
         """Return the bytes of the block of a whole tensor; 0 for a slice of another block."""
-        if name in self._network.views.places:
+        if name in self._network.views.places or name in self._network.by_rows:
             return 0
         return align_up(self._network.sizes[name], self.problem.alignment)
+
+    def _by_rows(self, first: int, last: int) -> bool:
+        """Return whether layers make or read what passes by rows."""
+        return any(self._network.touches(name, first, last) for name in self._network.by_rows)
+
+    def passes(self, chain: Chain) -> bool:
+        """Return whether what a chain makes or reads by rows does pass so.
+
+        No more than half of it may be in L2 at once, or the least.
+        """
+        network, rolling = self._network, dict(chain.rolling)
+        for name in network.by_rows:
+            if not network.touches(name, chain.first, chain.last):
+                continue
+            if name not in rolling:
+                return False
+            if 2 * rolling[name] > network.sizes[name] and self._largest(chain) > 1:
+                return False
+        return True
+
+    def _largest(self, chain: Chain) -> int:
+        """Return the most rows of a stripe of a chain."""
+        layers = self._network.layers[chain.first : chain.last + 1]
+        pairs = zip(layers, chain.splits, strict=True)
+        return max(stripe.size for layer, split in pairs for stripe in stripes_of(layer, split))
 
     def decision(self, path: Iterable[Chain], slack: int = 0) -> Decision:
         """Return the decision with the chains of a path.
@@ -198,6 +232,7 @@ class Chains:
                 splits[n] = split._replace(place=place, chain=count, slack=slack)
                 if self._network.rolls(self._network.flow.writes[n], n, chain.last):
                     fused.add(self._network.flow.writes[n])
+        fused |= set(self._network.by_rows)
         return replace(
             self.start,
             splits=tuple(splits),

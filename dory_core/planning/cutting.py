@@ -101,7 +101,7 @@ def with_in_l2(problem: Problem, decision: Decision, names: tuple[str, ...]) -> 
     makers = {network.makers[name] for name in names} - {-1}
     for n in sorted(makers | {n for name in names for n in network.readers[name]}):
         split = back.splits[n]
-        if split.chain > 1:
+        if split.takes_turns:
             continue  # in stripes for the other layers of the chain
         if not touches_l3(network, back, n):
             split = split._replace(stripes=1)

@@ -110,7 +110,7 @@ def evaluate(problem: Problem, decision: Decision) -> Candidate:
     }
     forms = network.flow.forms
     below = {n: Place(forms[n].tensor, BELOW, 0, 0, forms[n].layout) for n in decision.in_l3}
-    in_stripes = below | {n: _fused(problem, n, places) for n in decision.fused}
+    in_stripes = below | {n: passing(problem, n, places) for n in decision.fused}
     steps = make_steps(
         network, program, residency, places, in_stripes, problem.ctx.memory, decision
     )
@@ -181,8 +181,8 @@ def _place(problem: Problem, block: Block, memory: int) -> Place:
     return Place(form.tensor, HOME, block.offset, memory, form.layout)
 
 
-def _fused(problem: Problem, name: str, places: Mapping[BlockId, Place]) -> Place:
-    """Return the place of a tensor between layers of a fused chain."""
+def passing(problem: Problem, name: str, places: Mapping[BlockId, Place]) -> Place:
+    """Return the place of a tensor that is never whole in home: one of a fused chain."""
     form = problem.network.flow.forms[name]
     first = places[BlockId(name, BlockKind.ROLLING)]
     return replace(first, tensor=form.tensor, layout=form.layout, passing=True)

@@ -48,7 +48,8 @@ class Executions:
 
     Attributes:
         candidates: Layer by layer, and in the cheapest chains within every number of bytes. The
-            blocks of some may be larger than L2.
+            blocks of some may be larger than L2. The first one is of no use where inputs or outputs
+            pass by rows.
         edges: All chains, and all layers by themselves.
     """
 
@@ -117,7 +118,8 @@ def front(problem: Problem, ways: Executions) -> tuple[Planned, ...]:
         ways: Its executions.
     """
     budget = problem.budgets.bytes[HOME]
-    fit = [one for one in ways.candidates if not one.straddles or one.home_bytes > budget]
+    found = ways.candidates[1:] if problem.network.by_rows else ways.candidates
+    fit = [one for one in found if not one.straddles or one.home_bytes > budget]
     spread = thinned(fit, _SEARCHED, lambda one: one.home_bytes)
     return not_dominated(searched(problem, one, _SLOW) for one in spread)
 

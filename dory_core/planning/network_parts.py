@@ -16,11 +16,13 @@ from dory_core.planning.decision import Decision
 from dory_core.planning.layouts import LayoutPlan
 from dory_core.planning.rolling import (
     Needs,
+    Ranges,
     RollingBuffer,
     Turn,
     rolling_buffer,
     turns,
     turns_of,
+    with_arrivals,
 )
 from dory_core.planning.views import Views
 from dory_core.tiling.outer import (
@@ -60,13 +62,27 @@ class Piece(NamedTuple):
 class RollingChain:
     """The turns of the layers of a fused chain.
 
+    The caller is the maker of network inputs that come by rows. Its turns have no positions of
+    their own: they belong to the next part of a layer.
+
     Attributes:
-        order: The turns.
-        positions: Those of the parts of each layer, counted from the first turn.
+        order: The turns; those of input ``k`` of ``taken`` have the layer ``-1 - k``.
+        positions: Those of the parts of each layer, counted from the first part.
+        taken: Network inputs that come by rows.
+        pieces: (first byte, bytes) of the pieces in which each of them comes.
+        arrivals: Position, number in ``taken`` and number of each piece.
     """
 
     order: tuple[Turn, ...]
     positions: tuple[tuple[int, ...], ...]
+    taken: tuple[str, ...] = ()
+    pieces: tuple[Ranges, ...] = ()
+    arrivals: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def parts(self) -> int:
+        """Number of parts of all layers."""
+        return sum(map(len, self.positions))
 
 
 class NetworkParts:
@@ -75,12 +91,20 @@ class NetworkParts:
     flow: the forms in which tensors lie in memory; each is a block. cuts: how each layer may be
     cut. views: what lies in a block of other tensors. unit: bytes of which sizes and places of
     transfers between L3 and L2 are multiples. wholes, backs: the blocks of tensors. passed: the
-    block of a stripe that passes from a layer to the next one.
+    block of a stripe that passes from a layer to the next one. by_rows: inputs and outputs of the
+    network that the caller hands over, or takes, by rows.
     """
 
     def __init__(
-        self, graph: Graph, flow: LayoutPlan, cuts: Sequence[Cuts], views: Views, unit: int = 1
+        self,
+        graph: Graph,
+        flow: LayoutPlan,
+        cuts: Sequence[Cuts],
+        views: Views,
+        unit: int = 1,
+        by_rows: Iterable[str] = (),
     ) -> None:
+        self.by_rows = tuple(by_rows)
         self.unit = unit
         self.views = views
         self.cuts = cuts
@@ -119,6 +143,7 @@ class NetworkParts:
         self.parts_of = cache(self._find_parts)
         self.rolling = cache(self._find_rolling)
         self.buffer = cache(self._find_buffer)
+        self.taken_buffer = cache(self._find_taken_buffer)
         self._positions: tuple[Sequence[Split], Positions] = ((), ((), ()))
         self.ranges_of = cache(self._find_ranges)
         self.visits_of = cache(self._find_visits)
@@ -208,7 +233,7 @@ class NetworkParts:
                     chain = self.rolling(n, tuple(splits[n : n + split.chain]))
                     first += [end + positions[0] for positions in chain.positions]
                     last += [end + positions[-1] for positions in chain.positions]
-                    end += len(chain.order)
+                    end += chain.parts
                 continue
             first.append(end)
             end += len(self.parts_of(n, split))
@@ -264,44 +289,87 @@ class NetworkParts:
             splits: Those of its layers.
         """
         order = turns_of(self._needs(first, len(splits)), [one.starts for one in splits])
+        users = range(first, first + len(splits))
+        taken = tuple(
+            name
+            for name in self.by_rows
+            if self.makers[name] < 0 and not set(users).isdisjoint(self.readers[name])
+        )
+        readers = [self._readings(name, first, splits) for name in taken]
+        order, pieces = with_arrivals(order, readers)
         positions: list[list[int]] = [[] for _ in splits]
-        for position, (layer, _) in enumerate(order):
-            positions[layer].append(position)
-        return RollingChain(order, tuple(map(tuple, positions)))
+        position, arrivals = 0, list[tuple[int, int, int]]()
+        for layer, part in order:
+            if layer < 0:
+                arrivals.append((position, -1 - layer, part))
+            else:
+                positions[layer].append(position)
+                position += 1
+        return RollingChain(order, tuple(map(tuple, positions)), taken, pieces, tuple(arrivals))
+
+    def _readings(
+        self, name: str, first: int, splits: tuple[Split, ...]
+    ) -> dict[tuple[int, int], Ranges]:
+        """Return what each part of the layers of a chain reads of a tensor."""
+        return {
+            (m - first, k): self.ranges_of(m, k, splits[m - first])
+            for m in self.readers[name]
+            if first <= m < first + len(splits)
+            for k, read in enumerate(self.flow.reads[m])
+            if read == name
+        }
 
     def rolls(self, name: str, first: int, last: int) -> bool:
         """Return True when a tensor needs no whole block in a chain of some layers.
 
         They make it and are all that read it, row by row.
         """
-        readers = self.readers[name]
-        if name in self.fixed or name in self.outlive or not readers:
+        readers, maker = self.readers[name], self.makers[name]
+        if name in self.by_rows:
+            if maker < 0:
+                maker = -1 if name in self.outlive else min(readers, default=-1)
+        elif name in self.outlive or not readers:
             return False
-        if self.makers[name] < first or max(readers) > last:
+        if name in self.fixed or maker < first or max(readers, default=maker) > last:
             return False
+        return self.is_read_by_rows(name)
+
+    def is_read_by_rows(self, name: str) -> bool:
+        """Return whether no layer reads a tensor as a whole for each row of its output."""
         return not any(
             self.layers[n].whole_axes(k)[(stripe_axis(self.layers[n]) or 0) + 1]
-            for n in readers
+            for n in self.readers[name]
             for k, read in enumerate(self.flow.reads[n])
             if read == name
         )
 
+    def taken_from(self, n: int) -> tuple[str, ...]:
+        """Return the network inputs that come by rows, and that a layer is the first to read."""
+        names = (name for name in self.by_rows if self.makers[name] < 0)
+        return tuple(name for name in names if min(self.readers[name], default=-1) == n)
+
+    def touches(self, name: str, first: int, last: int) -> bool:
+        """Return whether some layers make or read a tensor."""
+        return any(first <= n <= last for n in (self.makers[name], *self.readers[name]))
+
     def _find_buffer(self, first: int, splits: tuple[Split, ...], n: int) -> RollingBuffer:
         """Return the rolling buffer of the output of a layer of a chain; arguments as before."""
         order, name, at = self.rolling(first, splits).order, self.flow.writes[n], n - first
-        readers = {
-            (m - first, k): self.ranges_of(m, k, splits[m - first])
-            for m in self.readers[name]
-            for k, read in enumerate(self.flow.reads[m])
-            if read == name
-        }
         writes = self.ranges_of(n, None, splits[at])
+        readers = self._readings(name, first, splits)
         return rolling_buffer(order, at, writes, readers, splits[at].slack)
+
+    def _find_taken_buffer(self, first: int, splits: tuple[Split, ...], name: str) -> RollingBuffer:
+        """Return the rolling buffer of an input that comes by rows; arguments as before."""
+        chain = self.rolling(first, splits)
+        k = chain.taken.index(name)
+        readers = self._readings(name, first, splits)
+        return rolling_buffer(chain.order, -1 - k, chain.pieces[k], readers)
 
     def turns_of(self, decision: Decision, n: int) -> Sequence[int]:
         """Return the positions of the parts of a layer in a fused chain."""
         first, _ = self.positions(decision)
-        positions = self.rolling(*_chain(decision, n)).positions[decision.splits[n].place]
+        positions = self.chain_of(decision, n).positions[decision.splits[n].place]
         return [first[n] - positions[0] + position for position in positions]
 
     def buffer_of(self, decision: Decision, n: int) -> RollingBuffer | None:
@@ -309,6 +377,15 @@ class NetworkParts:
         if not decision.splits[n].starts or self.flow.writes[n] not in decision.fused:
             return None
         return self.buffer(*_chain(decision, n), n)
+
+    def chain_of(self, decision: Decision, n: int) -> RollingChain:
+        """Return the turns of the chain that a layer is part of."""
+        return self.rolling(*_chain(decision, n))
+
+    def read_buffer(self, decision: Decision, n: int, name: str) -> RollingBuffer:
+        """Return the rolling buffer of a tensor that a layer of a chain reads."""
+        maker, chain = self.makers[name], _chain(decision, n)
+        return self.taken_buffer(*chain, name) if maker < 0 else self.buffer(*chain, maker)
 
     def gap(self, decision: Decision, name: str) -> tuple[int, int] | None:
         """Return the widest gap between the readers of a tensor; see :func:`widest_gap`."""

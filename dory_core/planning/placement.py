@@ -12,7 +12,7 @@ from dory_core.plan.block_ids import BlockId, BlockKind, table_id
 from dory_core.plan.blocks import Block, Request, align_up, level_alignment
 from dory_core.plan.budgets import for_simulation
 from dory_core.planning.constants import encode_chunks, table_bytes, table_size
-from dory_core.planning.evaluate import Candidate
+from dory_core.planning.evaluate import Candidate, passing
 from dory_core.planning.layouts import LayoutPlan
 from dory_core.planning.memory_map import MemoryMap
 from dory_core.planning.moves import MOVES
@@ -60,6 +60,11 @@ def placed(problem: Problem, candidate: Candidate) -> Planned:
     image = b"" if not any(candidate.chunks) else _image([table for _, table in held])
     below = _below(problem, candidate, len(image))
     places = {name: replace(at, offset=below.starts[name]) for name, at in candidate.below.items()}
+    in_rows = {
+        name: passing(problem, name, candidate.places)
+        for name in (*flow.inputs, *flow.outputs)
+        if name in candidate.decision.fused
+    }
     ends = {
         name: candidate.places[block]
         for name in flow.sinks
@@ -97,9 +102,10 @@ def placed(problem: Problem, candidate: Candidate) -> Planned:
         MemoryMap(
             steps=tuple(map(_completed, candidate.steps, tables, [places] * len(tables))),
             inputs=tuple(
-                places.get(name) or candidate.places[BlockId(name)] for name in flow.inputs
+                places.get(name) or in_rows.get(name) or candidate.places[BlockId(name)]
+                for name in flow.inputs
             ),
-            outputs=tuple(places.get(n) or ends[n] for n in flow.outputs),
+            outputs=tuple(places.get(n) or in_rows.get(n) or ends[n] for n in flow.outputs),
             timeline=candidate.timeline,
             home=HOME,
             peaks=tuple(packed.peak_bytes for packed in candidate.packings),

@@ -7,7 +7,7 @@ constants, and tensors in the level below.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dory_core.checks.contents import verify_contents
@@ -31,6 +31,7 @@ from dory_core.plan.budgets import (
 from dory_core.plan.code import program_bytes
 from dory_core.plan.network import lower, lower_network
 from dory_core.plan.operations import Program
+from dory_core.planning.by_rows import refusal
 from dory_core.planning.constants import L3_IMAGE
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import evaluate
@@ -153,6 +154,8 @@ def _placed(
     within = l2_after_code(ctx, budgets, code)
     limits, name = within.bytes, tiling.graph.name
     problems = problems_of(tiling, ctx, within)
+    if problems[0].network.by_rows:
+        return _by_rows(problems, limits, least)
     refusals: list[DoesNotFit] = []
     fitting: list[tuple[Problem, Planned]] = []
     for problem in problems:
@@ -185,6 +188,23 @@ def _placed(
         found_below = _below(problems, ctx, budgets, code, needed=not fitting)
         fitting += [] if found_below is None else [found_below]
     problem, planned = min(fitting, key=lambda one: _price(one[1], least))
+    verify_planned(planned, problem)
+    return planned
+
+
+def _by_rows(problems: Sequence[Problem], limits: Mapping[int, int], least: bool) -> Planned:
+    """Place a network whose inputs or outputs pass by rows. Raises: NotSupported or DoesNotFit."""
+    found: list[tuple[Problem, Planned]] = []
+    for problem in problems:
+        ways = executions(problem, limits[HOME] if problem.streams and not least else None)
+        chosen = (smallest if least else fastest)(problem, ways, limits[HOME])
+        if chosen is not None:
+            found.append((problem, chosen))
+    if not found:
+        raise refusal(problems[-1], limits[HOME])
+    problem, planned = min(found, key=lambda one: _price(one[1], least))
+    if planned.map.static_bytes > limits[planned.map.static_level]:
+        raise planned.map.too_large(problem.network.name, problem.budgets)
     verify_planned(planned, problem)
     return planned
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from dory_core.hardware.memories import Link, MemoryHierarchy
-from dory_core.hardware.options import MOVES
+from dory_core.hardware.options import INPUT_ROWS, MOVES, OUTPUT_ROWS
 from dory_core.hardware.target import TargetContext
 from dory_core.ir.geometry import extent, is_channelwise, make_tile
 from dory_core.ir.packing import pack
@@ -81,7 +81,13 @@ class Problem:
             one.as_view() if n in named.layers else one for n, one in enumerate(tiling.best)
         )
         cuts = tuple(UNCUT if one.view else _cuts(one, unit) for one in tiled)
-        network = NetworkParts(tiling.graph, layouts, cuts, named, unit)
+        by_rows = [
+            name
+            for option, names in ((INPUT_ROWS, layouts.inputs), (OUTPUT_ROWS, layouts.outputs))
+            for name in names
+            if ctx.options.get(option.name)
+        ]
+        network = NetworkParts(tiling.graph, layouts, cuts, named, unit, by_rows)
         linked, moved = ctx.memory.constants_level != HOME, weight_unit(ctx.memory)
         constants = tuple(
             0 if linked else sum(chunk_sizes(one.layer, one, cut.whole, moved))

@@ -23,7 +23,10 @@ _ALL = 1 << 62
 
 
 class Turn(NamedTuple):
-    """A part of a layer of a chain that runs; both are numbers, of the layer in the chain."""
+    """A part of a layer of a chain that runs; both are numbers, of the layer in the chain.
+
+    Below 0 are makers outside the chain: the caller, who makes rows of inputs.
+    """
 
     layer: int
     part: int
@@ -131,6 +134,34 @@ def _run(
     return tuple(order), tuple(map(tuple, starts))
 
 
+def with_arrivals(
+    order: Iterable[Turn], readers: Sequence[Mapping[tuple[int, int], Ranges]]
+) -> tuple[tuple[Turn, ...], tuple[Ranges, ...]]:
+    """Return an order with the turns of tensors that come from outside, and what these write.
+
+    Each piece comes right before the part that needs it. Rows that no layer has read until then
+    come by themselves, so that they are not kept. What is behind the last piece is not read. The
+    pieces of tensor ``k`` are turns of layer ``-1 - k``.
+
+    Args:
+        order: In which the parts of the chain run.
+        readers: Of each tensor, what each part of a reader reads, by layer of the chain and
+            operand.
+    """
+    found, writes = list[Turn](), [list[tuple[int, int]]() for _ in readers]
+    done = [0] * len(readers)
+    for turn in order:
+        for k, reads in enumerate(readers):
+            ranges = [one[turn.part] for key, one in reads.items() if key[0] == turn.layer]
+            for border in sorted({at for start, size in ranges for at in (start, start + size)}):
+                if border > done[k]:
+                    found.append(Turn(-1 - k, len(writes[k])))
+                    writes[k].append((done[k], border - done[k]))
+                    done[k] = border
+        found.append(turn)
+    return tuple(found), tuple(map(tuple, writes))
+
+
 def rolling_buffer(
     order: Iterable[Turn],
     maker: int,
@@ -147,9 +178,8 @@ def rolling_buffer(
         readers: What each part of a reader reads, by layer of the chain and operand.
         slack: Parts of the maker for which the buffer has room beyond that: rows move less often.
     """
-    own = [
-        turn for turn in order if turn.layer == maker or any(k[0] == turn.layer for k in readers)
-    ]
+    users = {maker, *(layer for layer, _ in readers)}
+    own = [turn for turn in order if turn.layer in users]
     kept = _first_needed(own, maker, readers)
     least = max(
         (

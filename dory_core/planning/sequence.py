@@ -57,10 +57,28 @@ class Store(NamedTuple):
     wait: int
 
 
+class Arrival(NamedTuple):
+    """Rows of a network input that come before a part runs.
+
+    Attributes:
+        tensor: The input.
+        output: The block that they come to, and the byte of it.
+        first, size: Bytes of the tensor.
+        moves: Rows of the block that move to the start of it before.
+    """
+
+    tensor: str
+    output: tuple[BlockId, int]
+    first: int
+    size: int
+    moves: Move | None
+
+
 class Run(NamedTuple):
     """A part with the blocks that hold its data, and byte offsets of its data in them.
 
-    moves: rows of the rolling buffer of its output that move to the start of it before.
+    moves: rows of the rolling buffer of its output that move to the start of it before. arrivals:
+    rows of network inputs that come before.
     """
 
     layer: int
@@ -70,6 +88,7 @@ class Run(NamedTuple):
     weights: BlockId | None
     report: tuple[BlockId, int, int] | None
     moves: Move | None = None
+    arrivals: tuple[Arrival, ...] = ()
 
 
 @dataclass(slots=True)
@@ -137,12 +156,13 @@ class _Builder:
         self.layers = network.layers
         self.late: dict[str, int] = {}  # first layer that reads the second block
         self.stores: dict[str, list[int]] = {}  # numbers of the stores of each tensor
+        self.arrivals: dict[int, list[Arrival]] = {}  # by position
         self.runs = True  # tell where each part finds what
 
     def build(self, layers: range | None) -> PartSequence:
         network = self.network
         first, last = network.positions(self.decision)
-        self.end = max(last) + 1
+        self.end = max(last) + 1  # a chain may end with rows that its last layer does not read
         self.program = PartSequence(first=first, last=last, end=self.end)
         self.runs = layers is None
         if layers is None:
@@ -155,6 +175,10 @@ class _Builder:
             self.program.runs = [_NO_RUN] * self.end
         for n in layers:
             self._add_layer(n)
+        if self.runs:
+            for position, arrivals in self.arrivals.items():
+                run = self.program.runs[position]
+                self.program.runs[position] = run._replace(arrivals=tuple(arrivals))
         return self.program
 
     def _place_tensor(self, name: str) -> None:
@@ -221,8 +245,11 @@ class _Builder:
     def _add_layer(self, n: int) -> None:
         """Fetch and store what passes through L2 in pieces, and tell each part where it lies."""
         flow, decision = self.network.flow, self.decision
-        if decision.splits[n].chain > 1:
+        split = decision.splits[n]
+        if split.takes_turns:
             self.program.turns[n] = self.network.turns_of(decision, n)
+        if split.takes_turns and (split.place == 0 or not self.runs):
+            self._take_rows(n)
         at = self.program.positions_of(n)
         reads = [
             self._fetch_stripes(n, k, name, at) if name in decision.in_l3 else None
@@ -281,8 +308,7 @@ class _Builder:
         split, name = self.decision.splits[n], self.network.flow.reads[n][operand]
         ranges = self.network.ranges_of(n, operand, split)
         if name in self.decision.fused:
-            buffer = self.network.buffer_of(self.decision, self.network.makers[name])
-            assert buffer is not None, name
+            buffer = self.network.read_buffer(self.decision, n, name)
             block = BlockId(name, BlockKind.ROLLING)
             return [(block, at) for at in buffer.reads[split.place, operand]]
         if blocks is None:
@@ -337,6 +363,23 @@ class _Builder:
         self.program.requests[block] = Request(block, buffer.size_bytes, at[0], last)
         self.program.stripes[block] = n
         return [block]
+
+    def _take_rows(self, n: int) -> None:
+        """Let the rows of network inputs come that a chain reads; n: one of its layers."""
+        network, first = self.network, n - self.decision.splits[n].place
+        chain, start = network.chain_of(self.decision, n), self.program.first[first]
+        start -= chain.positions[0][0]
+        for number, name in enumerate(chain.taken):
+            buffer = network.read_buffer(self.decision, n, name)
+            block = BlockId(name, BlockKind.ROLLING)
+            coming = [(start + at, k) for at, which, k in chain.arrivals if which == number]
+            last = max(network.turns_of(self.decision, m)[-1] for m in network.readers[name])
+            self.program.requests[block] = Request(block, buffer.size_bytes, coming[0][0], last)
+            self.program.stripes[block] = first
+            for at, k in coming if self.runs else ():
+                where, moves = (block, buffer.writes[k]), buffer.moves.get(k)
+                found = Arrival(name, where, *chain.pieces[number][k], moves)
+                self.arrivals.setdefault(at, []).append(found)
 
     def _store_stripes(self, n: int, at: Sequence[int]) -> list[BlockId]:
         """Store the stripes of an output in L3, each when its last part has run."""

@@ -21,13 +21,14 @@ from dory_core.plan import (
     OperandPlan,
     PartPlan,
     Place,
+    TakenRows,
 )
 from dory_core.plan.block_ids import BlockId
 from dory_core.planning.decision import Decision, L1Residence, Residency
 from dory_core.planning.joined_parts import joined_parts, joined_timelines, same_inputs
 from dory_core.planning.layouts import LayoutPlan, StoredTensor
 from dory_core.planning.network_parts import NetworkParts
-from dory_core.planning.sequence import PartSequence, Run
+from dory_core.planning.sequence import Arrival, PartSequence, Run
 from dory_core.schedule.costs import link_name
 from dory_core.schedule.loops import PlacedBuffer, Schedule, l1_buffers, place_l1
 from dory_core.schedule.moves import LayerMoves, weight_unit
@@ -71,6 +72,8 @@ def make_steps(
     flow = network.flow
     steps: list[LayerStep] = []
     arrivals: dict[int, float] = {}
+    inputs = enumerate(flow.inputs)
+    taken = {name: (k, in_stripes[name]) for k, name in inputs if name in in_stripes}
     for n, (tiled, stay) in enumerate(zip(residency.tiled, residency.layers, strict=True)):
         runs = program.runs_of(n)
         operands = tuple(
@@ -86,7 +89,7 @@ def make_steps(
         output = (
             in_stripes.get(made.name) or blocks[BlockId(made.name)] if stay.stored else kept[-1]
         )
-        maker = _StepMaker(network.layers[n], tiled, operands, output, blocks, hierarchy)
+        maker = _StepMaker(network.layers[n], tiled, operands, output, blocks, hierarchy, taken)
         changes = conversions_before(flow, n, blocks, hierarchy)
         user, load = decision.prefetches.get(n, (0, None))
         arrives = arrivals.get(n)
@@ -129,7 +132,10 @@ def _cycles(form: StoredTensor, hierarchy: MemoryHierarchy) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _StepMaker:
-    """A layer, its largest part, and where its operands, its output and blocks of L2 lie."""
+    """A layer, its largest part, and where its operands, its output and blocks of L2 lie.
+
+    taken: number and place of each network input that comes by rows.
+    """
 
     layer: Layer
     tiled: TiledLayer
@@ -137,6 +143,7 @@ class _StepMaker:
     output: Place
     blocks: Mapping[BlockId, Place]
     hierarchy: MemoryHierarchy
+    taken: Mapping[str, tuple[int, Place]]
 
     def step(
         self,
@@ -216,6 +223,20 @@ class _StepMaker:
             report,
             (run.part.stripe_span.start, run.part.stripe_span.size),
             moves,
+            takes=tuple(map(self._taken, run.arrivals)),
+        )
+
+    def _taken(self, arrival: Arrival) -> TakenRows:
+        number, place = self.taken[arrival.tensor]
+        block, at = arrival.output
+        start, moves = self.blocks[block].offset, arrival.moves
+        return TakenRows(
+            number,
+            place,
+            start + at,
+            arrival.first // place.row_bytes,
+            arrival.size // place.row_bytes,
+            None if moves is None else (start + moves.source, moves.size),
         )
 
     def _call(self) -> KernelCall:

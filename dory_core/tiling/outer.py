@@ -46,7 +46,8 @@ class Split(NamedTuple):
         group_step: Granule of channels of every group but the last.
         place: Index of the layer in its fused chain.
         chain: Length of the fused chain, 1 for a layer outside one.
-        starts: The first output row (or column) of each stripe, in a fused chain; empty elsewhere.
+        starts: The first output row (or column) of each stripe, in a fused chain, also in one of
+            a single layer, where rows come from the caller or go there; empty elsewhere.
         slack: Stripes for which the rolling buffer of the output has room beyond the least.
     """
 
@@ -59,6 +60,11 @@ class Split(NamedTuple):
     chain: int = 1
     starts: tuple[int, ...] = ()
     slack: int = 0
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether the parts of the layer wait for those of others, or for rows of the caller."""
+        return bool(self.starts)
 
 
 WHOLE = Split()

@@ -99,9 +99,11 @@ def test_defaults_of_options_and_operating_point(plugins: Plugins) -> None:
     assert dict(ctx.options) == {
         "cores": 4,
         "fast": False,
+        "input_rows": False,
         "kernels": "own",
         "keep_constant_channels": False,
         "moves": "",
+        "output_rows": False,
         "operating_point": "low",
     }
     assert ctx.operating_point == POINTS[0]
@@ -153,7 +155,10 @@ def test_operating_points_may_depend_on_an_option() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"colour": "red"}, ["'colour'", "cores, fast, kernels, keep_constant_channels, moves"]),
+        (
+            {"colour": "red"},
+            ["'colour'", "cores, fast, kernels, keep_constant_channels, moves, input_rows, output"],
+        ),
         ({"core": "8"}, ["no option 'core'; did you mean 'cores'?"]),
         ({"cores": "many"}, ["cores", "an integer", "'many'"]),
         ({"fast": "maybe"}, ["fast", "on or off", "'maybe'"]),

@@ -24,7 +24,7 @@ def step(position: int, *cycles: int) -> Any:
         is_view=False,
         stride=1,
         parts=[
-            SimpleNamespace(position=position + k, report=None, moves=None)
+            SimpleNamespace(position=position + k, report=None, moves=None, takes=())
             for k in range(len(cycles))
         ],
         timelines=[

@@ -1,5 +1,5 @@
 <%! from dory_core.quoting import markdown %>\
-<%! from dory_core.codegen.network import constants_text, shape_text, total_bytes %>\
+<%! from dory_core.codegen.network import by_rows, constants_text, shape_text, total_bytes %>\
 <% name = plan.prefix.upper() %>\
 # ${markdown(plan.network)} for ${plan.target}
 
@@ -30,10 +30,38 @@ for the chip. ${"Every core then calls" if plan.cores > 1 else "Then call"}
     dory_network_io_t io = {
       .l1 = arena_l1, .l1_size = ${name}_L1_BYTES, /* aligned to DORY_ARENA_ALIGN${"" if plan.states else ", free between two runs"} */
       .l2 = arena_l2, .l2_size = ${name}_L2_BYTES,
-      .input = input, .output = output,            /* ${name}_INPUT_BYTES, ${name}_OUTPUT_BYTES */
+% if by_rows(plan.inputs):
+      .next_rows = next_rows,                      /* see below */
+% else:
+      .input = input,                              /* ${name}_INPUT_BYTES */
+% endif
+% if by_rows(plan.outputs):
+      .put_rows = put_rows,                        /* see below */
+% else:
+      .output = output,                            /* ${name}_OUTPUT_BYTES */
+% endif
     };
     int status = ${plan.prefix}_network_run(&io);  /* DORY_OK, or a negative DORY_E* */
 
+% if by_rows(plan.inputs):
+Inputs come by rows (`--input-rows`): core 0 calls `next_rows` when it needs the next rows of an input, which is never whole
+in memory. It waits there until the sensor has delivered them:
+
+    static int next_rows(void *user, uint32_t input, void *dst, uint32_t first, uint32_t rows)
+    {
+      for (uint32_t row = 0; row < rows; row++) {
+        wait_for_row(first + row);               /* ${plan.inputs[0].row_bytes} bytes, in storage form */
+        memcpy((uint8_t *)dst + row * ${plan.inputs[0].row_bytes}, row_of_the_sensor(first + row), ${plan.inputs[0].row_bytes});
+      }
+      return 0;                                  /* anything else ends the run with DORY_EROWS */
+    }
+
+% endif
+% if by_rows(plan.outputs):
+Outputs go by rows (`--output-rows`): core 0 calls `int put_rows(void *user, uint32_t output, const void *src, uint32_t first,
+uint32_t rows)` when rows are complete. They are gone when it returns; another result than 0 ends the run with DORY_EROWS.
+
+% endif
 % if plan.float_io:
 Input and output as floats (`--float-io`): one core calls `${plan.prefix}_quantize_input(values, input)` before the run and
 `${plan.prefix}_dequantize_output(output, values)` after it.

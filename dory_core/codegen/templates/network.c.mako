@@ -2,13 +2,14 @@
 <%! from dory_core.quoting import c_comment, c_string %>\
 <%! from dory_core.codegen.conversions import layer_layouts, layout_symbols %>\
 <%! from dory_core.codegen.names import weights_symbol %>\
-<%! from dory_core.codegen.network import copied, copy_function, defined, l2_bases, linked_steps, required, ticket_count, used_arenas %>\
+<%! from dory_core.codegen.network import by_rows, copied, copy_function, defined, l2_bases, linked_steps, required, ticket_count, used_arenas %>\
 <%! from dory_core.codegen.state import initial_lines, kept_lines, table_rows %>\
 <%
 body, linked = network_body(plan), linked_steps(plan)
 inputs, outputs = list(copied("input", plan.inputs)), list(copied("output", plan.outputs))
 symbols, others = layout_symbols(plan), layer_layouts(plan)
 copy_bytes = copy_function(plan)
+pass_by_rows = by_rows(plan.inputs) or by_rows(plan.outputs)
 %>\
 /* Network ${c_comment(plan.network)}: runs the layers in order. */
 #include "network.h"
@@ -54,8 +55,8 @@ static void copy_bytes(uint8_t *dst, const uint8_t *src, uint32_t bytes) {
 
 % endif
 % if body.events:
-/* Before each part of a layer, written as layer.part: transfers of L3, rows that move, outputs for
- * the caller. */
+/* Before each part of a layer, written as layer.part: transfers of L3, rows that move, rows that the
+ * caller hands over or takes, outputs for the caller. */
 static const dory_event_t events[] = {
 % for row in body.events[:-1]:
 ${row}
@@ -72,6 +73,21 @@ ${body.dead[-1]}};
 #else
 #define DEAD NULL
 #endif
+% if by_rows(plan.inputs):
+
+/* Bytes of a row of each input. */
+#ifdef DORY_SIMULATION
+static const uint32_t row_bytes[] = {${", ".join(f"{place.row_bytes}" for place in plan.inputs)}};
+#define ROW_BYTES row_bytes
+#else
+#define ROW_BYTES NULL
+#endif
+% endif
+% if pass_by_rows and plan.cores > 1:
+
+/* Whether rows have passed so far in the run. */
+static volatile int rows_status;
+% endif
 % else:
 % if plan.cores > 1:
 /* Core 0 hands the output of a layer to the caller. The next layer begins with a barrier: another
@@ -164,6 +180,13 @@ int ${plan.prefix}_network_run(const dory_network_io_t *io) {
 % if plan.transfers:
   dory_ticket_t tickets[${ticket_count(plan)}] = {0};
 % endif
+% if pass_by_rows and plan.cores > 1:
+  if (dory_core_id() == 0) {
+    rows_status = DORY_OK;
+  }
+% elif pass_by_rows:
+  volatile int rows_status = DORY_OK;
+% endif
   dory_stream_t stream = {
     .io = io,
     .memories = memories,
@@ -172,6 +195,12 @@ int ${plan.prefix}_network_run(const dory_network_io_t *io) {
 % endif
     .events = events,
     .dead = DEAD,
+% if pass_by_rows:
+    .status = &rows_status,
+% endif
+% if by_rows(plan.inputs):
+    .row_bytes = ROW_BYTES,
+% endif
   };
 % endif
 

@@ -1,7 +1,7 @@
 <%! from dory_core.quoting import c_comment %>\
 <%! from dory_core.codegen.conversions import layer_layouts, layout_symbols %>\
 <%! from dory_core.codegen.names import function_parameters, function_symbol, weights_symbol %>\
-<%! from dory_core.codegen.network import constants_text, l3_image_bytes, l3_parts, level_of, linked_steps, shape_text, shared_rows, ticket_count, total_bytes %>\
+<%! from dory_core.codegen.network import by_rows, constants_text, l3_image_bytes, l3_parts, level_of, linked_steps, rows_table, shape_text, shared_rows, ticket_count, total_bytes %>\
 <%! from dory_core.codegen.float_border import FLOAT_FUNCTIONS, values_of %>\
 <% others = layer_layouts(plan) %>\
 /* Network ${c_comment(plan.network)}: for its own files and the programs of this application.
@@ -80,13 +80,19 @@
 % endif
 /* Where input and output lie: in level 2, an input written to the arena at this offset is used in
  * place; in level 3 the caller writes and reads them there, and io->input and io->output are not
- * used. */
+ * used. Of what passes by rows it is the place of the rolling buffer. */
 #define DORY_NETWORK_INPUT_LEVEL ${level_of(plan.inputs)}
 #define DORY_NETWORK_INPUT_MEMORY ${plan.inputs[0].memory} /* of level 2: 0 is io->l2, k is io->l2_more[k - 1] */
 #define DORY_NETWORK_INPUT_OFFSET ${plan.inputs[0].offset}u
 #define DORY_NETWORK_OUTPUT_LEVEL ${level_of(plan.outputs)}
 #define DORY_NETWORK_OUTPUT_MEMORY ${plan.outputs[0].memory}
 #define DORY_NETWORK_OUTPUT_OFFSET ${plan.outputs[0].offset}u
+% if by_rows(plan.inputs):
+#define DORY_NETWORK_INPUT_ROWS ${rows_table(plan.inputs)} /* inputs come by rows: first byte in a file of all, bytes of a row, rows of each */
+% endif
+% if by_rows(plan.outputs):
+#define DORY_NETWORK_OUTPUT_ROWS ${rows_table(plan.outputs)} /* outputs go by rows */
+% endif
 % if l3_parts(plan.inputs):
 #define DORY_NETWORK_INPUT_PARTS ${l3_parts(plan.inputs)} /* offset in L3 and bytes of each */
 % endif

@@ -22,7 +22,7 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     large = ChunkBytes.of(problem.link).finer.large
     for n, groups in enumerate(least_groups(problem, large)):
         split = decision.splits[n]
-        if split.chain == 1 and split.groups < groups:
+        if not split.takes_turns and split.groups < groups:
             decision = with_split(problem, decision, n, split._replace(groups=groups))
     if decision.splits == candidate.decision.splits:
         return

@@ -81,7 +81,7 @@ def in_other_parts(problem: Problem, candidate: Candidate, decision: Decision) -
 
 def _planned(problem: Problem, decision: Decision, moved: Collection[str]) -> Residency:
     network, flow = problem.network, problem.network.flow
-    fused = [n for n, split in enumerate(decision.splits) if split.chain > 1]
+    fused = [n for n, split in enumerate(decision.splits) if split.takes_turns]
     in_chains = {name for n in fused for name in (*flow.reads[n], flow.writes[n])}
     elsewhere = decision.in_l3 | decision.spilled | network.views.groups.keys() | in_chains
     tiled = problem.residency(decision).tiled

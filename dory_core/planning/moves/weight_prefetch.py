@@ -69,7 +69,7 @@ def with_prefetches(problem: Problem, decision: Decision, search: Search) -> Dec
     linked = [
         n
         for n, (split, one) in enumerate(zip(decision.splits, residency.tiled, strict=True))
-        if split.chain == 1
+        if not split.takes_turns
         and split_is_whole(split)
         and not (decision.streamed and problem.fetched(n, one, split))
     ]

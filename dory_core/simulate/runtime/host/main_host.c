@@ -80,6 +80,17 @@ static const struct { uint32_t offset, bytes; } input_parts[] = DORY_NETWORK_INP
 static const struct { uint32_t offset, bytes; } output_parts[] = DORY_NETWORK_OUTPUT_PARTS;
 #endif
 
+/* Inputs and outputs that pass by rows: where each begins in its file, bytes of a row, rows. */
+typedef struct { uint32_t at, row_bytes, rows; } rows_t;
+#ifdef DORY_NETWORK_INPUT_ROWS
+static const rows_t input_rows[] = DORY_NETWORK_INPUT_ROWS;
+#define INPUTS_BY_ROWS (sizeof input_rows / sizeof *input_rows)
+#endif
+#ifdef DORY_NETWORK_OUTPUT_ROWS
+static const rows_t output_rows[] = DORY_NETWORK_OUTPUT_ROWS;
+#define OUTPUTS_BY_ROWS (sizeof output_rows / sizeof *output_rows)
+#endif
+
 enum { EXIT_USAGE = 2, EXIT_DIFFERS = 5 };
 
 typedef struct {
@@ -98,6 +109,14 @@ typedef struct {
   uint32_t layers;      /* reported in this run */
   uint32_t *done;       /* bytes of each layer that were reported, by its index */
   uint32_t room;        /* of done */
+#ifdef DORY_NETWORK_INPUT_ROWS
+  const uint8_t *input;
+  uint32_t given[INPUTS_BY_ROWS]; /* rows of each input in this run */
+#endif
+#ifdef DORY_NETWORK_OUTPUT_ROWS
+  uint8_t *output;
+  uint32_t taken[OUTPUTS_BY_ROWS]; /* rows of each output in this run */
+#endif
 } progress_t;
 
 /* Bytes of a layer that were reported in this run. */
@@ -276,6 +295,56 @@ static void on_layer_anywhere(void *user, int layer, const void *data, uint32_t 
   dory_sim_l1_end();
 }
 
+#if defined DORY_NETWORK_INPUT_ROWS || defined DORY_NETWORK_OUTPUT_ROWS
+/* Returns where rows stand in the file; they follow those before them. */
+static uint32_t place_of_rows(const rows_t *all, uint32_t count, uint32_t *passed,
+                              const char *what, uint32_t number, uint32_t first, uint32_t rows) {
+  if (number >= count)
+    dory_sim_fault(NULL, 0, "%s %lu passes by rows, there is none", what, (unsigned long)number);
+  if (first != passed[number] || rows == 0 || rows > all[number].rows - first)
+    dory_sim_fault(NULL, 0, "rows %lu to %lu of %s %lu pass behind row %lu of %lu",
+                   (unsigned long)first, (unsigned long)(first + rows - 1), what,
+                   (unsigned long)number, (unsigned long)passed[number],
+                   (unsigned long)all[number].rows);
+  passed[number] = first + rows;
+  return all[number].at + first * all[number].row_bytes;
+}
+#endif
+
+#ifdef DORY_NETWORK_INPUT_ROWS
+/* Rows of an input, as a sensor would deliver them. */
+static int next_rows(void *user, uint32_t input, void *dst, uint32_t first, uint32_t rows) {
+  progress_t *const progress = user;
+  const uint32_t at = place_of_rows(input_rows, INPUTS_BY_ROWS, progress->given, "input", input,
+                                    first, rows);
+  memcpy(dst, progress->input + at, rows * input_rows[input].row_bytes);
+  return 0;
+}
+#endif
+
+#ifdef DORY_NETWORK_OUTPUT_ROWS
+static int put_rows(void *user, uint32_t output, const void *src, uint32_t first, uint32_t rows) {
+  progress_t *const progress = user;
+  const uint32_t bytes = rows * output_rows[output].row_bytes;
+  const uint32_t at = place_of_rows(output_rows, OUTPUTS_BY_ROWS, progress->taken, "output", output,
+                                    first, rows);
+  dory_sim_read(src, bytes, NULL, 0);
+  memcpy(progress->output + at, src, bytes);
+  return 0;
+}
+#endif
+
+/* No rows have passed in a run that begins. */
+static void begin_rows(progress_t *progress) {
+  (void)progress;
+#ifdef DORY_NETWORK_INPUT_ROWS
+  memset(progress->given, 0, sizeof progress->given);
+#endif
+#ifdef DORY_NETWORK_OUTPUT_ROWS
+  memset(progress->taken, 0, sizeof progress->taken);
+#endif
+}
+
 static void write_counts_line(FILE *file, long layer, dory_sim_counts_t c) {
   if (c.transfers == 0 && c.calls == 0) return;
   fprintf(file, "%ld %llu %llu %llu\n", layer, (unsigned long long)c.calls,
@@ -377,8 +446,10 @@ static void hand_over_what_is_used(dory_network_io_t *io, uint32_t more) {
 #ifdef DORY_L1_USED
   io->l1_size = DORY_L1_USED;
   io->l2_size = DORY_L2_USED;
-  sim_check_refusals(run_network, io, DORY_NETWORK_INPUT_LEVEL == 2, DORY_NETWORK_OUTPUT_LEVEL == 2,
-                     more);
+  /* NULL where they are not used */
+  const int input = DORY_NETWORK_INPUT_LEVEL == 2 && io->input != NULL;
+  const int output = DORY_NETWORK_OUTPUT_LEVEL == 2 && io->output != NULL;
+  sim_check_refusals(run_network, io, input, output, more);
 #endif
   (void)io, (void)more;
 }
@@ -447,15 +518,36 @@ int main(int argc, char **argv) {
   dory_sim_const(input, DORY_NETWORK_INPUT_BYTES);
   dory_sim_mutable(output, DORY_NETWORK_OUTPUT_BYTES);
 
-  progress_t progress = {&options, inputs, 0, 0, 0, 0, NULL, 0};
+  progress_t progress;
+  memset(&progress, 0, sizeof progress);
+  progress.options = &options;
+  progress.inputs = inputs;
   dory_memory_t more[DORY_SIM_MAX_MORE_L2];
   for (uint32_t i = 0; i < config.more_l2; ++i) {
     more[i].base = dory_sim_more_l2(i);
     more[i].size = config.more_l2_size[i];
   }
-  dory_network_io_t io = {dory_sim_l1(), dory_sim_l2(), DORY_L1_SIZE, DORY_L2_SIZE,
-                          input, output, on_layer_anywhere, &progress,
-                          config.more_l2 ? more : NULL, 0};
+  dory_network_io_t io;
+  memset(&io, 0, sizeof io);
+  io.l1 = dory_sim_l1();
+  io.l2 = dory_sim_l2();
+  io.l1_size = DORY_L1_SIZE;
+  io.l2_size = DORY_L2_SIZE;
+  io.input = input;
+  io.output = output;
+  io.on_layer = on_layer_anywhere;
+  io.user = &progress;
+  io.l2_more = config.more_l2 ? more : NULL;
+#ifdef DORY_NETWORK_INPUT_ROWS
+  progress.input = input;
+  io.input = NULL;
+  io.next_rows = next_rows;
+#endif
+#ifdef DORY_NETWORK_OUTPUT_ROWS
+  progress.output = output;
+  io.output = NULL;
+  io.put_rows = put_rows;
+#endif
   hand_over_what_is_used(&io, config.more_l2);
 #ifdef DORY_NETWORK_STATES
   for (uint32_t i = 0; i < DORY_NETWORK_STATES; ++i)
@@ -465,6 +557,7 @@ int main(int argc, char **argv) {
   for (progress.run = 0; progress.run < inputs * options.repeat; ++progress.run) {
     progress.input_index = progress.run % inputs;
     progress.layers = 0;
+    begin_rows(&progress);
     if (progress.done != NULL) memset(progress.done, 0, progress.room * sizeof *progress.done);
     if (inputs * options.repeat > 1) printf("run %lu\n", (unsigned long)progress.run);
     if (options.dump) {

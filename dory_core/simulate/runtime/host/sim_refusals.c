@@ -1,4 +1,5 @@
-/* The arguments that a network has to refuse, each wrong in one thing, before it touches memory. */
+/* The arguments that a network has to refuse, each wrong in one thing, before it touches memory; and
+ * callers without rows, at which it has to end. */
 #include "sim_internal.h"
 
 static void expect(int (*run)(void *), const dory_network_io_t *io, int wanted, const char *what) {
@@ -7,6 +8,16 @@ static void expect(int (*run)(void *), const dory_network_io_t *io, int wanted, 
   const int result = dory_sim_run(run, io != NULL ? &copy : NULL);
   if (result != wanted)
     dory_sim_fault(NULL, 0, "dory_network_run returns %d for %s, not %d", result, what, wanted);
+}
+
+static int no_next(void *user, uint32_t input, void *dst, uint32_t first, uint32_t rows) {
+  (void)user, (void)input, (void)dst, (void)first, (void)rows;
+  return 1;
+}
+
+static int no_put(void *user, uint32_t output, const void *src, uint32_t first, uint32_t rows) {
+  (void)user, (void)output, (void)src, (void)first, (void)rows;
+  return -1;
 }
 
 void sim_check_refusals(int (*run)(void *), const dory_network_io_t *io, int input, int output,
@@ -23,6 +34,13 @@ void sim_check_refusals(int (*run)(void *), const dory_network_io_t *io, int inp
   if (io->l2_size > 0) REFUSED(l2_size, io->l2_size - 1, DORY_EL2, "an L2 that is too small");
   REFUSED(l1, (uint8_t *)io->l1 + 1, DORY_EALIGN, "an L1 that is not aligned");
   REFUSED(l2, (uint8_t *)io->l2 + 1, DORY_EALIGN, "an L2 that is not aligned");
+  if (io->next_rows != NULL) {
+    REFUSED(next_rows, NULL, DORY_EINVAL, "nobody who has rows");
+    REFUSED(next_rows, no_next, DORY_EROWS, "rows that do not come");
+  }
+  if (io->put_rows != NULL) REFUSED(put_rows, NULL, DORY_EINVAL, "nobody who takes rows");
+  if (io->put_rows != NULL)
+    REFUSED(put_rows, no_put, DORY_EROWS, "rows that nobody takes");
   if (more == 0) return;
   REFUSED(l2_more, NULL, DORY_EINVAL, "no further memories");
   dory_memory_t memories[DORY_SIM_MAX_MORE_L2];

@@ -1,5 +1,6 @@
 /* What core 0 does between the parts of layers, as a table of events: transfers between L3 and L2,
- * rows of rolling buffers that move, outputs for the caller. */
+ * rows of rolling buffers that move, rows that the caller hands over or takes, outputs for the
+ * caller. */
 #ifndef DORY_EVENTS_H
 #define DORY_EVENTS_H
 
@@ -13,7 +14,7 @@
 /* What core 0 does; write the rows with the macros below. */
 typedef struct {
   uint8_t kind, memory; /* memory: of dory_stream_t.memories */
-  uint16_t number;      /* ticket, or layer */
+  uint16_t number;      /* ticket, layer, input or output */
   uint32_t offset, from, bytes;
 } dory_event_t;
 
@@ -22,6 +23,8 @@ enum {
   DORY_KIND_STORE,
   DORY_KIND_WAIT,
   DORY_KIND_MOVE,
+  DORY_KIND_TAKE,
+  DORY_KIND_PUT,
   DORY_KIND_REPORT,
   DORY_KIND_END
 };
@@ -34,6 +37,11 @@ enum {
 /* Move rows of a tensor that are read again to the start of its buffer; offsets in a memory. */
 #define DORY_MOVE_ROWS(memory, start, source, bytes) \
   {DORY_KIND_MOVE, memory, 0, start, source, bytes}
+/* Rows of an input come to an offset in a memory, rows of an output are there for the caller. */
+#define DORY_TAKE_ROWS(input, memory, offset, first, rows) \
+  {DORY_KIND_TAKE, memory, input, offset, first, rows}
+#define DORY_PUT_ROWS(output, memory, offset, first, rows) \
+  {DORY_KIND_PUT, memory, output, offset, first, rows}
 /* Hand bytes of a layer's output to the caller. */
 #define DORY_REPORT(layer, memory, offset, bytes) \
   {DORY_KIND_REPORT, memory, layer, offset, 0, bytes}
@@ -55,6 +63,8 @@ typedef struct {
   const dory_event_t *events;
   uint32_t next; /* event */
   const dory_dead_t *dead; /* NULL but in the simulation */
+  volatile int *status; /* of all cores, where rows pass: DORY_OK, or DORY_EROWS from then on */
+  const uint32_t *row_bytes; /* of each input that comes by rows; NULL but in the simulation */
 } dory_stream_t;
 
 /* Does what is to be done before the next part of a layer runs. Every core may call it. */
@@ -90,6 +100,25 @@ static inline void dory_stream_step(dory_stream_t *stream) {
         DORY_SIM_L2_MOVED(place, source, event->bytes);
         break;
       }
+#ifdef DORY_NETWORK_INPUT_ROWS /* of network.h */
+      case DORY_KIND_TAKE:
+        if (stream->io->next_rows(stream->io->user, event->number, place, event->from,
+                                  event->bytes) != 0) {
+          *stream->status = DORY_EROWS;
+          return;
+        }
+        DORY_SIM_L2_DEFINE(place, event->bytes * stream->row_bytes[event->number]);
+        break;
+#endif
+#ifdef DORY_NETWORK_OUTPUT_ROWS
+      case DORY_KIND_PUT:
+        if (stream->io->put_rows(stream->io->user, event->number, place, event->from,
+                                 event->bytes) != 0) {
+          *stream->status = DORY_EROWS;
+          return;
+        }
+        break;
+#endif
       case DORY_KIND_REPORT:
         if (stream->io->on_layer != NULL) {
           stream->io->on_layer(stream->io->user, event->number, place, event->bytes);
@@ -101,5 +130,21 @@ static inline void dory_stream_step(dory_stream_t *stream) {
     }
   }
 }
+
+#if defined DORY_NETWORK_INPUT_ROWS || defined DORY_NETWORK_OUTPUT_ROWS
+/* Whether the run goes on behind a step in which rows pass; the same on every core. */
+static inline int dory_stream_status(const dory_stream_t *stream) {
+#if DORY_CORES > 1
+  dory_barrier();
+  const int status = *stream->status;
+  if (status != DORY_OK) {
+    dory_barrier(); /* nobody begins the next run before all have seen how this one ends */
+  }
+  return status;
+#else
+  return *stream->status;
+#endif
+}
+#endif
 
 #endif

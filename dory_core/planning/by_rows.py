@@ -1,0 +1,91 @@
+"""Inputs and outputs of the network by rows: why they cannot pass so, where they cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dory_core.errors import DoesNotFit, DoryError, NotSupported
+from dory_core.hardware.options import INPUT_ROWS, OUTPUT_ROWS
+from dory_core.plan.budgets import for_simulation
+from dory_core.planning.chains import Chains, least_bytes
+from dory_core.planning.front import whole
+from dory_core.planning.network_parts import NetworkParts
+from dory_core.planning.problem import Problem
+
+#: Stands for the bytes of an execution that does not exist.
+_NONE = 1 << 60
+
+
+def refusal(problem: Problem, room: int) -> DoryError:
+    """Return why a network does not run with inputs or outputs by rows.
+
+    Args:
+        problem: A network for which no chains were found.
+        room: Bytes of home for blocks and linked constants.
+    """
+    start, network = whole(problem), problem.network
+    chains = Chains(problem, start)
+    reason = next(_reasons(chains), "")
+    least = least_bytes(chains.all, len(network.layers))
+    if reason or least >= _NONE:
+        reason = reason or "no chain of layers reads, or makes, all of them by rows"
+        options = [
+            f"--{option.name.replace('_', '-')}"
+            for option in (INPUT_ROWS, OUTPUT_ROWS)
+            if problem.ctx.options.get(option.name)
+        ]
+        return NotSupported(
+            f"{network.name} cannot pass by rows: {reason}",
+            f"compile it without {' and '.join(options)}",
+        )
+    needed = least + problem.static_bytes(start, problem.residency(start))
+    needed = max(needed, room + 1)
+    linked = ", none of which is fetched from L3 where rows pass" if problem.streams else ""
+    return DoesNotFit(
+        f"{network.name} needs about {needed} B of L2 with stripes of one row, {room} B are "
+        f"available: activations {least} B, constants {needed - least} B{linked}",
+        "raise --l2 if the chip has more, or make the network smaller;"
+        f" {for_simulation(2, needed)}",
+        needed,
+    )
+
+
+def _reasons(chains: Chains) -> Iterator[str]:
+    """Yield what is in the way, with the layer and its tensor."""
+    network = chains.problem.network
+    for name in network.by_rows:
+        what = f"{'input' if network.makers[name] < 0 else 'output'} '{name}'"
+        yield from _of_tensor(network, name, what)
+        users = {n for n in (network.makers[name], *network.readers[name]) if n >= 0}
+        for n in range(min(users), max(users) + 1):
+            if not chains.may_join(n, max(users)):
+                use = f"reads {what}" if n in users else f"stands between layers that read {what}"
+                use = f"makes {what}" if n == network.makers[name] else use
+                yield f"{_title(network, n)} {use}, and cannot be computed row by row"
+
+
+def _of_tensor(network: NetworkParts, name: str, what: str) -> Iterator[str]:
+    """Yield what is in the way of one input or output."""
+    if network.makers[name] < 0 and not network.readers[name]:
+        yield f"no layer reads {what}"
+    if network.makers[name] < 0 and name in network.outlive:
+        yield f"{what} is an output, or state, as well"
+    for n, pairs in enumerate(network.flow.before):
+        for source, target in pairs:
+            if name in (source, target):
+                layout = network.flow.forms[target].layout.name
+                where = _title(network, min(n, len(network.layers) - 1))
+                yield f"{where} has {what} as {layout}, and it is converted as a whole"
+    if name in network.views.groups:
+        others = [one for one in network.views.groups[name] if one != name]
+        yield f"{what} has its bytes in common with '{others[0]}'"
+    if name in network.fixed:
+        yield f"{what} is state"
+    if not network.is_read_by_rows(name):
+        for n in network.readers[name]:
+            yield f"{_title(network, n)} reads all of {what} for each row of its output"
+
+
+def _title(network: NetworkParts, n: int) -> str:
+    op = network.layers[n].op
+    return f"layer {op.index} {op.kind} '{op.name}'"
