@@ -161,6 +161,34 @@ static const int dory_gap8_outputs[] = {{{outputs}}};
 """
 
 
+_CAMERA = """
+Rows from a camera: the fabric controller captures one after the other into a ring in L2, core 0 of
+the cluster takes them from there. The main program above reads them from the flash instead.
+
+    enum {{ RING = 16, ROW = {row} }};
+    static PI_L2 uint8_t ring[RING][ROW];
+    static PI_L2 volatile uint32_t lines; /* captured; 0 when a frame begins */
+    static struct pi_device camera;
+    static pi_task_t task;
+
+    static void captured(void *argument) /* the first capture starts like the last line of it */
+    {{
+      lines++;
+      pi_camera_capture_async(&camera, ring[lines % RING], ROW,
+                              pi_task_callback(&task, captured, argument));
+    }}
+
+    static int next_rows(void *user, uint32_t input, void *dst, uint32_t first, uint32_t rows)
+    {{
+      for (uint32_t row = first; row < first + rows; row++) {{
+        while (lines <= row) {{ }}
+        memcpy((uint8_t *)dst + (row - first) * ROW, ring[row % RING], ROW);
+      }}
+      return lines > first + RING ? -1 : 0; /* the camera was faster */
+    }}
+"""
+
+
 def readme(ctx: TargetContext, app: Application) -> str:
     """Return the README of every application, with how to build for simulator and board."""
     point = ctx.operating_point
@@ -189,6 +217,9 @@ def readme(ctx: TargetContext, app: Application) -> str:
     state = ""
     if app.has_state:
         state = ". State comes from the vectors before it, which run\n  again each time"
+    rows = ""
+    if app.inputs[0].passing:
+        rows = _CAMERA.format(row=app.inputs[0].row_bytes)
     return f"""{app.readme}
 ## On GAP8
 
@@ -220,7 +251,7 @@ of {app.cores} (`pi_cl_team_fork`); `dory_gap8_l3_failure` tells afterwards whet
 came. L3 is taken from the SDK's allocator of the HyperRAM, which serves the rest of the program
 too. Code, stacks, the heap and the arena share L2: `--l2-reserve BYTES` leaves room for what your
 program adds.
-"""
+{rows}"""
 
 
 def _layer_row(index: int, start: int, tensor: Tensor) -> str:

@@ -25,7 +25,7 @@ from dory_core.api import (
     simulate,
 )
 from dory_core.testing import extract_layer, random_inputs, run_application
-from dory_core.testing.apps import build_app
+from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import network_cases
 from dory_core.testing.compilers import host_compiler_text
 from dory_core.testing.graphs import U16, GraphBuilder
@@ -99,6 +99,22 @@ def test_every_layer_is_exact_with_late_transfers(
     assert result.runner == "gvsoc"
     assert len(result.runs) == 2
     assert result.exact
+
+
+@pytest.mark.parametrize("cores", [8, 1])
+def test_rows_of_inputs_and_outputs_come_and_go(tmp_path: Path, cores: int) -> None:
+    b = GraphBuilder((4, 20, 12), seed=62)
+    for channels in (8, 8, 4):
+        b.conv(channels, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    settings = {"cores": str(cores), "input_rows": "on", "output_rows": "on"}
+    app = tmp_path / "app"
+    plan = build_app(b.graph(), "gap8", app, budgets={2: 3500}, settings=settings, seeds=(3, 4))
+    assert plan.inputs[0].passing and plan.outputs[0].passing
+    assert_exact(app, repeat=1)
+    result = run(app)
+    assert result.runner == "gvsoc" and len(result.runs) == 2
+    assert result.exact
+    assert "pi_camera_capture_async" in (app / "README.md").read_text()
 
 
 def most_under_way(app: Path) -> int:

@@ -54,14 +54,14 @@ def run_qemu(app_dir: Path, request: simulate.RunRequest) -> simulate.RunResult:
         Path(folder, "resets.bin").write_bytes(bytes(request.starts) * request.repeat)
         _execute(_build(app_dir), Path(folder), request.timeout_s or _TIMEOUT_S)
         results = Path(folder, "results.bin")
-        records = list(_records(results.read_bytes() if results.exists() else b""))
+        records = _records(results.read_bytes() if results.exists() else b"")
+        executions = list(_executions(records))
     by_layer = {layer.index: layer for layer in request.layers}
-    size = len(request.layers) + 1
-    if len(records) != size * request.executions:
-        raise VerificationFailed(f"the image wrote {len(records)} results")
+    wanted = {*by_layer, _OUTPUT}
+    if len(executions) != request.executions or any(mine.keys() != wanted for mine in executions):
+        raise VerificationFailed(f"the image wrote results of {len(executions)} runs, or not all")
     runs = []
-    for number in range(request.executions):
-        mine = {index: (count, raw) for index, count, raw in records[number * size :][:size]}
+    for number, mine in enumerate(executions):
         values = {i: layer.unpack(mine[i][1]) for i, layer in by_layer.items()}
         run = request.compare(number, values, {index: mine[index][0] for index in by_layer})
         made = b"".join(mine[i][1] for i in request.output_layers)
@@ -88,6 +88,19 @@ def _execute(program: Path, folder: Path, timeout_s: float) -> None:
     if result.returncode not in (0, _EXIT_DIFFERS):
         text = (result.stdout + result.stderr).strip()[:400]
         raise VerificationFailed(f"the image ends with status {result.returncode}: {text}")
+
+
+def _executions(
+    records: Iterator[tuple[int, int, bytes]],
+) -> Iterator[dict[int, tuple[int, bytes]]]:
+    """Yield (instructions, bytes) of each layer of a run; pieces of a layer are joined."""
+    mine: dict[int, tuple[int, bytes]] = {}
+    for index, count, raw in records:
+        before, data = mine.get(index, (0, b""))
+        mine[index] = (before + count, data + raw)
+        if index == _OUTPUT:
+            yield mine
+            mine = {}
 
 
 def _records(data: bytes) -> Iterator[tuple[int, int, bytes]]:

@@ -40,6 +40,41 @@ int main(void)
 
 """
 
+_BY_ROWS = """\
+## Rows from a camera
+
+The DCMI raises an interrupt at the end of each line, and its DMA writes lines into a ring, which
+holds what the network has not taken yet. `lines` is 0 when a frame begins.
+
+```c
+#include "stm32h7xx_hal.h"
+#include <string.h>
+#include "{prefix}_stm32h7.h"
+#include "{prefix}_network.h"
+
+enum {{ RING = 16, ROW = {row} }};
+static uint8_t ring[RING][ROW]; /* HAL_DCMI_Start_DMA in circular mode */
+static volatile uint32_t lines;
+
+void HAL_DCMI_LineEventCallback(DCMI_HandleTypeDef *dcmi) {{ (void)dcmi; lines++; }}
+
+static int next_rows(void *user, uint32_t input, void *dst, uint32_t first, uint32_t rows)
+{{
+  for (uint32_t row = first; row < first + rows; row++) {{
+    while (lines <= row) {{ __WFI(); }}
+    memcpy((uint8_t *)dst + (row - first) * ROW, ring[row % RING], ROW);
+  }}
+  return lines > first + RING ? -1 : 0; /* the camera was faster: the run ends with DORY_EROWS */
+}}
+
+int run(void) {{
+  const dory_network_io_t io = {{.next_rows = next_rows{output}}};
+  return {prefix}_stm32h7_run_io(&io); /* {prefix}_stm32h7_init once before it */
+}}
+```
+
+"""
+
 _PROJECTS = """## In other builds
 
 - CMake: `add_subdirectory` of this folder, and
@@ -131,6 +166,13 @@ def readme(ctx: TargetContext, app: Application, cached: bool) -> str:
     names = {"prefix": app.prefix, "name": app.prefix.upper()}
     types = {"x": _c_type(app.inputs[0].tensor), "y": _c_type(app.outputs[0].tensor)}
     example, projects = _EXAMPLE.format(**names, **types), _PROJECTS.format(**names)
+    first = app.inputs[0]
+    if first.passing:
+        output = ", .put_rows = put_rows" if app.outputs[0].passing else ", .output = output"
+        numbers = {"row": first.row_bytes, "output": output}
+        example = _BY_ROWS.format(**names, **numbers)
+    elif app.outputs[0].passing:
+        example = ""  # it has the whole output
     return f"{app.readme}\n{example}{_ARENAS.format(**names)}{_SEVERAL}{projects}{own}"
 
 

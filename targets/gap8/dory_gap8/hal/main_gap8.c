@@ -153,6 +153,51 @@ static uint32_t position_of(int layer)
 
 /* --- on the cluster --- */
 
+/* Inputs and outputs that pass by rows: where each begins in its vector, bytes of a row, rows. */
+typedef struct {
+  uint32_t at, row_bytes, rows;
+} rows_t;
+
+#ifdef DORY_NETWORK_INPUT_ROWS
+static const rows_t input_rows[] = DORY_NETWORK_INPUT_ROWS;
+
+/* Core 0, when the network needs rows of an input: they come from the flash. */
+static int next_rows(void *user, uint32_t input, void *dst, uint32_t first, uint32_t rows)
+{
+  const job_t *const job = user;
+  const rows_t *const one = &input_rows[input];
+  const uint32_t start =
+      job->vector * DORY_NETWORK_INPUT_BYTES + one->at + first * one->row_bytes;
+  const uint32_t bytes = rows * one->row_bytes;
+  for (uint32_t at = 0; at < bytes; at += sizeof part) {
+    const uint32_t size = bytes - at < sizeof part ? bytes - at : sizeof part;
+    pi_cl_fs_req_t request;
+    pi_cl_fs_copy(inputs, start + at, part, size, 1, &request);
+    if (pi_cl_fs_wait(&request) < 0) {
+      return -1;
+    }
+    memcpy((uint8_t *)dst + at, part, size);
+  }
+  return 0;
+}
+#endif
+
+#ifdef DORY_NETWORK_OUTPUT_ROWS
+static const rows_t output_rows[] = DORY_NETWORK_OUTPUT_ROWS;
+static uint32_t rows_put; /* of all outputs in this run; check_layer compares their values */
+
+static int put_rows(void *user, uint32_t output, const void *src, uint32_t first, uint32_t rows)
+{
+  (void)user;
+  (void)src;
+  if (first + rows > output_rows[output].rows) {
+    return -1;
+  }
+  rows_put += rows;
+  return 0;
+}
+#endif
+
 /* Core 0, after each layer of the run that is compared. */
 static void check_layer(void *user, int layer, const void *data, uint32_t bytes)
 {
@@ -200,8 +245,10 @@ static void run_cluster(void *argument)
 /* Puts a vector where the network takes its input from. */
 static void load_input(const job_t *job)
 {
+#ifdef DORY_NETWORK_INPUT_ROWS
+  (void)job; /* the network asks for rows */
+#elif DORY_NETWORK_INPUT_LEVEL == 3
   const uint32_t start = job->vector * DORY_NETWORK_INPUT_BYTES;
-#if DORY_NETWORK_INPUT_LEVEL == 3
   for (uint32_t at = 0; at < DORY_NETWORK_INPUT_BYTES; at += sizeof part) {
     const uint32_t left = DORY_NETWORK_INPUT_BYTES - at;
     const uint32_t size = left < sizeof part ? left : sizeof part;
@@ -209,6 +256,7 @@ static void load_input(const job_t *job)
     dory_gap8_write_l3(job->io.l3 + DORY_NETWORK_INPUT_OFFSET + at, part, size);
   }
 #else
+  const uint32_t start = job->vector * DORY_NETWORK_INPUT_BYTES;
   check(dory_gap8_read_file(inputs, start, (void *)job->io.input, DORY_NETWORK_INPUT_BYTES));
 #endif
 }
@@ -234,6 +282,13 @@ static void run(job_t *job, void (*on_layer)(void *, int, const void *, uint32_t
   pi_task_t end;
   job->io.on_layer = on_layer;
   job->io.user = job;
+#ifdef DORY_NETWORK_INPUT_ROWS
+  job->io.next_rows = next_rows;
+#endif
+#ifdef DORY_NETWORK_OUTPUT_ROWS
+  job->io.put_rows = put_rows;
+  rows_put = 0;
+#endif
   for (uint32_t position = 0; position < DORY_NETWORK_LAYERS; position++) {
     results[position].done = 0;
   }
@@ -291,7 +346,14 @@ static uint32_t report_cycles(const job_t *job)
            (unsigned)results[position].cycles);
     results[position].cycles = 0;
   }
-#if DORY_NETWORK_OUTPUT_LEVEL != 3
+#ifdef DORY_NETWORK_OUTPUT_ROWS
+  uint32_t rows = 0;
+  for (uint32_t i = 0; i < sizeof output_rows / sizeof output_rows[0]; i++) {
+    rows += output_rows[i].rows;
+  }
+  printf("dory: %u of %u rows of the outputs came\n", (unsigned)rows_put, (unsigned)rows);
+  wrong += rows_put != rows;
+#elif DORY_NETWORK_OUTPUT_LEVEL != 3
   const uint8_t *output = job->io.output;
   for (uint32_t i = 0; i < sizeof dory_gap8_outputs / sizeof dory_gap8_outputs[0]; i++) {
     const uint32_t position = position_of(dory_gap8_outputs[i]);
@@ -374,14 +436,14 @@ static void open_all(job_t *job)
   job->io.l2 = l2_arena;
   job->io.l2_size = DORY_L2_USED;
   /* One input or output is used where the network has it; several have a buffer. */
-#if DORY_NETWORK_INPUT_LEVEL == 3
+#if DORY_NETWORK_INPUT_LEVEL == 3 || defined DORY_NETWORK_INPUT_ROWS
   job->io.input = l2_arena;
 #elif DORY_GAP8_INPUTS == 1
   job->io.input = l2_arena + DORY_NETWORK_INPUT_OFFSET;
 #else
   job->io.input = pi_l2_malloc(DORY_NETWORK_INPUT_BYTES);
 #endif
-#if DORY_NETWORK_OUTPUT_LEVEL == 3
+#if DORY_NETWORK_OUTPUT_LEVEL == 3 || defined DORY_NETWORK_OUTPUT_ROWS
   job->io.output = l2_arena;
 #elif DORY_GAP8_OUTPUTS == 1
   job->io.output = l2_arena + DORY_NETWORK_OUTPUT_OFFSET;

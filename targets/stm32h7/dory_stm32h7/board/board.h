@@ -19,8 +19,16 @@ int board_begins(uint32_t run);
  * of all layers. */
 void board_layer(int layer, const void *data, uint32_t bytes);
 
-/* A run is complete. Default: compares the output with the image's, if it holds one. */
+/* A run is complete. Default: compares the output with the image's, if it holds one. data: NULL
+ * where outputs go by rows. */
 void board_output(uint32_t run, const void *data, uint32_t bytes);
+
+/* Where inputs come by rows: writes the next rows of an input to dst, 0 when that is done. Default:
+ * copies them from where board_input says. */
+int board_next_rows(uint32_t input, void *dst, uint32_t first, uint32_t rows);
+
+/* Where outputs go by rows: the next rows of an output. Default: as of board_output. */
+void board_put_rows(uint32_t output, const void *src, uint32_t first, uint32_t rows);
 
 /* Prints a string. Default: semihosting, while a debugger is attached. */
 void board_print(const char *text);

@@ -1,5 +1,6 @@
 /* Runs the network on every input of the board and compares what the image has goldens for. */
 #include <stddef.h>
+#include <string.h>
 
 #include "board.h"
 #include "dory_io.h"
@@ -7,11 +8,22 @@
 #include "dory_vectors.h"
 #include "network.h"
 
-#if !DORY_OUTPUT_IN_PLACE
+/* Inputs and outputs that pass by rows: where each begins in its vector, bytes of a row, rows. */
+typedef struct {
+  uint32_t at, row_bytes, rows;
+} rows_t;
+#ifdef DORY_NETWORK_INPUT_ROWS
+static const rows_t input_rows[] = DORY_NETWORK_INPUT_ROWS;
+#endif
+#ifdef DORY_NETWORK_OUTPUT_ROWS
+static const rows_t output_rows[] = DORY_NETWORK_OUTPUT_ROWS;
+static uint32_t put_wrong;
+#elif !DORY_OUTPUT_IN_PLACE
 static uint8_t several[DORY_NETWORK_OUTPUT_BYTES]
     __attribute__((section(".board_output"), aligned(32)));
 #endif
 static uint32_t current_run;
+static const void *current_input;
 static uint32_t differences;
 
 static void print_number(uint32_t value)
@@ -26,14 +38,17 @@ static void print_number(uint32_t value)
   board_print(at);
 }
 
-/* Says whether data is what the golden says. */
-static void compare(const char *what, uint32_t number, const uint8_t *golden, const uint8_t *data,
-                    uint32_t bytes)
+static uint32_t wrong_bytes(const uint8_t *golden, const uint8_t *data, uint32_t bytes)
 {
   uint32_t wrong = 0;
   for (uint32_t i = 0; i < bytes; i++) {
     wrong += golden[i] != data[i];
   }
+  return wrong;
+}
+
+static void report(const char *what, uint32_t number, uint32_t wrong, uint32_t bytes)
+{
   differences += wrong != 0;
   board_print(what);
   print_number(number);
@@ -56,17 +71,62 @@ __attribute__((weak)) void board_layer(int layer, const void *data, uint32_t byt
   const uint8_t *const golden =
       current_run < dory_vector_count() ? dory_vector_layer(current_run, layer) : NULL;
   if (golden != NULL) {
-    compare("layer ", (uint32_t)layer, golden, data, bytes);
+    report("layer ", (uint32_t)layer, wrong_bytes(golden, data, bytes), bytes);
   }
 }
 
 __attribute__((weak)) void board_output(uint32_t run, const void *data, uint32_t bytes)
 {
   const uint8_t *const golden = run < dory_vector_count() ? dory_vector_output(run) : NULL;
+#ifdef DORY_NETWORK_OUTPUT_ROWS
+  (void)data, (void)bytes;
   if (golden != NULL) {
-    compare("output of run ", run, golden, data, bytes);
+    report("output of run ", run, put_wrong, DORY_NETWORK_OUTPUT_BYTES);
+  }
+  put_wrong = 0;
+#else
+  if (golden != NULL) {
+    report("output of run ", run, wrong_bytes(golden, data, bytes), bytes);
+  }
+#endif
+}
+
+#ifdef DORY_NETWORK_INPUT_ROWS
+__attribute__((weak)) int board_next_rows(uint32_t input, void *dst, uint32_t first, uint32_t rows)
+{
+  const rows_t *const one = &input_rows[input];
+  const uint8_t *const src = (const uint8_t *)current_input + one->at + first * one->row_bytes;
+  memcpy(dst, src, rows * one->row_bytes);
+  return 0;
+}
+
+static int next_rows(void *user, uint32_t input, void *dst, uint32_t first, uint32_t rows)
+{
+  (void)user;
+  return board_next_rows(input, dst, first, rows);
+}
+#endif
+
+#ifdef DORY_NETWORK_OUTPUT_ROWS
+__attribute__((weak)) void board_put_rows(uint32_t output, const void *src, uint32_t first,
+                                          uint32_t rows)
+{
+  const rows_t *const one = &output_rows[output];
+  const uint8_t *const golden =
+      current_run < dory_vector_count() ? dory_vector_output(current_run) : NULL;
+  if (golden != NULL) {
+    put_wrong += wrong_bytes(golden + one->at + first * one->row_bytes, src,
+                             rows * one->row_bytes);
   }
 }
+
+static int put_rows(void *user, uint32_t output, const void *src, uint32_t first, uint32_t rows)
+{
+  (void)user;
+  board_put_rows(output, src, first, rows);
+  return 0;
+}
+#endif
 
 __attribute__((weak)) void dory_stm32h7_fault(uint32_t channel, uint32_t status)
 {
@@ -87,29 +147,38 @@ static void on_layer(void *user, int layer, const void *data, uint32_t bytes)
 int main(void)
 {
   dory_stm32h7_init();
-#if DORY_OUTPUT_IN_PLACE
-  void *const output = dory_stm32h7_output();
+  dory_network_io_t io = {.on_layer = on_layer};
+#ifdef DORY_NETWORK_INPUT_ROWS
+  io.next_rows = next_rows;
+#endif
+#ifdef DORY_NETWORK_OUTPUT_ROWS
+  io.put_rows = put_rows;
+#elif DORY_OUTPUT_IN_PLACE
+  io.output = dory_stm32h7_output();
 #else
-  void *const output = several;
+  io.output = several;
 #endif
   for (current_run = 0;; current_run++) {
-    const void *const input = board_input(current_run);
-    if (input == NULL) {
+    current_input = board_input(current_run);
+    if (current_input == NULL) {
       break;
     }
+#ifndef DORY_NETWORK_INPUT_ROWS
+    io.input = current_input;
+#endif
 #ifdef DORY_NETWORK_STATES
     if (board_begins(current_run)) {
       dory_network_reset();
     }
 #endif
-    const int result = dory_stm32h7_run(input, output, on_layer, NULL);
+    const int result = dory_stm32h7_run_io(&io);
     if (result != 0) {
       board_print("dory_network_run fails: -");
       print_number((uint32_t)-result);
       board_print("\n");
       return BOARD_EXIT_FAULT;
     }
-    board_output(current_run, output, DORY_NETWORK_OUTPUT_BYTES);
+    board_output(current_run, io.output, DORY_NETWORK_OUTPUT_BYTES);
   }
   if (current_run == 0) {
     board_print("the image holds no input: define board_input\n");

@@ -60,6 +60,16 @@ def run_cortex_m7(app_dir: Path, request: simulate.RunRequest) -> simulate.RunRe
     return result
 
 
+def _rows_of(places: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Return the first byte and the bytes of a row of each input or output that passes by rows."""
+    found, at = list[tuple[int, int]](), 0
+    for rows in (place["rows"] for place in places):
+        if rows is not None:
+            found.append((at, rows["bytes"]))
+            at += rows["count"] * rows["bytes"]
+    return found
+
+
 class Execution:
     """What one inference handed out. values: (H, W, C) by layer; instructions by layer."""
 
@@ -108,6 +118,13 @@ class Session:
         self.machine.at(f"{self.plan['prefix']}_network_run", self._on_start)
         self.machine.at("board_layer", self._on_layer)
         self.machine.at("board_output", self._on_output)
+        network = self.plan["network"]
+        self._input_rows, self._output_rows = map(_rows_of, (network["inputs"], network["outputs"]))
+        self._rows = bytearray()  # of the outputs of a run
+        if self._input_rows and self._inputs is not None:
+            self.machine.at("board_next_rows", self._on_next_rows)
+        if self._output_rows:
+            self.machine.at("board_put_rows", self._on_put_rows)
         self._executions: list[Execution] = []
         self._mark = 0
         self._done = 0
@@ -160,9 +177,28 @@ class Session:
             machine.set_argument(0, run % self._count)
         else:
             address = self._address(self.plan["network"]["inputs"][0])
+            if self._input_rows:  # they come when the network asks for them
+                machine.return_from(address)
+                return
             data = self._inputs[run % self._count]
             machine.memories.view(address, len(data), "input")[:] = np.frombuffer(data, np.uint8)
             machine.return_from(address)
+
+    def _on_next_rows(self, machine: Machine) -> None:
+        assert self._inputs is not None
+        number, address, first, rows = (machine.argument(n) for n in range(4))
+        at, row = self._input_rows[number]
+        data = self._inputs[(len(self._executions) - 1) % self._count]
+        data = data[at + first * row : at + (first + rows) * row]
+        machine.memories.view(address, len(data), "input")[:] = np.frombuffer(data, np.uint8)
+        machine.return_from(0)
+
+    def _on_put_rows(self, machine: Machine) -> None:
+        number, address, first, rows = (machine.argument(n) for n in range(4))
+        at, row = self._output_rows[number]
+        data, start = machine.memories.view(address, rows * row, "output"), at + first * row
+        self._rows.extend(bytes(max(0, start + len(data) - len(self._rows))))
+        self._rows[start : start + len(data)] = data.tobytes()
 
     def _address(self, place: Mapping[str, Any]) -> int:
         """Return the address of a place of plan.json."""
@@ -214,7 +250,10 @@ class Session:
     def _on_output(self, machine: Machine) -> None:
         address, size = machine.argument(1), machine.argument(2)
         execution = self._executions[-1]
-        execution.output = machine.memories.view(address, size, "output").tobytes()
+        if self._output_rows:
+            execution.output, self._rows = bytes(self._rows), bytearray()
+        else:
+            execution.output = machine.memories.view(address, size, "output").tobytes()
         for state in self.plan["network"]["states"]:
             start, count = self._address(state["place"]), state["bytes"]
             execution.state += machine.memories.view(start, count, "state").tobytes()

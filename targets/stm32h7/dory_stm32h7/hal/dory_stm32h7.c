@@ -133,27 +133,33 @@ void dory_stm32h7_init(void)
   dory_dma_init();
 }
 
-int dory_stm32h7_run(const void *input, void *output,
-                     void (*on_layer)(void *user, int layer, const void *data, uint32_t bytes),
-                     void *user)
+int dory_stm32h7_run_io(const dory_network_io_t *given)
 {
 #ifdef DORY_L2_MORE
   const dory_memory_t more[DORY_L2_MORE] = {{(uint8_t *)dory_d2_arena, DORY_L2_1_SIZE}};
 #endif
+  dory_network_io_t io = *given;
+  io.l1 = dory_l1_arena;
+  io.l2 = dory_l2_arena;
+  io.l1_size = 8u * WORDS(DORY_L1_USED);
+  io.l2_size = sizeof dory_l2_arena;
+#ifdef DORY_L2_MORE
+  io.l2_more = more;
+#endif
+  return dory_network_run(&io);
+}
+
+int dory_stm32h7_run(const void *input, void *output,
+                     void (*on_layer)(void *user, int layer, const void *data, uint32_t bytes),
+                     void *user)
+{
   const dory_network_io_t io = {
-    .l1 = dory_l1_arena,
-    .l2 = dory_l2_arena,
-    .l1_size = 8u * WORDS(DORY_L1_USED),
-    .l2_size = sizeof dory_l2_arena,
     .input = input,
     .output = output,
     .on_layer = on_layer,
     .user = user,
-#ifdef DORY_L2_MORE
-    .l2_more = more,
-#endif
   };
-  return dory_network_run(&io);
+  return dory_stm32h7_run_io(&io);
 }
 
 void *dory_stm32h7_output(void)

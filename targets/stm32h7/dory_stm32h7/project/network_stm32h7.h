@@ -28,6 +28,10 @@ int @PREFIX@_stm32h7_run(const void *input, void *output,
                      void (*on_layer)(void *user, int layer, const void *data, uint32_t bytes),
                      void *user);
 
+/* The same with all that dory_io.h knows, as next_rows where the input comes by rows; the arenas of
+ * `io` are not used. */
+int @PREFIX@_stm32h7_run_io(const dory_network_io_t *io);
+
 /* 1: the output may stay where the last layer leaves it. */
 #define @NAME@_OUTPUT_IN_PLACE @IN_PLACE@
 

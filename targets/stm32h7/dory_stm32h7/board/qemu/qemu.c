@@ -5,6 +5,7 @@
  * 32-bit words, then the bytes. Ticks are those of a timer that QEMU derives from the number of
  * executed instructions (-icount), counted from the end of the record before. */
 #include <stddef.h>
+#include <string.h>
 
 #include "board.h"
 #include "dory_stm32h7_registers.h"
@@ -83,8 +84,27 @@ int board_begins(uint32_t run)
 
 void board_layer(int layer, const void *data, uint32_t bytes) { record(layer, data, bytes); }
 
+#ifdef DORY_NETWORK_OUTPUT_ROWS
+static uint8_t output[DORY_NETWORK_OUTPUT_BYTES] __attribute__((section(".board_output")));
+
+void board_put_rows(uint32_t number, const void *src, uint32_t first, uint32_t rows)
+{
+  static const struct {
+    uint32_t at, row_bytes, rows;
+  } all[] = DORY_NETWORK_OUTPUT_ROWS;
+  memcpy(output + all[number].at + first * all[number].row_bytes, src,
+         rows * all[number].row_bytes);
+}
+
+void board_output(uint32_t run, const void *data, uint32_t bytes)
+{
+  (void)run, (void)data;
+  record(-1, output, bytes);
+}
+#else
 void board_output(uint32_t run, const void *data, uint32_t bytes)
 {
   (void)run;
   record(-1, data, bytes);
 }
+#endif
