@@ -239,17 +239,18 @@ class _Streamed:
         yield "{"
         yield f"{INDENT}/* Layers {steps[number].index} to {steps[chain[-1]].index} alternate. */"
         yield f"{INDENT}static const uint8_t turns[{len(turns)}] = {{"
-        yield from (INDENT + line for line in packed([str(n - number) for _, n in turns]))
-        yield f"{INDENT}}};"
+        *rows, end = (INDENT + line for line in packed([str(n - number) for _, n in turns]))
+        yield from rows
+        yield end + "};"
         yield f"{INDENT}uint32_t parts[{len(chain)}] = {{0}};"
         yield f"{INDENT}for (uint32_t t = 0; t < {len(turns)}; t++) {{"
         yield from self._steps(chain, 2)
         yield f"{INDENT}{INDENT}switch (turns[t]) {{"
         for one in chain:
             label = f"case {one - number}" if one != chain[-1] else "default"
-            yield f"{INDENT * 3}{label}:"
-            yield f"{INDENT * 4}{self.calls.statement(one, f'parts[{one - number}]')}"
-            yield f"{INDENT * 4}break;"
+            yield f"{INDENT * 2}{label}:"
+            yield f"{INDENT * 3}{self.calls.statement(one, f'parts[{one - number}]')}"
+            yield f"{INDENT * 3}break;"
         yield f"{INDENT * 2}}}"
         yield f"{INDENT * 2}parts[turns[t]]++;"
         yield f"{INDENT}}}"

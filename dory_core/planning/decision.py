@@ -77,7 +77,8 @@ class Decision:
         streamed: Whether constants are fetched from L3; otherwise they are linked.
         in_l3: Tensors that live in L3 and pass through L2 in stripes.
         spilled: Tensors that leave L2 between their early and their late readers.
-        fused: Tensors between layers of a fused chain: L2 holds one stripe at a time.
+        fused: Tensors between layers of a fused chain, and what passes by rows: L2 holds one stripe
+            at a time.
         arena_bytes: Bytes of L2 within which constants are fetched early; 0 for no early fetch.
         residency: Tiles and resident tensors of the layers; None for the best tiles of their
             parts and no resident tensor.

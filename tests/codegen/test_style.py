@@ -54,6 +54,21 @@ def test_clang_format_changes_nothing_in_a_streamed_network(tmp_path: Path) -> N
     check_format(tmp_path / "app")
 
 
+@pytest.mark.parametrize("cores", ["1", "4"])
+def test_clang_format_changes_nothing_where_rows_pass(cores: str, tmp_path: Path) -> None:
+    if find_spec("clang_format") is None:
+        pytest.skip("the clang-format wheel is not installed")
+    plugins, net = three_levels().plugins(), GraphBuilder((6, 21, 13), seed=3)
+    first = net.conv(8, win(3, pads=1))
+    net.add(net.conv(8, win(3, pads=1), source=first), first)
+    net.conv(4, win(3, stride=2, pads=1))
+    settings = {"cores": cores, "input_rows": "on", "output_rows": "on"}
+    for number, l2 in enumerate((6000, 100_000)):
+        app = tmp_path / f"app{number}"
+        build_app(net.graph(), NAME, app, budgets={2: l2}, settings=settings, plugins=plugins)
+        check_format(app)
+
+
 def check_format(app: Path) -> None:
     import clang_format
 

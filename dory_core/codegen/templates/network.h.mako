@@ -88,10 +88,12 @@
 #define DORY_NETWORK_OUTPUT_MEMORY ${plan.outputs[0].memory}
 #define DORY_NETWORK_OUTPUT_OFFSET ${plan.outputs[0].offset}u
 % if by_rows(plan.inputs):
-#define DORY_NETWORK_INPUT_ROWS ${rows_table(plan.inputs)} /* inputs come by rows: first byte in a file of all, bytes of a row, rows of each */
+/* Inputs come by rows: first byte in a file of all, bytes of a row, and rows of each. */
+#define DORY_NETWORK_INPUT_ROWS ${rows_table(plan.inputs)}
 % endif
 % if by_rows(plan.outputs):
-#define DORY_NETWORK_OUTPUT_ROWS ${rows_table(plan.outputs)} /* outputs go by rows */
+/* Outputs go by rows; likewise. */
+#define DORY_NETWORK_OUTPUT_ROWS ${rows_table(plan.outputs)}
 % endif
 % if l3_parts(plan.inputs):
 #define DORY_NETWORK_INPUT_PARTS ${l3_parts(plan.inputs)} /* offset in L3 and bytes of each */

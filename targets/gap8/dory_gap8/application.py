@@ -184,7 +184,7 @@ the cluster takes them from there. The main program above reads them from the fl
         while (lines <= row) {{ }}
         memcpy((uint8_t *)dst + (row - first) * ROW, ring[row % RING], ROW);
       }}
-      return lines > first + RING ? -1 : 0; /* the camera was faster */
+      return lines >= first + RING ? -1 : 0; /* the camera was faster */
     }}
 """
 

@@ -64,7 +64,7 @@ static int next_rows(void *user, uint32_t input, void *dst, uint32_t first, uint
     while (lines <= row) {{ __WFI(); }}
     memcpy((uint8_t *)dst + (row - first) * ROW, ring[row % RING], ROW);
   }}
-  return lines > first + RING ? -1 : 0; /* the camera was faster: the run ends with DORY_EROWS */
+  return lines >= first + RING ? -1 : 0; /* the camera was faster: the run ends with DORY_EROWS */
 }}
 
 int run(void) {{
