@@ -192,7 +192,7 @@ class _Streamed:
         yield from conversions
 
     def _step(self, behind_rows: bool) -> Iterator[str]:
-        """Yield the statements before a part; behind rows the run may have to end."""
+        """Yield the statements before a part; the run may have to end after rows have passed."""
         yield "dory_stream_step(&stream);"
         if behind_rows:
             yield "if (dory_stream_status(&stream) != DORY_OK) {"

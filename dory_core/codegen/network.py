@@ -53,7 +53,7 @@ def required(plan: Plan) -> tuple[str, ...]:
 
 
 def by_rows(places: Sequence[Place]) -> bool:
-    """Return whether the network's inputs or outputs pass by rows, which is so for all of them."""
+    """Return True when the network's inputs or outputs pass by rows: all of them or none."""
     return any(place.passing for place in places)
 
 

@@ -49,7 +49,7 @@ static uint8_t input[DORY_NETWORK_INPUT_BYTES], output[DORY_NETWORK_OUTPUT_BYTES
 int main(void)
 {
   const dory_network_io_t io = {dory_diana_l1_arena(), l2, DORY_L1_SIZE, DORY_L2_SIZE, input,
-                                output, 0, 0, 0, 0};
+                                output, 0, 0, 0, 0, 0, 0};
   return dory_network_run(&io);
 }
 """
