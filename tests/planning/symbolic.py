@@ -210,8 +210,9 @@ class Machine:
                 block = operation.block
                 self.memories[l2_memory(block.memory)][block.offset : block.end] = NOTHING
             elif isinstance(operation, MoveRows):
-                content = self.memories[l2_memory(operation.memory)]
-                start, source, size = operation.start, operation.source, operation.bytes
+                content = self.memories[l2_memory(operation.place.memory)]
+                start = operation.place.offset
+                source, size = operation.source, operation.bytes
                 rows = content[source : source + size].copy()
                 if (rows == NOTHING).any():
                     raise Wrong(f"step {operation.step}: bytes move that nothing wrote")
