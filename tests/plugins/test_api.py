@@ -243,8 +243,8 @@ NAMES = {
         ranges requant
     """,
     "dory_core.tools": """
-        ApplicationRun CheckedNetwork CompiledNetwork check cli compile load_plugins quoting
-        read_plan run
+        ApplicationRun CheckedNetwork CompiledNetwork LeastRam check cli compile least_ram
+        load_plugins quoting read_plan run
     """,
 }
 

@@ -22,7 +22,7 @@ def test_a_small_mobilenet_v2_is_exact_with_layers_that_take_turns(tmp_path: Pat
     )
     plan = compiled.plan
     passing = [step.output.place.tensor for step in plan.steps if step.output.place.passing]
-    assert passing and max(step.stride for step in plan.steps) >= 2
+    assert passing and max(step.chain for step in plan.steps) >= 2
     assert plan.levels[1].used <= 40 * 1024
     check_plan(plan)
     assert len(benchmark.rows(plan)) == len(plan.steps)
