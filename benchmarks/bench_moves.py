@@ -68,12 +68,8 @@ class Threshold:
 
 MOVE_ROOM = "dory_core.planning.moves"
 THRESHOLDS = (
-    Threshold(
-        "fused-chains", f"{MOVE_ROOM}.fused_chains", "_ROOMS", ((1.0,), (1.0, 15 / 16, 7 / 8))
-    ),
-    Threshold("fused-chains", f"{MOVE_ROOM}.fused_chains", "_LONGEST", (4, 16)),
+    Threshold("fused-chains", "dory_core.planning.chains", "_LONGEST_STREAMED", (4, 16)),
     Threshold("fused-chains", f"{MOVE_ROOM}.fused_chains", "_ATTEMPTS", (6, 24)),
-    Threshold("fused-chains", f"{MOVE_ROOM}.fused_chains", "_SETUPS_PER_PART", (0, 8)),
     Threshold("weight-prefetch", f"{MOVE_ROOM}.weight_prefetch", "_WAYS", (2, 32)),
     Threshold("smaller-tiles", f"{MOVE_ROOM}.smaller_tiles", "LONG_WAIT", (25, 400)),
     Threshold("smaller-tiles", f"{MOVE_ROOM}.smaller_tiles", "_TRIES", (1, 6)),

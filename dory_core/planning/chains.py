@@ -194,11 +194,11 @@ class Chains:
         return align_up(self._network.sizes[name], self.problem.alignment)
 
     def _by_rows(self, first: int, last: int) -> bool:
-        """Return whether layers make or read what passes by rows."""
+        """Return True when layers make or read what passes by rows."""
         return any(self._network.touches(name, first, last) for name in self._network.by_rows)
 
     def passes(self, chain: Chain) -> bool:
-        """Return whether what a chain makes or reads by rows does pass so.
+        """Return True when what a chain makes or reads by rows passes so.
 
         No more than half of it may be in L2 at once, or the least.
         """

@@ -310,7 +310,7 @@ class NetworkParts:
     def _readings(
         self, name: str, first: int, splits: tuple[Split, ...]
     ) -> dict[tuple[int, int], Ranges]:
-        """Return what each part of the layers of a chain reads of a tensor."""
+        """Return the ranges that each part of the layers of a chain reads of a tensor."""
         return {
             (m - first, k): self.ranges_of(m, k, splits[m - first])
             for m in self.readers[name]
@@ -335,7 +335,7 @@ class NetworkParts:
         return self.is_read_by_rows(name)
 
     def is_read_by_rows(self, name: str) -> bool:
-        """Return whether no layer reads a tensor as a whole for each row of its output."""
+        """Return True when no layer reads a tensor as a whole for each row of its output."""
         return not any(
             self.layers[n].whole_axes(k)[(stripe_axis(self.layers[n]) or 0) + 1]
             for n in self.readers[name]
@@ -349,7 +349,7 @@ class NetworkParts:
         return tuple(name for name in names if min(self.readers[name], default=-1) == n)
 
     def touches(self, name: str, first: int, last: int) -> bool:
-        """Return whether some layers make or read a tensor."""
+        """Return True when some layers make or read a tensor."""
         return any(first <= n <= last for n in (self.makers[name], *self.readers[name]))
 
     def _find_buffer(self, first: int, splits: tuple[Split, ...], n: int) -> RollingBuffer:

@@ -140,7 +140,7 @@ def with_arrivals(
     """Return an order with the turns of tensors that come from outside, and what these write.
 
     Each piece comes right before the part that needs it. Rows that no layer has read until then
-    come by themselves, so that they are not kept. What is behind the last piece is not read. The
+    come by themselves, so that they are not kept. What comes after the last piece is not read. The
     pieces of tensor ``k`` are turns of layer ``-1 - k``.
 
     Args:

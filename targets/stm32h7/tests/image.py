@@ -33,6 +33,7 @@ LONG = (
     "nemo_eegnet_1d_8b_1xW",
     "nemo_mv1_025_96",
     "nemo_mv2_035_96",
+    "nemo_proxylessnas_pulp_dronet",
     "nemo_resnet8",
     "quantlab_Dronet",
     "quantlab_mixed_conv",
