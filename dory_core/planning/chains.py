@@ -218,18 +218,17 @@ class Chains:
         pairs = zip(layers, chain.splits, strict=True)
         return max(stripe.size for layer, split in pairs for stripe in stripes_of(layer, split))
 
-    def decision(self, path: Iterable[Chain], slack: int = 0) -> Decision:
+    def decision(self, path: Iterable[Chain]) -> Decision:
         """Return the decision with the chains of a path.
 
         Args:
             path: All layers, in chains or by themselves.
-            slack: Stripes for which buffers have room beyond the least.
         """
         splits, fused = list(self.start.splits), set[str]()
         for chain in path:
             for place, split in enumerate(chain.splits):
                 n, count = chain.first + place, len(chain.splits)
-                splits[n] = split._replace(place=place, chain=count, slack=slack)
+                splits[n] = split._replace(place=place, chain=count)
                 if self._network.rolls(self._network.flow.writes[n], n, chain.last):
                     fused.add(self._network.flow.writes[n])
         fused |= set(self._network.by_rows)

@@ -357,7 +357,7 @@ class NetworkParts:
         order, name, at = self.rolling(first, splits).order, self.flow.writes[n], n - first
         writes = self.ranges_of(n, None, splits[at])
         readers = self._readings(name, first, splits)
-        return rolling_buffer(order, at, writes, readers, splits[at].slack)
+        return rolling_buffer(order, at, writes, readers)
 
     def _find_taken_buffer(self, first: int, splits: tuple[Split, ...], name: str) -> RollingBuffer:
         """Return the rolling buffer of an input that comes by rows; arguments as before."""

@@ -167,7 +167,6 @@ def rolling_buffer(
     maker: int,
     writes: Ranges,
     readers: Mapping[tuple[int, int], Ranges],
-    slack: int = 0,
 ) -> RollingBuffer:
     """Return the smallest buffer of a tensor.
 
@@ -176,12 +175,11 @@ def rolling_buffer(
         maker: Number of the layer that makes the tensor, in the chain.
         writes: What each of its parts writes.
         readers: What each part of a reader reads, by layer of the chain and operand.
-        slack: Parts of the maker for which the buffer has room beyond that: rows move less often.
     """
     users = {maker, *(layer for layer, _ in readers)}
     own = [turn for turn in order if turn.layer in users]
     kept = _first_needed(own, maker, readers)
-    least = max(
+    size = max(
         (
             writes[part][0] + writes[part][1] - min(kept[i], writes[part][0])
             for i, (layer, part) in enumerate(own)
@@ -189,7 +187,6 @@ def rolling_buffer(
         ),
         default=0,
     )
-    size = least + slack * max((size for _, size in writes), default=0)
     origin = 0  # byte of the tensor at the start of the buffer
     at = list[int]()
     reads: dict[tuple[int, int], list[int]] = {key: [] for key in readers}

@@ -48,7 +48,6 @@ class Split(NamedTuple):
         chain: Length of the fused chain, 1 for a layer outside one.
         starts: The first output row (or column) of each stripe, in a fused chain, also in one of
             a single layer, where rows come from the caller or go there; empty elsewhere.
-        slack: Stripes for which the rolling buffer of the output has room beyond the least.
     """
 
     stripes: int = 1
@@ -59,7 +58,6 @@ class Split(NamedTuple):
     place: int = 0
     chain: int = 1
     starts: tuple[int, ...] = ()
-    slack: int = 0
 
     @property
     def takes_turns(self) -> bool:

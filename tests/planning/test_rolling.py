@@ -55,8 +55,8 @@ layer_shapes = st.tuples(
 )
 
 
-@given(st.integers(4, 24), st.lists(layer_shapes, min_size=2, max_size=5), st.integers(0, 2))
-def test_readers_find_their_rows_and_no_row_is_made_twice(height, shapes, slack):
+@given(st.integers(4, 24), st.lists(layer_shapes, min_size=2, max_size=5))
+def test_readers_find_their_rows_and_no_row_is_made_twice(height, shapes):
     windows = [window for window, _ in shapes]
     totals = [
         *accumulate(windows, lambda h, w: max(1, (h + 2 * w[2] - w[0]) // w[1] + 1), initial=height)
@@ -75,7 +75,7 @@ def test_readers_find_their_rows_and_no_row_is_made_twice(height, shapes, slack)
     for n in range(len(shapes) - 1):
         readers = {(n + 1, 0): reads(starts[n + 1], totals[n + 2], totals[n + 1], windows[n + 1])}
         writes = writes_of(starts[n], totals[n + 1])
-        buffer = rolling_buffer(order, n, writes, readers, slack)
+        buffer = rolling_buffer(order, n, writes, readers)
         replay(order, n, writes, readers, buffer)
 
 
@@ -104,13 +104,11 @@ def test_a_skip_tensor_stays_as_long_as_the_sum_reads_it():
     replay(order, 0, writes[0], readers, buffer)
 
 
-def test_slack_saves_moves():
+def test_rows_that_are_read_again_move_before_each_stripe_that_has_no_room():
     order, writes, readers = residual(1)
-    tight, loose = (rolling_buffer(order, 0, writes[0], readers, slack) for slack in (0, 3))
-    assert tight.moves[3] == Move(1, 2)
-    assert (len(tight.moves), len(loose.moves)) == (9, 2)
-    assert loose.size_bytes == 6
-    replay(order, 0, writes[0], readers, loose)
+    buffer = rolling_buffer(order, 0, writes[0], readers)
+    assert buffer.moves[3] == Move(1, 2)
+    assert len(buffer.moves) == 9
 
 
 @pytest.mark.parametrize(("most", "size"), [(1, 3), (2, 4), (4, 6), (12, 12)])
