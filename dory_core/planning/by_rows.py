@@ -12,9 +12,6 @@ from dory_core.planning.front import whole
 from dory_core.planning.network_parts import NetworkParts
 from dory_core.planning.problem import Problem
 
-#: Stands for the bytes of an execution that does not exist.
-_NONE = 1 << 60
-
 
 def refusal(problem: Problem, room: int) -> DoryError:
     """Return why a network does not run with inputs or outputs by rows.
@@ -27,7 +24,7 @@ def refusal(problem: Problem, room: int) -> DoryError:
     chains = Chains(problem, start)
     reason = next(_reasons(chains), "")
     least = least_bytes(chains.all, len(network.layers))
-    if reason or least >= _NONE:
+    if reason or least is None:
         reason = reason or "no chain of layers reads, or makes, all of them by rows"
         options = [
             f"--{option.name.replace('_', '-')}"

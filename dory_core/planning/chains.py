@@ -320,13 +320,14 @@ def cheapest(chains: Iterable[Chain], layers: int, room: int) -> tuple[Chain, ..
     return _path(taken, layers)
 
 
-def least_bytes(chains: Iterable[Chain], layers: int) -> int:
-    """Return the bytes of L2 of the execution that needs least."""
-    least = [0] + [1 << 62] * layers
+def least_bytes(chains: Iterable[Chain], layers: int) -> int | None:
+    """Return the bytes of L2 of the execution that needs least; None where there is none."""
+    none = 1 << 62
+    least = [0] + [none] * layers
     for chain in sorted(chains, key=lambda one: (one.last, one.first)):
         needed = max(least[chain.first], chain.bytes)
         least[chain.last + 1] = min(least[chain.last + 1], needed)
-    return least[layers]
+    return least[layers] if least[layers] < none else None
 
 
 def _path(taken: Sequence[Chain | None], layers: int) -> tuple[Chain, ...] | None:

@@ -103,7 +103,7 @@ def fastest(problem: Problem, ways: Executions, room: int) -> Planned | None:
             break
         planned = searched(problem, one, _SLOW)
         saved = max(saved, one.cycles - planned.map.timeline.cycles)
-        if best is None or _price(planned) < _price(best):
+        if best is None or price(planned) < price(best):
             best = planned
     return None if best is None else finished(problem, best)
 
@@ -148,7 +148,7 @@ def finished(problem: Problem, planned: Planned) -> Planned:
 def not_dominated(plans: Iterable[Planned]) -> tuple[Planned, ...]:
     """Return the plans of which no other one is better in bytes and in cycles, fastest first."""
     found = list[Planned]()
-    for planned in sorted(plans, key=_price):
+    for planned in sorted(plans, key=price):
         if not found or planned.map.home_bytes < found[-1].map.home_bytes:
             found.append(planned)
     return tuple(thinned(found, MOST_POINTS, lambda one: one.map.home_bytes))
@@ -167,8 +167,10 @@ def thinned(points: Sequence[T], most: int, size: Callable[[T], int]) -> list[T]
     return [one for one in points if any(one is other for other in kept)]
 
 
-def _price(planned: Planned) -> tuple[int, int]:
-    return planned.map.timeline.cycles, planned.map.home_bytes
+def price(planned: Planned, least: bool = False) -> tuple[int, int]:
+    """Return the values to be as small as possible: cycles, or with ``least`` bytes of home."""
+    found = (planned.map.timeline.cycles, planned.map.home_bytes)
+    return found[::-1] if least else found
 
 
 # -- streamed networks ----------------------------------------------------------------------------

@@ -90,9 +90,8 @@ class NetworkParts:
 
     flow: the forms in which tensors lie in memory; each is a block. cuts: how each layer may be
     cut. views: what lies in a block of other tensors. unit: bytes of which sizes and places of
-    transfers between L3 and L2 are multiples. wholes, backs: the blocks of tensors. passed: the
-    block of a stripe that passes from a layer to the next one. by_rows: inputs and outputs of the
-    network that the caller hands over, or takes, by rows.
+    transfers between L3 and L2 are multiples. wholes, backs: the blocks of tensors. by_rows:
+    inputs and outputs of the network that the caller hands over, or takes, by rows.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ from dory_core.planning.by_rows import refusal
 from dory_core.planning.constants import L3_IMAGE
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import evaluate
-from dory_core.planning.front import Executions, executions, fastest, shrunk, smallest, whole
+from dory_core.planning.front import Executions, executions, fastest, price, shrunk, smallest, whole
 from dory_core.planning.memory_map import MemoryMap
 from dory_core.planning.moves import fused_chains
 from dory_core.planning.moves.stream import streamed
@@ -187,7 +187,7 @@ def _placed(
     if problems[0].streams and not refusals:
         found_below = _below(problems, ctx, budgets, code, needed=not fitting)
         fitting += [] if found_below is None else [found_below]
-    problem, planned = min(fitting, key=lambda one: _price(one[1], least))
+    problem, planned = min(fitting, key=lambda one: price(one[1], least))
     verify_planned(planned, problem)
     return planned
 
@@ -202,7 +202,7 @@ def _by_rows(problems: Sequence[Problem], limits: Mapping[int, int], least: bool
             found.append((problem, chosen))
     if not found:
         raise refusal(problems[-1], limits[HOME])
-    problem, planned = min(found, key=lambda one: _price(one[1], least))
+    problem, planned = min(found, key=lambda one: price(one[1], least))
     if planned.map.static_bytes > limits[planned.map.static_level]:
         raise planned.map.too_large(problem.network.name, problem.budgets)
     verify_planned(planned, problem)
@@ -253,12 +253,6 @@ def problems_of(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> list[P
         # A block lives as long as any tensor in it: copies may need less memory.
         problems.append(Problem.of(tiling, ctx, budgets, views=False))
     return problems
-
-
-def _price(planned: Planned, least: bool) -> tuple[int, int]:
-    """Return the values to be as small as possible: cycles, or with ``least`` bytes of home."""
-    price = (planned.map.timeline.cycles, planned.map.home_bytes)
-    return price[::-1] if least else price
 
 
 def _too_large(problem: Problem, ways: Executions, name: str) -> DoesNotFit:

@@ -19,7 +19,7 @@ from dory_core.planning.evaluate import Candidate, early_arena
 from dory_core.planning.heuristics import best_fit, peak_of
 from dory_core.planning.moves.l1_residency import in_other_parts
 from dory_core.planning.packing import MemoryPlan, plan_memory
-from dory_core.planning.problem import Problem
+from dory_core.planning.problem import Chunks, Problem
 from dory_core.planning.sequence import PartSequence, build_sequence
 
 NAME = "fused-chains"
@@ -34,53 +34,55 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
         return
     pairs = zip(candidate.steps, candidate.timeline.stalls, strict=False)
     chains = Chains(problem, decision, [step.estimate.cycles + waits for step, waits in pairs])
-    edges, limit = chains.all, problem.room
+    edges, limit, chunks = chains.all, problem.room, problem.chunks()
     for _ in range(_ATTEMPTS):
         path = cheapest(edges, len(chains.single), limit)
         if path is None or not any(chain.splits for chain in path):
             return
         found = chains.decision(path)
-        memory = _memory(problem, found)
+        memory = _memory(problem, chunks, found)
         if memory is not None and memory.chosen.peak_bytes <= problem.room:
-            yield from _in_l2(problem, candidate, found)
+            yield from _in_l2(problem, candidate, chunks, found)
             return
         # Blocks that fit in sum found no places: paths of this size and above are of no use.
         limit = max(chain.bytes for chain in path) - 1
 
 
-def _in_l2(problem: Problem, candidate: Candidate, found: Decision) -> Iterator[Decision]:
+def _in_l2(
+    problem: Problem, candidate: Candidate, chunks: Chunks, found: Decision
+) -> Iterator[Decision]:
     """Yield a decision with chains and with what L2 has room for again, the largest first."""
     for names in moved_groups(problem.network, found):
         trial = with_in_l2(problem, found, names)
-        if _fits(problem, trial):
+        if _fits(problem, chunks, trial):
             found = trial
-    memory = _memory(problem, found)
+    memory = _memory(problem, chunks, found)
     if memory is None or memory.chosen.peak_bytes > problem.room:
         return
     for arena in dict.fromkeys((early_arena(problem, memory, problem.room), 0)):
         yield in_other_parts(problem, candidate, replace(found, arena_bytes=arena))
 
 
-def _sequence(problem: Problem, decision: Decision) -> PartSequence | None:
+def _sequence(problem: Problem, chunks: Chunks, decision: Decision) -> PartSequence | None:
     """Return the sequence of a decision; None where a part has no tiles."""
-    chunks, splits = problem.chunks(), decision.splits
+    splits = decision.splits
     try:
         return build_sequence(problem.network, decision, lambda n: chunks(n, splits[n], splits[n]))
     except DoesNotFit:
         return None
 
 
-def _memory(problem: Problem, decision: Decision) -> MemoryPlan | None:
+def _memory(problem: Problem, chunks: Chunks, decision: Decision) -> MemoryPlan | None:
     """Return the packing of a decision; None where a part has no tiles."""
-    program = _sequence(problem, decision)
+    program = _sequence(problem, chunks, decision)
     if program is None:
         return None
     return plan_memory(tuple(program.requests.values()), problem.alignment)
 
 
-def _fits(problem: Problem, decision: Decision) -> bool:
+def _fits(problem: Problem, chunks: Chunks, decision: Decision) -> bool:
     """Return True when the blocks of a decision find places at once, without a search for them."""
-    program, unit = _sequence(problem, decision), problem.alignment
+    program, unit = _sequence(problem, chunks, decision), problem.alignment
     if program is None:
         return False
     requests = owners(tuple(program.requests.values()))
