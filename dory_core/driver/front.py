@@ -152,19 +152,19 @@ def _resident_front(tiled: TiledGraph, setup: Setup) -> list[_Solved]:
     scratch = chip.bytes[HOME] - within.bytes[HOME]
     code = Code(len(tiled.layers), least_functions(tiled.graph))
     room = l2_after_code(ctx, shared(tiling, ctx, setup.budgets), code).bytes[HOME]
-    solved: dict[int, tuple[Problem, Planned, tuple[Chain, ...]]] = {}
+    solved: list[tuple[Problem, Planned, tuple[Chain, ...]]] = []
     for problem in problems_of(tiling, ctx, l2_after_code(ctx, within, code)):
         ways = executions(problem)
         for planned in front(problem, ways):
-            solved[id(planned)] = (problem, planned, ways.edges)
+            solved.append((problem, planned, ways.edges))
         if not solved and problem.network.by_rows:
             raise refusal(problem, problem.budgets.bytes[HOME])
-    plans = not_dominated(planned for _, planned, _ in solved.values())
+    plans = not_dominated(planned for _, planned, _ in solved)
     for planned in plans[:1]:
         at = planned.map.static_level
         if at != HOME and planned.map.static_bytes > within.bytes[at]:
             raise planned.map.too_large(tiled.graph.name, within)
-    found = [solved[id(planned)] for planned in plans]
+    found = [next(one for one in solved if one[1] is planned) for planned in plans]
     return [(_point(one[0], one[1], scratch, room), *one) for one in found]
 
 

@@ -294,7 +294,7 @@ class NetworkParts:
             for name in self.by_rows
             if self.makers[name] < 0 and not set(users).isdisjoint(self.readers[name])
         )
-        readers = [self._readings(name, first, splits) for name in taken]
+        readers = [self.readings(name, first, splits) for name in taken]
         order, pieces = with_arrivals(order, readers)
         positions: list[list[int]] = [[] for _ in splits]
         position, arrivals = 0, list[tuple[int, int, int]]()
@@ -306,7 +306,7 @@ class NetworkParts:
                 position += 1
         return RollingChain(order, tuple(map(tuple, positions)), taken, pieces, tuple(arrivals))
 
-    def _readings(
+    def readings(
         self, name: str, first: int, splits: tuple[Split, ...]
     ) -> dict[tuple[int, int], Ranges]:
         """Return the ranges that each part of the layers of a chain reads of a tensor."""
@@ -355,14 +355,14 @@ class NetworkParts:
         """Return the rolling buffer of the output of a layer of a chain; arguments as before."""
         order, name, at = self.rolling(first, splits).order, self.flow.writes[n], n - first
         writes = self.ranges_of(n, None, splits[at])
-        readers = self._readings(name, first, splits)
+        readers = self.readings(name, first, splits)
         return rolling_buffer(order, at, writes, readers)
 
     def _find_taken_buffer(self, first: int, splits: tuple[Split, ...], name: str) -> RollingBuffer:
         """Return the rolling buffer of an input that comes by rows; arguments as before."""
         chain = self.rolling(first, splits)
         k = chain.taken.index(name)
-        readers = self._readings(name, first, splits)
+        readers = self.readings(name, first, splits)
         return rolling_buffer(chain.order, -1 - k, chain.pieces[k], readers)
 
     def turns_of(self, decision: Decision, n: int) -> Sequence[int]:

@@ -18,7 +18,7 @@ from dory_core.planning.chains import Chain
 from dory_core.planning.network_parts import NetworkParts
 from dory_core.planning.placement import Planned
 from dory_core.planning.problem import HOME, Problem
-from dory_core.tiling.outer import stripe_axis, stripes_of
+from dory_core.tiling.outer import stripes_of
 
 #: Most changes that are proposed.
 _MOST = 3
@@ -153,18 +153,12 @@ def _window(network: NetworkParts, edge: Chain, name: str) -> int:
     """Return the bytes of the rows of an input that a chain still reads; 0 where it is whole."""
     readers = network.readers[name]
     inside = edge.splits and edge.first <= min(readers, default=-1) and max(readers) <= edge.last
-    if not inside or name in network.fixed:
+    if not inside or name in network.fixed or not network.is_read_by_rows(name):
         return 0
     chain = network.rolling(edge.first, edge.splits)
     reads = list[tuple[int, int, int]]()  # position, first byte, end
-    operands = (
-        (n, k) for n in readers for k, read in enumerate(network.flow.reads[n]) if read == name
-    )
-    for n, k in operands:
-        if network.layers[n].whole_axes(k)[(stripe_axis(network.layers[n]) or 0) + 1]:
-            return 0
-        ranges = network.ranges_of(n, k, edge.splits[n - edge.first])
-        positions = chain.positions[n - edge.first]
+    for (place, _), ranges in network.readings(name, edge.first, edge.splits).items():
+        positions = chain.positions[place]
         reads += [(at, a, a + b) for at, (a, b) in zip(positions, ranges, strict=True)]
     reads.sort()
     ends = list(accumulate((end for _, _, end in reads), max))
