@@ -23,6 +23,8 @@ from dory_core.planning.problem import Chunks, Problem
 from dory_core.planning.sequence import PartSequence, build_sequence
 
 NAME = "fused-chains"
+#: Parts of L2 for which chains are searched: stripes that leave room may let more tensors stay.
+_ROOMS = (1.0, 15 / 16)
 #: Paths that are tried where the blocks of the fastest one find no places.
 _ATTEMPTS = 8
 
@@ -34,18 +36,23 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
         return
     pairs = zip(candidate.steps, candidate.timeline.stalls, strict=False)
     chains = Chains(problem, decision, [step.estimate.cycles + waits for step, waits in pairs])
-    edges, limit, chunks = chains.all, problem.room, problem.chunks()
-    for _ in range(_ATTEMPTS):
-        path = cheapest(edges, len(chains.single), limit)
-        if path is None or not any(chain.splits for chain in path):
-            return
-        found = chains.decision(path)
-        memory = _memory(problem, chunks, found)
-        if memory is not None and memory.chosen.peak_bytes <= problem.room:
-            yield from _in_l2(problem, candidate, chunks, found)
-            return
-        # Blocks that fit in sum found no places: paths of this size and above are of no use.
-        limit = max(chain.bytes for chain in path) - 1
+    edges, chunks, known = chains.all, problem.chunks(), list[Decision]()
+    for fraction in _ROOMS:
+        limit = int(problem.room * fraction)
+        for _ in range(_ATTEMPTS):
+            path = cheapest(edges, len(chains.single), limit)
+            if path is None or not any(chain.splits for chain in path):
+                break
+            found = chains.decision(path)
+            if found in known:
+                break
+            memory = _memory(problem, chunks, found)
+            if memory is not None and memory.chosen.peak_bytes <= problem.room:
+                known.append(found)
+                yield from _in_l2(problem, candidate, chunks, found)
+                break
+            # Blocks that fit in sum found no places: paths of this size and above are of no use.
+            limit = max(chain.bytes for chain in path) - 1
 
 
 def _in_l2(
