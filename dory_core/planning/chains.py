@@ -25,7 +25,7 @@ from dory_core.tiling.outer import Split, stripe_axis, stripe_total, stripes_of
 
 #: Most layers of a chain: the search takes as long as the square of it.
 _LONGEST = 32
-#: The same of a streamed network.
+#: The same where there is RAM below L2: longer ones gain nothing there.
 _LONGEST_STREAMED = 8
 #: Stripes of a tensor in L3 that lie in L2: the one in use, and the next or the previous one.
 _STRIPES = 2
@@ -58,10 +58,15 @@ class Chains:
         problem: The network.
         start: The decision that chains are added to.
         single: Cycles of each layer by itself.
+        room: Bytes of L2 that a chain may need.
     """
 
     def __init__(
-        self, problem: Problem, start: Decision, single: Sequence[float] | None = None
+        self,
+        problem: Problem,
+        start: Decision,
+        single: Sequence[float] | None = None,
+        room: int | None = None,
     ) -> None:
         """Prepare the search.
 
@@ -69,10 +74,12 @@ class Chains:
             problem: The network.
             start: The decision that chains are added to.
             single: Cycles of each layer by itself; None for the estimates of the best tiles.
+            room: Bytes of L2 that a chain may need; None for any number.
         """
         self.problem = problem
         self.start = start
         self.single = single or [float(one.estimate.cycles) for one in problem.tiled]
+        self.room = 1 << 62 if room is None else room
         self._network = problem.network
         self._rows = [stripe_total(layer) for layer in problem.network.layers]
         self._cost = cache(self._find_cost)
@@ -94,7 +101,7 @@ class Chains:
 
         What passes by rows has chains in any case, of one layer too.
         """
-        longest = _LONGEST_STREAMED if self.start.streamed else _LONGEST
+        longest = _LONGEST_STREAMED if self.problem.streams else _LONGEST
         for last in range(len(self._rows)):
             first = last
             while last - first < longest - 1 and first > 0 and self.may_join(first - 1, last):
@@ -140,14 +147,10 @@ class Chains:
         }
         starts = self._network.turns(first, most, stored)
         splits = tuple(map(self._split, range(first, last + 1), starts))
-        live, cycles, largest, helps = _Live(self), 0.0, 0, False
+        live, cycles, largest, helps, costed = _Live(self), 0.0, 0, False, last + 1
         for n in range(last, first - 1, -1):
-            cost = self._cost(n, splits[n - first])
-            if cost is None:
-                return
             made = self._network.flow.writes[n]
             live.add(n, splits[n - first])
-            cycles += cost
             largest = max(largest, self._live(n))
             if self._network.rolls(made, n, last):
                 buffer = self._network.buffer(first, splits, n)
@@ -161,8 +164,13 @@ class Chains:
                     live.roll(name, self._network.taken_buffer(first, splits, name).size_bytes)
             needed = live.bytes
             useful = n < last and (helps if self.start.streamed else needed < largest)
-            if useful or self._by_rows(n, last):
-                moved = live.moved_cycles
+            if (useful or self._by_rows(n, last)) and needed <= self.room:
+                for k in range(n, costed):
+                    cost = self._cost(k, splits[k - first])
+                    if cost is None:
+                        return
+                    cycles += cost
+                costed, moved = n, live.moved_cycles
                 waits = moved / len(splits[-1].starts) if self.start.streamed else 0.0
                 rolling = tuple(live.rolling.items())
                 cost = max(cycles, moved) + waits

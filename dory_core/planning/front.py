@@ -65,12 +65,10 @@ def executions(problem: Problem, room: int | None = None) -> Executions:
         room: Bytes of home for blocks and linked constants: the fastest execution that fits is all
             that is wanted. None for all.
     """
-    start = whole(problem)
-    chains = Chains(problem, start)
+    found = [evaluate(problem, whole(problem))]
+    limit = 1 << 62 if room is None else room - found[0].static_bytes
+    chains = Chains(problem, found[0].decision, room=limit)
     edges, layers = tuple(chains.all), len(chains.single)
-    found, limit = [evaluate(problem, start)], 1 << 62
-    if room is not None:
-        limit = room - found[0].static_bytes
     while (path := cheapest(edges, layers, limit)) is not None:
         limit = max(chain.bytes for chain in path) - 1
         if any(chain.splits for chain in path):

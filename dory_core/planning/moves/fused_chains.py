@@ -35,7 +35,8 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     if not decision.in_l3 or problem.link is None:
         return
     pairs = zip(candidate.steps, candidate.timeline.stalls, strict=False)
-    chains = Chains(problem, decision, [step.estimate.cycles + waits for step, waits in pairs])
+    single = [step.estimate.cycles + waits for step, waits in pairs]
+    chains = Chains(problem, decision, single, problem.room)
     edges, chunks, known = chains.all, problem.chunks(), list[Decision]()
     for fraction in _ROOMS:
         limit = int(problem.room * fraction)

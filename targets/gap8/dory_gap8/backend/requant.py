@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -319,7 +320,16 @@ def narrow_form(layer: Layer) -> requantisation.Narrow | None:
     steps, lo, hi = requantisation.steps_of_sums(layer)
     if all(len(p) == 1 for s in steps for p in s.parameters):
         lo, hi = lo.min(keepdims=True), hi.max(keepdims=True)
-    return requantisation.search_steps(requantisation.narrow, steps, lo, hi)
+    return _narrow(steps, tuple(lo.tolist()), tuple(hi.tolist()))
+
+
+@lru_cache(maxsize=256)
+def _narrow(
+    steps: tuple[Requant, ...], lo: tuple[int, ...], hi: tuple[int, ...]
+) -> requantisation.Narrow | None:
+    """Return the narrow form of steps on an interval of each channel: parts of a layer share it."""
+    ends = (np.array(lo, dtype=np.int64), np.array(hi, dtype=np.int64))
+    return requantisation.search_steps(requantisation.narrow, steps, *ends)
 
 
 def _offset(step: Requant, biases: tuple[int, ...] | None) -> tuple[int, ...] | None:
