@@ -35,17 +35,14 @@ from dory_core.plan.accesses import (
     first_copies,
 )
 from dory_core.plan.memories import L1, MemoryId, constants_of, l2_memory
-from dory_core.plan.operations import (
-    AHEAD,
+from dory_core.plan.network_operations import (
     BeginStates,
     Convert,
-    Copy,
     Dead,
     EndStates,
     ExtStart,
     ExtWait,
     Inputs,
-    Mark,
     MoveRows,
     Outputs,
     Program,
@@ -55,6 +52,7 @@ from dory_core.plan.operations import (
     TakeRows,
     View,
 )
+from dory_core.plan.operations import AHEAD, Copy, Mark
 
 
 def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:

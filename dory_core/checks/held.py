@@ -9,7 +9,7 @@ from dory_core.ir import Tensor
 from dory_core.ir.layout import HWC, Layout
 from dory_core.plan import Conversion, ExtTransfer, Place
 from dory_core.plan.memories import L1, L3, MemoryId, l2_memory
-from dory_core.plan.operations import PutRows, TakeRows
+from dory_core.plan.network_operations import PutRows, TakeRows
 
 L2 = l2_memory(0)  # the memory that transfers reach
 

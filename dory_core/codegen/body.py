@@ -10,8 +10,7 @@ from dory_core.codegen.conversions import conversion_lines
 from dory_core.codegen.names import address, function_symbol, layer_arenas
 from dory_core.plan import Plan
 from dory_core.plan.memories import l2_memory
-from dory_core.plan.operations import (
-    AHEAD,
+from dory_core.plan.network_operations import (
     BeginStates,
     Convert,
     Dead,
@@ -19,7 +18,6 @@ from dory_core.plan.operations import (
     ExtStart,
     ExtWait,
     Inputs,
-    LayerFunction,
     MoveRows,
     NetworkOperation,
     Outputs,
@@ -29,6 +27,7 @@ from dory_core.plan.operations import (
     TakeRows,
     View,
 )
+from dory_core.plan.operations import AHEAD, LayerFunction
 
 _WIDTH = 100
 

@@ -25,7 +25,7 @@ from dory_core.plan.layers import (
     WeightChunk,
     WeightTile,
 )
-from dory_core.plan.operations import Program
+from dory_core.plan.network_operations import Program
 from dory_core.plan.places import Conversion, Place, StatePlan, initial_table_bytes
 from dory_core.plan.timeline import NetworkTimeline
 

@@ -8,15 +8,7 @@ from dory_core.hardware.copies import AS_IT_IS
 from dory_core.plan import LayerStep
 from dory_core.plan.constants import constants_of_parts
 from dory_core.plan.memories import L1, constants_of
-from dory_core.plan.operations import (
-    AHEAD,
-    Address,
-    AtTile,
-    Copy,
-    Operation,
-    Value,
-    When,
-)
+from dory_core.plan.operations import AHEAD, Address, AtTile, Copy, Operation, Value, When
 from dory_core.plan.spans import Tiles, table
 
 

@@ -8,18 +8,14 @@ from collections.abc import Iterable, Sequence
 from dory_core.hardware.code_sizes import CodeSizes
 from dory_core.kernels.call import FunctionCall, Local
 from dory_core.plan import LayerStep
+from dory_core.plan.network_operations import ExtStart, ExtWait, Program, Report, RunPart
 from dory_core.plan.operations import (
     Barrier,
     Call,
     Copy,
-    ExtStart,
-    ExtWait,
     LayerFunction,
     Loop,
     Operation,
-    Program,
-    Report,
-    RunPart,
     Wait,
     When,
 )

@@ -8,7 +8,7 @@ from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, StatePlan
 from dory_core.plan.block_ids import BlockId, BlockKind
 from dory_core.plan.blocks import Block
 from dory_core.plan.lower import lower_layer
-from dory_core.plan.operations import (
+from dory_core.plan.network_operations import (
     BeginStates,
     Convert,
     Dead,

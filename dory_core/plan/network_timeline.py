@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from dory_core.hardware.memories import Link
 from dory_core.plan import Conversion, ExtTransfer, LayerStep
-from dory_core.plan.operations import (
+from dory_core.plan.network_operations import (
     Convert,
     ExtStart,
     ExtWait,

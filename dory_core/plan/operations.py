@@ -1,8 +1,8 @@
-"""Operations of a program: what is copied, waited for and computed, in the order of execution.
+"""Operations of a layer: what is copied, waited for and computed, in the order of execution.
 
-:mod:`dory_core.plan` makes them from placed layers, once. The C printer prints them; the
-timeline, the check of contents and the tests execute them. Addresses and sizes of a layer's
-operations are expressions of the loop's variables:
+:mod:`dory_core.plan` makes them from placed layers, once; what runs between the layers stands in
+:mod:`dory_core.plan.network_operations`. The C printer prints them; the timeline, the check of
+contents and the tests execute them. Addresses and sizes are expressions of the loop's variables:
 
 ``o``, ``h``, ``w``, ``i``: position of the tile along output channels, rows, columns, input
 channels; ``part``: which part of the layer runs; ``x_slot``, ``w_slot``, ``y_slot``: which copy of
@@ -14,16 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from dory_core.expr import Expr
 from dory_core.hardware.copies import AS_IT_IS, Carriage
 from dory_core.kernels.call import FunctionCall
 from dory_core.plan.memories import MemoryId
-
-if TYPE_CHECKING:
-    from dory_core.plan import Conversion, ExtTransfer, Place, StatePlan
-    from dory_core.plan.blocks import Block
 
 Value = int | Expr
 
@@ -269,192 +264,3 @@ class LayerFunction:
     def is_shared(self) -> bool:
         """Whether several layers run it."""
         return len(self.steps) > 1
-
-
-# -- of the network ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ExtStart:
-    """Core 0 starts a transfer between L3 and L2."""
-
-    transfer: ExtTransfer
-
-
-@dataclass(frozen=True, slots=True)
-class ExtWait:
-    """Core 0 waits for a transfer between L3 and L2."""
-
-    transfer: ExtTransfer
-
-
-@dataclass(frozen=True, slots=True)
-class Dead:
-    """For the simulation: no layer reads a block of L2 again before it is written."""
-
-    block: Block
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Core 0 hands bytes of a layer's output to the caller: level, memory of it, byte range."""
-
-    layer: int
-    level: int
-    memory: int
-    offset: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """The network's inputs are copied to their places, of L2; those in L3 are there.
-
-    Those that pass come by rows.
-    """
-
-    places: tuple[Place, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Outputs:
-    """The network's outputs are copied from their places, of L2; those in L3 stay there.
-
-    Those that pass are with the caller.
-    """
-
-    places: tuple[Place, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BeginStates:
-    """State is there: as the inference before left it, or its initial values."""
-
-    states: tuple[StatePlan, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class EndStates:
-    """State that lies elsewhere is copied to its places, after the outputs and in this order."""
-
-    states: tuple[StatePlan, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Convert:
-    """All cores change the layout of a tensor."""
-
-    conversion: Conversion
-
-
-@dataclass(frozen=True, slots=True)
-class MoveRows:
-    """Core 0 moves rows of a rolling buffer of L2 to its start.
-
-    Attributes:
-        step: Number of the step for which it makes room.
-        place: The buffer.
-        source: First byte of the rows.
-        bytes: Their size. Rows before them are not read again.
-    """
-
-    step: int
-    place: Place
-    source: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class TakeRows:
-    """Core 0 lets the caller write rows of a network input into its rolling buffer.
-
-    Attributes:
-        input: Number of the input.
-        place: The buffer.
-        offset: The byte of L2 at which the first row begins.
-        first: Number of the first row.
-        rows: How many.
-    """
-
-    input: int
-    place: Place
-    offset: int
-    first: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class PutRows:
-    """Core 0 hands rows of a network output to the caller, who has read them when it goes on.
-
-    Attributes:
-        output: Number of the output.
-        place: The rolling buffer.
-        offset: The byte of L2 at which the first row begins.
-        first: Number of the first row.
-        rows: How many.
-    """
-
-    output: int
-    place: Place
-    offset: int
-    first: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class RunPart:
-    """All cores run a part of a layer. step: of the execution."""
-
-    step: int
-    part: int
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """The inputs of a step lie where its output does: nothing runs."""
-
-    step: int
-
-
-NetworkOperation = (
-    View
-    | ExtStart
-    | ExtWait
-    | Dead
-    | Report
-    | Inputs
-    | Outputs
-    | BeginStates
-    | EndStates
-    | Convert
-    | MoveRows
-    | TakeRows
-    | PutRows
-    | RunPart
-)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Program:
-    """The operations of one inference. layers: those that the parts of each step run. functions:
-    what is printed of them, views apart."""
-
-    operations: tuple[NetworkOperation, ...]
-    layers: tuple[LayerProgram, ...]
-    functions: tuple[LayerFunction, ...] = ()
-
-    @property
-    def by_step(self) -> dict[int, tuple[LayerFunction, int]]:
-        """The function that runs each step, views apart, and the step's row there."""
-        return {
-            step: (function, row)
-            for function in self.functions
-            for row, step in enumerate(function.steps)
-        }
-
-    @property
-    def given(self) -> tuple[Place, ...]:
-        """Inputs of the network that lie in L3 before the first operation."""
-        inputs = (op.places for op in self.operations if isinstance(op, Inputs))
-        return tuple(place for places in inputs for place in places if place.level > 2)

@@ -30,7 +30,7 @@ from dory_core.plan.budgets import (
 )
 from dory_core.plan.code import program_bytes
 from dory_core.plan.network import lower, lower_network
-from dory_core.plan.operations import Program
+from dory_core.plan.network_operations import Program
 from dory_core.planning.by_rows import refusal
 from dory_core.planning.constants import L3_IMAGE
 from dory_core.planning.decision import Decision

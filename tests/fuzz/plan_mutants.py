@@ -14,17 +14,15 @@ from dory_core.ir.layout import Layout
 from dory_core.kernels.call import FunctionCall
 from dory_core.plan import KernelCall, LayerStep, Plan
 from dory_core.plan.lower import lower_layer
+from dory_core.plan.network_operations import Dead, Program, Report
 from dory_core.plan.operations import (
     Barrier,
     Call,
     Copy,
-    Dead,
     LayerFunction,
     LayerProgram,
     Loop,
     Mark,
-    Program,
-    Report,
     Wait,
     When,
 )

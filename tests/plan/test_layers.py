@@ -13,16 +13,7 @@ from dory_core.hardware.copies import CORES, Carriage
 from dory_core.ir.geometry import Span
 from dory_core.plan import LayerStep, Plan
 from dory_core.plan.lower import lower_layer
-from dory_core.plan.operations import (
-    AHEAD,
-    Barrier,
-    Call,
-    Copy,
-    LayerProgram,
-    Of,
-    Wait,
-    When,
-)
+from dory_core.plan.operations import AHEAD, Barrier, Call, Copy, LayerProgram, Of, Wait, When
 from dory_core.schedule.loops import Buffering, LoopOrder, Schedule
 from dory_core.testing.graphs import GraphBuilder
 from tests.plan.program_text import program_text

@@ -30,26 +30,28 @@ from dory_core.ir.layout import HWC
 from dory_core.kernels.call import OPERANDS
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, Plan
 from dory_core.plan.memories import CONSTANTS, L1, L3, MemoryId, constants_of, l2_memory
-from dory_core.plan.operations import (
-    AHEAD,
-    Address,
-    Barrier,
+from dory_core.plan.network_operations import (
     BeginStates,
-    Call,
-    Copy,
     Dead,
     EndStates,
     ExtStart,
     ExtWait,
     Inputs,
-    LayerProgram,
-    Mark,
-    MarkKind,
     MoveRows,
     Outputs,
     Report,
     RunPart,
     View,
+)
+from dory_core.plan.operations import (
+    AHEAD,
+    Address,
+    Barrier,
+    Call,
+    Copy,
+    LayerProgram,
+    Mark,
+    MarkKind,
     Wait,
 )
 from tests.plan.walk import Values, value, walk

@@ -14,7 +14,7 @@ from dory_core.driver.application import run_application
 from dory_core.errors import DoesNotFit, DoryError, NotSupported, VerificationFailed
 from dory_core.ir import Graph, requant
 from dory_core.plan import Plan
-from dory_core.plan.operations import MoveRows, NetworkOperation, PutRows, RunPart, TakeRows
+from dory_core.plan.network_operations import MoveRows, NetworkOperation, PutRows, RunPart, TakeRows
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.sanitizers import require_sanitizer

@@ -21,7 +21,7 @@ from dory_core.errors import DoryError, VerificationFailed
 from dory_core.ir.reference import random_inputs, run
 from dory_core.plan import ExtTransfer, Plan
 from dory_core.plan.block_ids import BlockKind
-from dory_core.plan.operations import ExtWait
+from dory_core.plan.network_operations import ExtWait
 from dory_core.plugins.manager import Plugins
 from dory_core.simulate.run import DMA_MODES
 from dory_core.testing.apps import build_app

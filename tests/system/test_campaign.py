@@ -16,7 +16,8 @@ import dory_core
 from dory_core.errors import DoryError
 from dory_core.ir import Window
 from dory_core.plan import Plan
-from dory_core.plan.operations import Barrier, Program, Wait
+from dory_core.plan.network_operations import Program
+from dory_core.plan.operations import Barrier, Wait
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.fuzz import plan_mutants, survivors
