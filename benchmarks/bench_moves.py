@@ -76,11 +76,11 @@ THRESHOLDS = (
     Threshold("weight-prefetch", f"{MOVE_ROOM}.weight_prefetch", "_WAYS", (2, 32)),
     Threshold("smaller-tiles", f"{MOVE_ROOM}.smaller_tiles", "LONG_WAIT", (25, 400)),
     Threshold("smaller-tiles", f"{MOVE_ROOM}.smaller_tiles", "_TRIES", (1, 6)),
-    Threshold("l1-residency", f"{MOVE_ROOM}.l1_residency", "WINDOW", (10, 1000)),
-    Threshold("l1-residency", f"{MOVE_ROOM}.l1_residency", "MARGIN", (2, 32)),
+    Threshold("l1-residency", "dory_core.planning.residents", "WINDOW", (10, 1000)),
+    Threshold("l1-residency", "dory_core.planning.residents", "MARGIN", (2, 32)),
     Threshold("", "dory_core.planning.peaks", "_NEAR", (1, 3)),
-    Threshold("", "dory_core.planning.planner", "_MORE_FUNCTIONS", (0, 32)),
-    Threshold("", "dory_core.planning.planner", "_ATTEMPTS", (2, 10)),
+    Threshold("", "dory_core.planning.fitting", "_MORE_FUNCTIONS", (0, 32)),
+    Threshold("", "dory_core.planning.fitting", "_ATTEMPTS", (2, 10)),
 )
 
 

@@ -55,7 +55,7 @@ SECTIONS = {
         "Goldens": ("dory_core.golden.desktop", "dory_core.golden.layers"),
     },
     tools: {
-        "From Python": ("dory_core.cli.python",),
+        "From Python": ("dory_core.cli.python", "dory_core.cli.results"),
         "Commands and reports": (
             "dory_core.cli.shared",
             "dory_core.quoting",

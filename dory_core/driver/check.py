@@ -15,7 +15,7 @@ from dory_core.ir.channels import removed_text
 from dory_core.kernels.binding import CORES, BoundLayer, EngineRejection, KernelRejection
 from dory_core.plan import LevelUse
 from dory_core.plan.budgets import Code, least_functions
-from dory_core.planning.planner import resident_map
+from dory_core.planning.fitting import resident_map
 from dory_core.planning.problem import HOME
 from dory_core.plugins.manager import Plugins
 from dory_core.tiling.network import TiledGraph

@@ -12,15 +12,10 @@ from dory_core.errors import NotSupported
 from dory_core.plan.budgets import Budgets, Code, least_functions, resolve_budgets
 from dory_core.planning.by_rows import refusal
 from dory_core.planning.chains import Chain
+from dory_core.planning.code_room import l2_after_code, shared
+from dory_core.planning.fitting import place_network, problems_of, smaller_plans
 from dory_core.planning.front import executions, front, not_dominated
 from dory_core.planning.placement import Planned
-from dory_core.planning.planner import (
-    l2_after_code,
-    place_network,
-    problems_of,
-    shared,
-    smaller_plans,
-)
 from dory_core.planning.problem import HOME, Problem, is_streamed
 from dory_core.planning.relief import Change, binding, changes
 from dory_core.plugins.manager import Plugins

@@ -17,9 +17,10 @@ from dory_core.planning.bins import pack_bins
 from dory_core.planning.decision import Decision, Residency
 from dory_core.planning.joined_parts import fetched_earlier
 from dory_core.planning.packing import MemoryPlan, plan_memory
+from dory_core.planning.part_sequence import PartSequence
 from dory_core.planning.prefetch import prefetch
 from dory_core.planning.problem import BELOW, HOME, Problem
-from dory_core.planning.sequence import PartSequence, build_sequence
+from dory_core.planning.sequence import build_sequence
 from dory_core.planning.steps import conversions_before, make_steps
 from dory_core.planning.transfers import transfers
 

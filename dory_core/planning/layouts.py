@@ -60,6 +60,30 @@ class LayoutPlan:
         """What must be there when it ends, as its layers left it."""
         return tuple(dict.fromkeys((*self.outputs, *(left for _, left in self.states))))
 
+    def makers(self) -> dict[str, int]:
+        """Return the number of the layer that makes each form, -1 for what is there from the start.
+
+        A conversion counts to the layer after it, those after the last layer to that one.
+        """
+        makers, end = dict.fromkeys(self.sources, -1), len(self.writes) - 1
+        for n, pairs in enumerate(self.before):
+            makers.update((target, min(n, end)) for _, target in pairs)
+            if n <= end:
+                makers[self.writes[n]] = n
+        return makers
+
+    def readers(self) -> dict[str, list[int]]:
+        """Return the numbers of the layers that read each form, in order, with conversions as in
+        :meth:`makers`."""
+        readers: dict[str, list[int]] = {name: [] for name in self.forms}
+        end = len(self.writes) - 1
+        for n, pairs in enumerate(self.before):
+            for source, _ in pairs:
+                readers[source].append(min(n, end))
+            for name in dict.fromkeys(self.reads[n] if n <= end else ()):
+                readers[name].append(n)
+        return readers
+
 
 def plan_layouts(graph: Graph, bound: Sequence[tuple[Layer, Traits]]) -> LayoutPlan:
     """Return the forms of all tensors for layers in this order, with layouts of their kernels."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from typing import NamedTuple
@@ -18,11 +17,11 @@ from dory_core.planning.rolling import (
     Needs,
     Ranges,
     RollingBuffer,
-    Turn,
+    RollingChain,
     rolling_buffer,
+    rolling_chain,
     turns,
     turns_of,
-    with_arrivals,
 )
 from dory_core.planning.views import Views
 from dory_core.tiling.outer import (
@@ -58,33 +57,6 @@ class Piece(NamedTuple):
     group: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RollingChain:
-    """The turns of the layers of a fused chain.
-
-    The caller is the maker of network inputs that come by rows. Its turns have no positions of
-    their own: they belong to the next part of a layer.
-
-    Attributes:
-        order: The turns; those of input ``k`` of ``taken`` have the layer ``-1 - k``.
-        positions: Those of the parts of each layer, counted from the first part.
-        taken: Network inputs that come by rows.
-        pieces: (first byte, bytes) of the pieces in which each of them comes.
-        arrivals: Position, number in ``taken`` and number of each piece.
-    """
-
-    order: tuple[Turn, ...]
-    positions: tuple[tuple[int, ...], ...]
-    taken: tuple[str, ...] = ()
-    pieces: tuple[Ranges, ...] = ()
-    arrivals: tuple[tuple[int, int, int], ...] = ()
-
-    @property
-    def parts(self) -> int:
-        """Number of parts of all layers."""
-        return sum(map(len, self.positions))
-
-
 class NetworkParts:
     """Makes the sequences of one network, of all layers or of some of them.
 
@@ -115,20 +87,8 @@ class NetworkParts:
         self.backs = {name: BlockId(name, BlockKind.BACK) for name in flow.forms}
         self.states = frozenset(read for read, _ in flow.states)
         self.outlive = frozenset(flow.sinks) | self.states  # the last layer
-        self.makers = dict.fromkeys(flow.sources, -1)  # -1: there from the start
-        self.converted: set[str] = set()
-        self.readers: dict[str, list[int]] = {name: [] for name in flow.forms}
-        end = len(self.layers) - 1
-        for n in range(end + 2):
-            at = min(n, end)
-            for source, target in flow.before[n]:
-                self.readers[source].append(at)
-                self.makers[target] = at
-                self.converted.add(target)
-            if n <= end:
-                for name in dict.fromkeys(flow.reads[n]):
-                    self.readers[name].append(n)
-                self.makers[flow.writes[n]] = n
+        self.makers, self.readers = flow.makers(), flow.readers()
+        self.converted = {target for pairs in flow.before for _, target in pairs}
         # Names of the tensors that some part of each layer finds in memory.
         self.alive: list[list[str]] = [[] for _ in self.layers]
         for name in flow.forms:
@@ -295,16 +255,7 @@ class NetworkParts:
             if self.makers[name] < 0 and not set(users).isdisjoint(self.readers[name])
         )
         readers = [self.readings(name, first, splits) for name in taken]
-        order, pieces = with_arrivals(order, readers)
-        positions: list[list[int]] = [[] for _ in splits]
-        position, arrivals = 0, list[tuple[int, int, int]]()
-        for layer, part in order:
-            if layer < 0:
-                arrivals.append((position, -1 - layer, part))
-            else:
-                positions[layer].append(position)
-                position += 1
-        return RollingChain(order, tuple(map(tuple, positions)), taken, pieces, tuple(arrivals))
+        return rolling_chain(order, len(splits), taken, readers)
 
     def readings(
         self, name: str, first: int, splits: tuple[Split, ...]

@@ -11,8 +11,9 @@ from operator import is_not
 
 from dory_core.plan.blocks import WEIGHTS
 from dory_core.planning.decision import Decision
+from dory_core.planning.part_sequence import PartSequence
 from dory_core.planning.problem import Problem
-from dory_core.planning.sequence import PartSequence, build_sequence
+from dory_core.planning.sequence import build_sequence
 
 # A change shows in this many positions before and after it.
 _NEAR = 2

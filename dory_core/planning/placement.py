@@ -17,9 +17,9 @@ from dory_core.planning.layouts import LayoutPlan
 from dory_core.planning.memory_map import MemoryMap
 from dory_core.planning.moves import MOVES
 from dory_core.planning.packing import plan_memory
+from dory_core.planning.part_sequence import Fetch, Store
 from dory_core.planning.problem import BELOW, HOME, Problem
 from dory_core.planning.search import Trial, improved
-from dory_core.planning.sequence import Fetch, Store
 from dory_core.planning.transfers import transfers
 from dory_core.schedule.loops import Schedule
 from dory_core.schedule.moves import weight_unit

@@ -20,7 +20,8 @@ from dory_core.planning.layouts import plan_layouts
 from dory_core.planning.network_parts import NetworkParts
 from dory_core.planning.views import Views, plan_views
 from dory_core.schedule.moves import weight_unit
-from dory_core.tiling.outer import UNCUT, Cuts, Split, largest_part
+from dory_core.tiling.outer import UNCUT, Cuts, Split
+from dory_core.tiling.part_layers import largest_part
 from dory_core.tiling.parts import Tilings, split_is_whole
 from dory_core.tiling.tiled import TiledLayer
 

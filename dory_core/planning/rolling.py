@@ -79,6 +79,33 @@ class RollingBuffer:
         object.__setattr__(self, "moves", MappingProxyType(dict(self.moves)))
 
 
+@dataclass(frozen=True, slots=True)
+class RollingChain:
+    """The turns of the layers of a fused chain.
+
+    The caller is the maker of network inputs that come by rows. Its turns have no positions of
+    their own: they belong to the next part of a layer.
+
+    Attributes:
+        order: The turns; those of input ``k`` of ``taken`` have the layer ``-1 - k``.
+        positions: Those of the parts of each layer, counted from the first part.
+        taken: Network inputs that come by rows.
+        pieces: (first byte, bytes) of the pieces in which each of them comes.
+        arrivals: Position, number in ``taken`` and number of each piece.
+    """
+
+    order: tuple[Turn, ...]
+    positions: tuple[tuple[int, ...], ...]
+    taken: tuple[str, ...] = ()
+    pieces: tuple[Ranges, ...] = ()
+    arrivals: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def parts(self) -> int:
+        """Number of parts of all layers."""
+        return sum(map(len, self.positions))
+
+
 def turns(needs: Needs) -> tuple[tuple[int, ...], ...]:
     """Return the first row of each part of each layer of a chain.
 
@@ -219,3 +246,29 @@ def _first_needed(
             )
         found.append(needed)
     return found[::-1]
+
+
+def rolling_chain(
+    order: Sequence[Turn],
+    layers: int,
+    taken: Sequence[str],
+    readers: Sequence[Mapping[tuple[int, int], Sequence[tuple[int, int]]]],
+) -> RollingChain:
+    """Return the turns of a chain, with those of the caller.
+
+    Args:
+        order: The turns of its layers.
+        layers: Number of its layers.
+        taken: Network inputs that come by rows.
+        readers: Of each of them, the ranges that each part reads, by its reader.
+    """
+    order, pieces = with_arrivals(order, readers)
+    positions: list[list[int]] = [[] for _ in range(layers)]
+    position, arrivals = 0, list[tuple[int, int, int]]()
+    for layer, part in order:
+        if layer < 0:
+            arrivals.append((position, -1 - layer, part))
+        else:
+            positions[layer].append(position)
+            position += 1
+    return RollingChain(order, tuple(map(tuple, positions)), tuple(taken), pieces, tuple(arrivals))

@@ -1,126 +1,20 @@
-"""The execution of a network as a sequence of parts, and which blocks each one needs and when.
+"""From a decision to the sequence of its parts, with the blocks that each one needs, and when.
 
 Every network is one: a network that fits has one part per layer and fetches nothing.
-
-Positions count the parts of all layers in order; position -1 is the moment before the first part
-and the one after the last is the end. What happens at a position before its part runs, in order:
-
-1. waits for transfers started earlier,
-2. stores to L3 are started, those that block are waited for,
-3. fetches from L3 are started, those that block are waited for.
-
-Fetches are started one position ahead of their use here; ``prefetch`` moves them further.
+:mod:`dory_core.planning.part_sequence` tells what positions are, and what happens at each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from dory_core.ir.geometry import Span
 from dory_core.plan.block_ids import BlockId, BlockKind
 from dory_core.plan.blocks import WEIGHTS, Request
 from dory_core.planning.decision import Decision
 from dory_core.planning.network_parts import NetworkParts
-from dory_core.planning.rolling import Move
+from dory_core.planning.part_sequence import Arrival, Fetch, PartSequence, Run, Store
 from dory_core.tiling.outer import Part
-
-
-class Fetch(NamedTuple):
-    """Bytes of L3 that a block of L2 is filled with before its first use.
-
-    source: tensor, or ``weights``. layer, chunk: for constants.
-    offset, size: byte range within the source. ready: earliest position of the start.
-    """
-
-    block: BlockId
-    source: str
-    offset: int
-    size: int
-    start: int
-    use: int
-    ready: int = -1
-    layer: int = -1
-    chunk: int = -1
-
-
-class Store(NamedTuple):
-    """Bytes of a block of L2 that go to L3. wait: position at which the block is free again."""
-
-    block: BlockId
-    tensor: str
-    block_offset: int
-    offset: int
-    size: int
-    start: int
-    wait: int
-
-
-class Arrival(NamedTuple):
-    """Rows of a network input that come before a part runs.
-
-    Attributes:
-        tensor: The input.
-        output: The block that they come to, and the byte of it.
-        first, size: Bytes of the tensor.
-        moves: Rows of the block that move to the start of it before.
-    """
-
-    tensor: str
-    output: tuple[BlockId, int]
-    first: int
-    size: int
-    moves: Move | None
-
-
-class Run(NamedTuple):
-    """A part with the blocks that hold its data, and byte offsets of its data in them.
-
-    moves: rows of the rolling buffer of its output that move to the start of it before. arrivals:
-    rows of network inputs that come before.
-    """
-
-    layer: int
-    part: Part
-    inputs: tuple[tuple[BlockId, int], ...]
-    output: tuple[BlockId, int]
-    weights: BlockId | None
-    report: tuple[BlockId, int, int] | None
-    moves: Move | None = None
-    arrivals: tuple[Arrival, ...] = ()
-
-
-@dataclass(slots=True)
-class PartSequence:
-    """Runs by position, requests for L2 by block, transfers, and the lifetimes of tensors in L3.
-
-    stripes, chunks: blocks of stripes, and of constants that are fetched, and their layer. first,
-    last: positions of each layer's parts. turns: all positions of layers in fused chains, by layer;
-    those of other layers follow one another. end: the position after the last part. When the
-    sequence is only of some layers, runs and fetches are empty.
-    """
-
-    runs: list[Run] = field(default_factory=list)
-    requests: dict[BlockId, Request] = field(default_factory=dict)
-    fetches: list[Fetch] = field(default_factory=list)
-    stores: list[Store] = field(default_factory=list)
-    l3_requests: list[Request] = field(default_factory=list)
-    stripes: dict[BlockId, int] = field(default_factory=dict)
-    chunks: dict[BlockId, int] = field(default_factory=dict)
-    first: Sequence[int] = ()
-    last: Sequence[int] = ()
-    end: int = 0
-    turns: dict[int, Sequence[int]] = field(default_factory=dict)
-
-    def positions_of(self, n: int) -> Sequence[int]:
-        """Return the positions of a layer's parts."""
-        return self.turns.get(n) or range(self.first[n], self.last[n] + 1)
-
-    def runs_of(self, n: int) -> list[Run]:
-        """Return the runs of a layer's parts."""
-        return [self.runs[position] for position in self.positions_of(n)]
-
 
 # Returns the bytes of a layer's groups of constants that are fetched; empty for none.
 ChunkFunction = Callable[[int], Sequence[int]]

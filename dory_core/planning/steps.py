@@ -28,7 +28,7 @@ from dory_core.planning.decision import Decision, L1Residence, Residency
 from dory_core.planning.joined_parts import joined_parts, joined_timelines, same_inputs
 from dory_core.planning.layouts import LayoutPlan, StoredTensor
 from dory_core.planning.network_parts import NetworkParts
-from dory_core.planning.sequence import Arrival, PartSequence, Run
+from dory_core.planning.part_sequence import Arrival, PartSequence, Run
 from dory_core.schedule.costs import link_name
 from dory_core.schedule.loops import PlacedBuffer, Schedule, l1_buffers, place_l1
 from dory_core.schedule.moves import LayerMoves, weight_unit
@@ -39,7 +39,8 @@ from dory_core.schedule.timeline import (
     Traffic,
 )
 from dory_core.tiling.in_place import MEMORY_BOUND, scratch_buffers, whole_timeline
-from dory_core.tiling.outer import Part, channel_offset, input_channel, part_schedules
+from dory_core.tiling.outer import Part, channel_offset, input_channel
+from dory_core.tiling.part_layers import part_schedules
 from dory_core.tiling.tiled import TiledLayer
 
 

@@ -50,7 +50,7 @@ _HOMES = {
     "formulate": ("dory_core.tiling.problem", "formulate"),
     "is_channelwise": ("dory_core.ir.geometry", "is_channelwise"),
     "Code": ("dory_core.plan.budgets", "Code"),
-    "l2_after_code": ("dory_core.planning.planner", "l2_after_code"),
+    "l2_after_code": ("dory_core.planning.code_room", "l2_after_code"),
     "make_vectors": ("dory_core.driver.compiler", "make_vectors"),
     "make_tile": ("dory_core.ir.geometry", "make_tile"),
     "missed_lines": ("dory_core.schedule.caches", "missed_lines"),

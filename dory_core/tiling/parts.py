@@ -7,7 +7,8 @@ from dataclasses import replace
 from dory_core.ir import Graph
 from dory_core.kernels.kernel import Traits
 from dory_core.tiling.network import TiledGraph
-from dory_core.tiling.outer import WHOLE, Split, largest_part, stripes_of
+from dory_core.tiling.outer import WHOLE, Split, stripes_of
+from dory_core.tiling.part_layers import largest_part
 from dory_core.tiling.tiled import LayerTilings, TiledLayer
 from dory_core.tiling.tiler import Tiler
 

@@ -17,7 +17,7 @@ from dory_core.ir.geometry import Tile
 from dory_core.kernels.kernel import Kernel, Term
 from dory_core.plan import Ahead, Form, LayerStep, Plan
 from dory_core.plan.network import lower, lower_network
-from dory_core.planning.moves.l1_residency import _Planner
+from dory_core.planning.residents import ResidentPlanner
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiling.tiler import SMALLER
@@ -280,6 +280,6 @@ def test_tensors_that_stay_lie_at_the_end_of_l1_where_that_makes_room_for_loads(
     assert all(step.loaded_ahead for step in plan.steps[2:])
     check_plan(plan)
     assert_exact(tmp_path / "app", plugins=chip.plugins())
-    monkeypatch.setattr(_Planner, "_on_top", lambda planner: planner.offsets)
+    monkeypatch.setattr(ResidentPlanner, "_on_top", lambda planner: planner.offsets)
     low = built(tmp_path / "low", chip, graph, l1=7500)
     assert plan.cycles < low.cycles

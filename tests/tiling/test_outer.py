@@ -15,16 +15,15 @@ from dory_core.tiling.outer import (
     group_spans,
     input_channel,
     input_range,
-    largest_part,
     max_groups,
     max_stripes,
     output_range,
-    part_schedules,
     parts,
     stripe_axis,
     stripe_pitch,
     stripe_spans,
 )
+from dory_core.tiling.part_layers import largest_part, part_schedules
 from tests.planning.networks import CASES, win
 
 

@@ -19,8 +19,9 @@ from dory_core.planning.evaluate import Candidate, early_arena
 from dory_core.planning.heuristics import best_fit, peak_of
 from dory_core.planning.moves.l1_residency import in_other_parts
 from dory_core.planning.packing import MemoryPlan, plan_memory
+from dory_core.planning.part_sequence import PartSequence
 from dory_core.planning.problem import Chunks, Problem
-from dory_core.planning.sequence import PartSequence, build_sequence
+from dory_core.planning.sequence import build_sequence
 
 NAME = "fused-chains"
 #: Parts of L2 for which chains are searched: stripes that leave room may let more tensors stay.

@@ -2,49 +2,25 @@
 
 A tensor can be resident when the layer that makes it has all of it in one tile. The layers that
 read it next and have it in L1 as a whole find it there; it is also stored where others read it, or
-it leaves the network. L1 is packed over the whole network: a resident tensor keeps its bytes over
-several layers, every other buffer over one. A layer of several tiles may be computed in one.
+it leaves the network. A layer of several tiles may be computed in one.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
-from dory_core.hardware.memories import MemoryHierarchy
-from dory_core.ir import Layer, Tensor
-from dory_core.ir.geometry import Tile
-from dory_core.kernels.call import OPERANDS
-from dory_core.plan.block_ids import BlockId, BlockKind
-from dory_core.plan.blocks import Request, align_up, fullest_step, level_alignment
-from dory_core.planning.decision import MOVED, Decision, L1Residence, Residency
+from dory_core.planning.decision import Decision, Residency
 from dory_core.planning.evaluate import Candidate
-from dory_core.planning.heuristics import best_fit, fit_into, lowest_place, peak_of
 from dory_core.planning.layouts import LayoutPlan
 from dory_core.planning.problem import Problem
+from dory_core.planning.residents import ResidentPlanner, ResidentTensor
 from dory_core.planning.steps import schedules_of
-from dory_core.schedule.loops import (
-    L1_ALIGNMENT,
-    Buffering,
-    L1Buffer,
-    Schedule,
-    l1_buffers,
-)
-from dory_core.schedule.timeline import estimate
+from dory_core.schedule.loops import Schedule
 from dory_core.tiling.parts import split_is_whole
 from dory_core.tiling.tiled import TiledLayer
 
 NAME = "l1-residency"
-
-WINDOW = 100  # layers that are packed as a whole; of more, those within a margin of a new resident
-MARGIN = 8
-
-# Returns the layer at a position in one tile, None when it cannot be computed so.
-InOneTile = Callable[[int], TiledLayer | None]
-# Returns the tile loops of the parts of a layer that is tiled so.
-Parts = Callable[[int, TiledLayer], tuple[Schedule, ...]]
 
 
 def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
@@ -92,7 +68,7 @@ def _planned(problem: Problem, decision: Decision, moved: Collection[str]) -> Re
     def parts(n: int, one: TiledLayer) -> tuple[Schedule, ...]:
         return schedules_of(network.layers[n], one, network.parts_of(n, decision.splits[n]))
 
-    planner = _Planner(
+    planner = ResidentPlanner(
         network.layers,
         tiled,
         flow,
@@ -107,25 +83,11 @@ def _planned(problem: Problem, decision: Decision, moved: Collection[str]) -> Re
     return planner.result()
 
 
-@dataclass(frozen=True, slots=True)
-class ResidentTensor:
-    """A tensor that stays: the layer that makes it, and those that find it, in order."""
-
-    name: str
-    maker: int
-    readers: tuple[int, ...]
-    stored: bool
-
-    @property
-    def last(self) -> int:
-        return self.readers[-1]
-
-
 def _candidates(tiled: Sequence[TiledLayer], flow: LayoutPlan) -> list[ResidentTensor]:
-    """Return the tensors that may stay, the shortest stays first: they stand in the way of the
-    fewest others.
+    """Return the tensors that may be resident, those of the shortest live ranges first.
 
-    A tensor is there once for each number of layers that may find it.
+    These stand in the way of the fewest others. A tensor is there once for each number of layers
+    that may find it.
     """
     elsewhere = {source for pairs in flow.before for source, _ in pairs} | set(flow.sinks)
     readers_of: dict[str, list[int]] = {name: [] for name in flow.writes}
@@ -142,267 +104,3 @@ def _candidates(tiled: Sequence[TiledLayer], flow: LayoutPlan) -> list[ResidentT
             stored = name in elsewhere or count < len(readers)
             found.append(ResidentTensor(name, maker, tuple(readers[:count]), stored))
     return sorted(found, key=lambda kept: (kept.last - kept.maker, kept.maker))
-
-
-class _Planner:
-    """Layers, what stays of their tensors, and where the buffers of such layers lie.
-
-    A stay changes little: the two or more layers that it touches and the bytes of those between. So
-    live bytes are kept per layer, estimates per layer and way to run it, and only layers that share
-    L1 with the new stay, by way of others, are packed again: WINDOW of them at most.
-    """
-
-    def __init__(
-        self,
-        layers: Sequence[Layer],
-        tiled: Sequence[TiledLayer],
-        flow: LayoutPlan,
-        hierarchy: MemoryHierarchy,
-        budget_bytes: int,
-        in_one_tile: InOneTile,
-        parts: Parts,
-    ) -> None:
-        self.layers = layers
-        self.tiled = list(tiled)
-        self.parts = parts
-        self.flow = flow
-        self.hierarchy = hierarchy
-        self.in_one_tile = cache(in_one_tile)
-        self.unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
-        self.room = budget_bytes // self.unit * self.unit
-        self.kept: dict[str, ResidentTensor] = {}
-        self.over: list[dict[str, ResidentTensor]] = [{} for _ in tiled]
-        self.offsets: dict[BlockId, int] = {}
-        self.buffers = cache(self._buffers)
-        self.buffer = cache(_buffers_id)
-        self.block = cache(BlockId)
-        self.cycles = cache(self._cycles)
-
-    def try_to_keep(self, new: ResidentTensor) -> bool:
-        """Keep a tensor if there is room for it and that saves estimated cycles."""
-        touched = (new.maker, *new.readers)
-        wholes = [self._with_whole(n, new) for n in touched]
-        before = [self.tiled[n] for n in touched]
-        old = self.kept.get(new.name)
-        cycles = sum(self._cycles_of(n) for n in touched)
-        for n, whole in zip(touched, wholes, strict=True):
-            if whole is None:
-                return False
-            self.tiled[n] = whole
-        self._replace(old, new)
-        if (
-            all(self._live_bytes(n) <= self.room for n in range(new.maker, new.last + 1))
-            and sum(self._cycles_of(n) for n in touched) < cycles
-        ):
-            offsets = self._pack(new)
-            if offsets is not None:
-                self.offsets.update(offsets)
-                return True
-        self._replace(new, old)
-        for n, one in zip(touched, before, strict=True):
-            self.tiled[n] = one
-        return False
-
-    def _replace(self, old: ResidentTensor | None, new: ResidentTensor | None) -> None:
-        """Let a tensor stay otherwise than it did."""
-        for one in (old, new):
-            if one is None:
-                continue
-            self.kept.pop(one.name, None)
-            for n in range(one.maker, one.last + 1):
-                self.over[n].pop(one.name, None)
-        if new is not None:
-            self.kept[new.name] = new
-            for n in range(new.maker, new.last + 1):
-                self.over[n][new.name] = new
-
-    def _with_whole(self, n: int, kept: ResidentTensor) -> TiledLayer | None:
-        """Return a layer that has a tensor in L1 as a whole, in one tile if it must be."""
-        for one in (self.tiled[n], self.in_one_tile(n)):
-            if one is None:
-                continue
-            schedules = self.parts(n, one)
-            if n == kept.maker:
-                whole = sum(schedule.count for schedule in schedules) == 1
-            else:
-                operand = self.flow.reads[n].index(kept.name)
-                x = self.flow.forms[kept.name].tensor
-                whole = all(_reads_whole(one, s, operand, x) for s in schedules)
-            if whole:
-                return one
-        return None
-
-    def _live_bytes(self, n: int) -> int:
-        """Return the bytes of L1 that are in use while layer n runs."""
-        return sum(align_up(r.size_bytes, self.unit) for r in self._requests(n, n))
-
-    def _requests(self, first: int, last: int) -> list[Request]:
-        """Return the blocks that a range of layers has in L1, with their live ranges."""
-        stays = {name: one for n in range(first, last + 1) for name, one in self.over[n].items()}
-        requests = [
-            Request(self.block(one.name), self._size(one), one.maker, one.last)
-            for one in stays.values()
-        ]
-        for n in range(first, last + 1):
-            own = self._own(n)
-            requests += [
-                Request(self.buffer(n, buffer.name), int(buffer.total), n, n)
-                for buffer in self._buffers_of(n)
-                if buffer.name not in own
-            ]
-        return requests
-
-    def _pack(self, new: ResidentTensor) -> Mapping[BlockId, int] | None:
-        """Return the offsets of what the layers near a stay have in L1; None without room."""
-        layers = self._connected(new)
-        if layers is not None:
-            requests = self._requests(layers[0], layers[-1])
-            offsets = best_fit(requests, self.unit, self.room)
-            return offsets if peak_of(requests, offsets, self.unit) <= self.room else None
-        first = max(0, new.maker - MARGIN)
-        last = min(len(self.tiled) - 1, new.last + MARGIN)
-        requests = self._requests(first, last)
-        fixed = {r.id: self.offsets[r.id] for r in requests if r.first < first or r.last > last}
-        return fit_into(requests, self.unit, self.room, fixed)
-
-    def _connected(self, start: ResidentTensor) -> range | None:
-        """Return the layers that share L1 with a stay, by way of others; None if too many."""
-        first, last = start.maker, start.last
-        while last - first < WINDOW:
-            grown = (
-                min(one.maker for one in self.over[first].values()),
-                max(one.last for one in self.over[last].values()),
-            )
-            if grown == (first, last):
-                return range(first, last + 1)
-            first, last = grown
-        return None
-
-    def _size(self, kept: ResidentTensor) -> int:
-        return next(int(b.total) for b in self._buffers_of(kept.maker) if b.name == "y")
-
-    def _own(self, n: int) -> dict[str, str]:
-        """Return the tensors that stay by the buffer (x, x2, y) that they are in layer n."""
-        own = {}
-        for one in self.over[n].values():
-            if n == one.maker:
-                own["y"] = one.name
-            elif n in one.readers:
-                own[OPERANDS[self.flow.reads[n].index(one.name)]] = one.name
-        return own
-
-    def _buffers_of(self, n: int) -> tuple[L1Buffer, ...]:
-        one = self._single(n)
-        return self.buffers(n, one.tiling.tile, one.schedule.buffering)
-
-    def _buffers(self, n: int, tile: Tile, buffering: Buffering) -> tuple[L1Buffer, ...]:
-        one = self.tiled[n]
-        return l1_buffers(one.layer, one.bound, tile, buffering)
-
-    def _single(self, n: int) -> TiledLayer:
-        """Return a layer with one copy of what is there once."""
-        one = self.tiled[n]
-        own = self._own(n)
-        copies = one.schedule.buffering
-        if own and sum(schedule.count for schedule in self.parts(n, one)) == 1:
-            copies = Buffering()
-        elif own.keys() & set(OPERANDS):
-            copies = replace(copies, x=1)
-        if copies == one.schedule.buffering:
-            return one
-        return replace(one, schedule=replace(one.schedule, buffering=copies))
-
-    def _cycles_of(self, n: int) -> int:
-        """Return the estimated cycles of a layer."""
-        schedules = self.parts(n, self._single(n))
-        unmoved = self._stay(n).unmoved
-        return sum(
-            times * self.cycles(n, schedule, unmoved)
-            for schedule, times in Counter(schedules).items()
-        )
-
-    def _cycles(self, n: int, schedule: Schedule, unmoved: frozenset[str]) -> int:
-        return estimate(self.tiled[n].costs, schedule, resident=unmoved).cycles
-
-    def result(self) -> Residency:
-        """Return the layers with what stays."""
-        self._settle()
-        layers = range(len(self.tiled))
-        stays = tuple(self._placed(n, self.offsets) for n in layers)
-        on_top = self._on_top()
-        tops = tuple(self._placed(n, on_top) for n in layers) if self.kept else ()
-        gone = frozenset(one.name for one in self.kept.values() if not one.stored)
-        return Residency(tuple(self._single(n) for n in layers), stays, gone, tops)
-
-    def _sharing(self) -> Iterator[list[Request]]:
-        """Yield what layers that share L1 have there."""
-        n = 0
-        while n < len(self.tiled):
-            start = min(self.over[n].values(), key=lambda one: one.maker, default=None)
-            layers = None if start is None else self._connected(start)
-            if layers is not None:
-                yield self._requests(layers[0], layers[-1])
-                n = layers[-1]
-            n += 1
-
-    def _settle(self) -> None:
-        """Pack what shares L1 once more, as low as can be found."""
-        for requests in self._sharing():
-            bound = fullest_step(requests, self.unit)[1]
-            self.offsets.update(best_fit(requests, self.unit, bound))
-
-    def _on_top(self) -> Mapping[BlockId, int]:
-        """Return offsets with the tensors that stay at the end of L1, where all fits so."""
-        offsets = dict(self.offsets)
-        for requests in self._sharing():
-            staying = [r for r in requests if r.id.kind is BlockKind.WHOLE]
-            below_top = lowest_place(sorted(staying, key=lambda r: r.first), self.unit)
-            fixed = {
-                r.id: self.room - below_top[r.id] - align_up(r.size_bytes, self.unit)
-                for r in staying
-            }
-            offsets.update(fit_into(requests, self.unit, self.room, fixed) or {})
-        return offsets
-
-    def _stay(self, n: int) -> L1Residence:
-        """Return the tensors of a layer that stay, without their places."""
-        own = self._own(n)
-        made = self.kept.get(own.get("y", ""))
-        found = frozenset(own) - {"y"}
-        return L1Residence(found=found, leaves=made is not None, stored=made is None or made.stored)
-
-    def _placed(self, n: int, offsets: Mapping[BlockId, int]) -> L1Residence:
-        """Return the tensors of a layer that stay, with the offsets of all that lies in L1 with
-        it."""
-        if not self.over[n]:
-            return MOVED
-        own = self._own(n)
-        blocks = {
-            b.name: self.block(own[b.name]) if b.name in own else self.buffer(n, b.name)
-            for b in self._buffers_of(n)
-        }
-        beside = [one.name for one in self.over[n].values() if one.maker < n < one.last]
-        return replace(
-            self._stay(n),
-            offsets={buffer: offsets[block] for buffer, block in blocks.items()},
-            beside={name: offsets[self.block(name)] for name in beside},
-        )
-
-
-def _buffers_id(n: int, name: str) -> BlockId:
-    return BlockId(name, BlockKind.BUFFERS, (n,))
-
-
-def _reads_whole(tiled: TiledLayer, schedule: Schedule, operand: int, x: Tensor) -> bool:
-    """Return True when a layer has an operand in L1 once, as a whole and as it lies in L2."""
-    _, rows, columns, inputs = schedule.counts
-    all_c, all_h, all_w = tiled.layer.whole_axes(operand)
-    splits = schedule.is_channelwise and schedule.c_out[0].x_size < x.channels and not all_c
-    if (rows, columns, inputs) != (1, 1, 1) or splits:
-        return False
-    if tiled.traits.planar and tiled.traits.inputs[operand].is_hwc:
-        return False  # it changes its layout on the way
-    if tiled.layer.op.reads_vector:
-        return True
-    whole_rows = all_h or schedule.h[0].x_size == x.height
-    return whole_rows and (all_w or schedule.w[0].x_size == x.width)

@@ -1,0 +1,283 @@
+"""A network within its budgets: all in L2 when it fits, else in fused chains, else streamed.
+
+One sequence of parts, one set of blocks with live ranges over its positions and one function that
+makes steps of them serve all; :mod:`dory_core.planning.front` has the decisions for what stays in
+L2, :mod:`dory_core.planning.moves.stream` those for what is fetched from the level below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from dory_core.errors import DoesNotFit
+from dory_core.hardware.target import TargetContext
+from dory_core.plan.blocks import level_alignment, with_padding
+from dory_core.plan.budgets import Budgets, Code, check_code, least_functions
+from dory_core.plan.network import lower, lower_network
+from dory_core.plan.network_operations import Program
+from dory_core.planning.by_rows import refusal
+from dory_core.planning.code_room import (
+    code_bytes,
+    kernel_bytes,
+    l2_after_code,
+    next_to_code,
+    shared,
+    takes_less,
+)
+from dory_core.planning.decision import Decision
+from dory_core.planning.evaluate import evaluate
+from dory_core.planning.front import Executions, executions, fastest, price, shrunk, smallest, whole
+from dory_core.planning.memory_map import MemoryMap
+from dory_core.planning.moves import fused_chains
+from dory_core.planning.moves.stream import streamed
+from dory_core.planning.placement import Planned, placed, searched, verify_planned
+from dory_core.planning.problem import HOME, Problem
+from dory_core.tiling.parts import Tilings
+
+#: What begins and ends a network, and what lies elsewhere once, runs functions beyond the least.
+_MORE_FUNCTIONS = 8
+#: Plans that are made, each with room for the code of the one before. Five do not reach the plan
+#: that has the input in the next level as well, where the first ones have only the output there.
+_ATTEMPTS = 8
+
+
+def place_network(
+    tiling: Tilings, ctx: TargetContext, budgets: Budgets, any_core: bool, least: bool = False
+) -> tuple[Planned, Program]:
+    """Place a network within the budgets; return where everything lies, and the operations.
+
+    Constants and activations stay in L2 when they all fit; otherwise they are streamed from the
+    next level, where the target has one. Code is counted as if each layer had its own; only where
+    that leaves too little room is it asked how many functions the layers run: that is known when
+    everything has its place. any_core: each core may start transfers between L2 and L1. least: with
+    as few bytes of L2 as possible, where the network is not streamed.
+
+    Raises: NotSupported or DoesNotFit.
+    """
+    layers, fewest = len(tiling.graph.ops), least_functions(tiling.graph)
+    code = Code(layers, layers, kernel_bytes(tiling.best, ctx.memory.level(HOME)))
+    try:
+        return _linked(tiling, ctx, budgets, any_core, code, least)
+    except DoesNotFit as error:
+        functions = min(fewest + fewest // 2 + _MORE_FUNCTIONS, max(fewest, layers - 1))
+        sharing = replace(code, functions=functions)
+        if not takes_less(sharing, code, ctx, budgets):
+            raise
+        refusal = error
+    try:
+        return _linked(tiling, ctx, budgets, any_core, sharing, least)
+    except DoesNotFit as error:
+        raise error from refusal
+
+
+def _linked(
+    tiling: Tilings,
+    ctx: TargetContext,
+    budgets: Budgets,
+    any_core: bool,
+    code: Code,
+    least: bool,
+) -> tuple[Planned, Program]:
+    """Return a plan that fits together with its own code. code: what is taken for granted at first.
+
+    The code of a plan is known when there is one. Where it is larger than was taken for granted,
+    another plan is made with that much less room.
+
+    Raises: NotSupported or DoesNotFit.
+    """
+    level, alignment = ctx.memory.level(HOME), level_alignment(ctx.memory, HOME)
+    for _ in range(_ATTEMPTS):
+        planned = _placed(tiling, ctx, budgets, code, least)
+        program = _lower(planned.map, alignment, any_core)
+        found = replace(code, functions=len(program.functions), measured=None)
+        taken = code_bytes(planned, program, level, found.layers)
+        needed = planned.map.home_bytes + taken
+        if budgets.reason or needed <= level.usable_bytes - budgets.reserve:
+            return planned, program
+        code = replace(found, measured=max(taken, code.measured or 0))
+    raise DoesNotFit(
+        f"{code.text(level, bool(planned.map.transfers))}, its data {planned.map.home_bytes} B, "
+        f"{level.usable_bytes - budgets.reserve} B are left to networks",
+        code.hint(level, budgets),
+    )
+
+
+def _placed(
+    tiling: Tilings, ctx: TargetContext, budgets: Budgets, code: Code, least: bool
+) -> Planned:
+    """Place a network beside code. Raises: NotSupported or DoesNotFit."""
+    within = l2_after_code(ctx, budgets, code)
+    limits, name = within.bytes, tiling.graph.name
+    problems = problems_of(tiling, ctx, within)
+    if problems[0].network.by_rows:
+        return _by_rows(problems, limits, least)
+    refusals: list[DoesNotFit] = []
+    fitting: list[tuple[Problem, Planned]] = []
+    for problem in problems:
+        if problem.streams and problem.least_static() > limits[HOME]:
+            continue
+        planned = searched(problem, evaluate(problem, whole(problem)))
+        found = planned.map
+        constants_fit = found.static_bytes <= limits[found.static_level]
+        fits = constants_fit and found.home_bytes <= limits[HOME] and not found.straddles
+        if fits and (problem.streams or not least):
+            verify_planned(planned, problem)
+            return planned
+        if constants_fit and fused_chains.NAME not in problem.switched_off:
+            most = limits[HOME] if problem.streams else None
+            ways = executions(problem, most)
+            chosen = smallest(problem, ways, limits[HOME]) if least else None
+            chosen = chosen or fastest(problem, ways, limits[HOME])
+            if chosen is not None:
+                fitting.append((problem, chosen))
+            elif not problem.streams:
+                refusals.append(_too_large(problem, ways, name))
+        elif not problem.streams or (problem.linked_elsewhere and not constants_fit):
+            refusals.append(found.too_large(name, problem.budgets))
+        if fits:
+            fitting.append((problem, planned))
+            break
+    if refusals and not fitting:
+        raise next_to_code(refusals[0], ctx, budgets, code, streamed=False)
+    if problems[0].streams and not refusals:
+        found_below = _below(problems, ctx, budgets, code, needed=not fitting)
+        fitting += [] if found_below is None else [found_below]
+    problem, planned = min(fitting, key=lambda one: price(one[1], least))
+    verify_planned(planned, problem)
+    return planned
+
+
+def _by_rows(problems: Sequence[Problem], limits: Mapping[int, int], least: bool) -> Planned:
+    """Place a network whose inputs or outputs pass by rows. Raises: NotSupported or DoesNotFit."""
+    found: list[tuple[Problem, Planned]] = []
+    for problem in problems:
+        ways = executions(problem, limits[HOME] if problem.streams and not least else None)
+        chosen = (smallest if least else fastest)(problem, ways, limits[HOME])
+        if chosen is not None:
+            found.append((problem, chosen))
+    if not found:
+        raise refusal(problems[-1], limits[HOME])
+    problem, planned = min(found, key=lambda one: price(one[1], least))
+    if planned.map.static_bytes > limits[planned.map.static_level]:
+        raise planned.map.too_large(problem.network.name, problem.budgets)
+    verify_planned(planned, problem)
+    return planned
+
+
+def _below(
+    problems: Sequence[Problem], ctx: TargetContext, budgets: Budgets, code: Code, needed: bool
+) -> tuple[Problem, Planned] | None:
+    """Return the network as it is streamed from the level below, with its problem.
+
+    Args:
+        problems: The network with and without views.
+        ctx: The target.
+        budgets: Bytes of each level.
+        code: What lies in home next to the data.
+        needed: Whether there is no other plan.
+
+    Raises:
+        DoesNotFit: Where it is needed, and what passes through home has no room.
+    """
+    refusals: list[DoesNotFit] = []
+    try:
+        check_code(ctx.memory.level(HOME), code, budgets, streamed=True)
+        left = l2_after_code(ctx, budgets, code, streamed=True)
+        for problem in problems:
+            problem = replace(problem, budgets=left)
+            try:
+                starts = streamed(problem)
+            except DoesNotFit as error:
+                refusals.append(error)
+                continue
+            ways, refused = _all_searched(problem, starts)
+            refusals += refused
+            if ways:
+                return problem, min(ways, key=lambda one: one.map.timeline.cycles)
+        raise next_to_code(refusals[0], ctx, budgets, code, streamed=True)
+    except DoesNotFit:
+        if needed:
+            raise
+    return None
+
+
+def problems_of(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> list[Problem]:
+    """Return the problem of a network; where it has views, also that without them."""
+    problems = [Problem.of(tiling, ctx, budgets)]
+    if problems[0].network.views.layers:
+        # A block lives as long as any tensor in it: copies may need less memory.
+        problems.append(Problem.of(tiling, ctx, budgets, views=False))
+    return problems
+
+
+def _too_large(problem: Problem, ways: Executions, name: str) -> DoesNotFit:
+    """Return the error of a network of which no execution fits: what the smallest one needs."""
+    needs_least = min(ways.candidates, key=lambda one: one.home_bytes)
+    error = placed(problem, needs_least).map.too_large(name, problem.budgets)
+    return DoesNotFit(
+        error.message, f"{error.hint}; `dory check --least` tells more", error.needed_bytes
+    )
+
+
+def smaller_plans(
+    tiling: Tilings,
+    ctx: TargetContext,
+    budgets: Budgets,
+    any_core: bool,
+    planned: Planned,
+    program: Program,
+) -> list[tuple[Planned, Program]]:
+    """Return a plan of a network that may be streamed, and plans within ever smaller budgets.
+
+    Args:
+        tiling, ctx, budgets, any_core: As for :func:`place_network`.
+        planned, program: What that returns.
+    """
+
+    def place(room: int) -> tuple[Planned, Program]:
+        within = replace(budgets, bytes={**budgets.bytes, HOME: room})
+        return place_network(tiling, ctx, within, any_core)
+
+    return shrunk(place, lambda one: one[0].map.home_bytes, (planned, program))
+
+
+def _all_searched(
+    problem: Problem, starts: Iterable[Decision]
+) -> tuple[list[Planned], list[DoesNotFit]]:
+    """Return decisions after all moves, and the errors of those that do not fit."""
+    found, refused = list[Planned](), list[DoesNotFit]()
+    for start in starts:
+        try:
+            found.append(searched(problem, evaluate(problem, start)))
+        except DoesNotFit as error:
+            refused.append(error)
+    return found, refused
+
+
+def resident_map(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> MemoryMap:
+    """Return where all would lie without transfers, whether it fits or not."""
+    budgets = shared(tiling, ctx, budgets)
+    graph = tiling.graph
+    kernels = kernel_bytes(tiling.best, ctx.memory.level(HOME))
+    code = Code(len(graph.ops), least_functions(graph), kernels)
+    within = l2_after_code(ctx, budgets, code)
+    problem = Problem.of(tiling, ctx, within)
+    return searched(problem, evaluate(problem, whole(problem))).map
+
+
+def _lower(found: MemoryMap, alignment: int, any_core: bool) -> Program:
+    """Return the operations of a network with everything in its place.
+
+    alignment: of blocks of home.
+    """
+    operations = lower_network(
+        found.steps,
+        found.transfers,
+        found.inputs,
+        found.outputs,
+        found.final_conversions,
+        with_padding(found.blocks[HOME], alignment),
+        found.states,
+    )
+    return lower(found.steps, operations, any_core)

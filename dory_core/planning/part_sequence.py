@@ -1,0 +1,117 @@
+"""The parts of a network in order: which blocks each one needs, and what is moved before it.
+
+Positions count the parts of all layers in order; position -1 is the moment before the first part
+and the one after the last is the end. What happens at a position before its part runs, in order:
+
+1. waits for transfers started earlier,
+2. stores to L3 are started, those that block are waited for,
+3. fetches from L3 are started, those that block are waited for.
+
+Fetches are started one position ahead of their use, until ``prefetch`` moves them further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dory_core.plan.block_ids import BlockId
+from dory_core.plan.blocks import Request
+from dory_core.planning.rolling import Move
+from dory_core.tiling.outer import Part
+
+
+class Fetch(NamedTuple):
+    """Bytes of L3 that a block of L2 is filled with before its first use.
+
+    source: tensor, or ``weights``. layer, chunk: for constants.
+    offset, size: byte range within the source. ready: earliest position of the start.
+    """
+
+    block: BlockId
+    source: str
+    offset: int
+    size: int
+    start: int
+    use: int
+    ready: int = -1
+    layer: int = -1
+    chunk: int = -1
+
+
+class Store(NamedTuple):
+    """Bytes of a block of L2 that go to L3. wait: position at which the block is free again."""
+
+    block: BlockId
+    tensor: str
+    block_offset: int
+    offset: int
+    size: int
+    start: int
+    wait: int
+
+
+class Arrival(NamedTuple):
+    """Rows of a network input that come before a part runs.
+
+    Attributes:
+        tensor: The input.
+        output: The block that they come to, and the byte of it.
+        first, size: Bytes of the tensor.
+        moves: Rows of the block that move to the start of it before.
+    """
+
+    tensor: str
+    output: tuple[BlockId, int]
+    first: int
+    size: int
+    moves: Move | None
+
+
+class Run(NamedTuple):
+    """A part with the blocks that hold its data, and byte offsets of its data in them.
+
+    moves: rows of the rolling buffer of its output that move to the start of it before. arrivals:
+    rows of network inputs that come before.
+    """
+
+    layer: int
+    part: Part
+    inputs: tuple[tuple[BlockId, int], ...]
+    output: tuple[BlockId, int]
+    weights: BlockId | None
+    report: tuple[BlockId, int, int] | None
+    moves: Move | None = None
+    arrivals: tuple[Arrival, ...] = ()
+
+
+@dataclass(slots=True)
+class PartSequence:
+    """Runs by position, requests for L2 by block, transfers, and the lifetimes of tensors in L3.
+
+    stripes, chunks: blocks of stripes, and of constants that are fetched, and their layer. first,
+    last: positions of each layer's parts. turns: all positions of layers in fused chains, by layer;
+    those of other layers follow one another. end: the position after the last part. When the
+    sequence is only of some layers, runs and fetches are empty.
+    """
+
+    runs: list[Run] = field(default_factory=list)
+    requests: dict[BlockId, Request] = field(default_factory=dict)
+    fetches: list[Fetch] = field(default_factory=list)
+    stores: list[Store] = field(default_factory=list)
+    l3_requests: list[Request] = field(default_factory=list)
+    stripes: dict[BlockId, int] = field(default_factory=dict)
+    chunks: dict[BlockId, int] = field(default_factory=dict)
+    first: Sequence[int] = ()
+    last: Sequence[int] = ()
+    end: int = 0
+    turns: dict[int, Sequence[int]] = field(default_factory=dict)
+
+    def positions_of(self, n: int) -> Sequence[int]:
+        """Return the positions of a layer's parts."""
+        return self.turns.get(n) or range(self.first[n], self.last[n] + 1)
+
+    def runs_of(self, n: int) -> list[Run]:
+        """Return the runs of a layer's parts."""
+        return [self.runs[position] for position in self.positions_of(n)]
