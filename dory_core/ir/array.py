@@ -11,9 +11,10 @@ import numpy.typing as npt
 class Array:
     """A read-only numpy integer array with value equality.
 
-    ``values`` is stored in the smallest of int8, int16, int32, int64 that holds it, so that equal
-    content gives equal Arrays whatever the dtype of the source. ``bounds``: the least and the
-    greatest value, (0, 0) where there is none.
+    Attributes:
+        values: Stored in the smallest of int8, int16, int32, int64 that holds it, so that equal
+            content gives equal Arrays whatever the dtype of the source.
+        bounds: The least and the greatest value, (0, 0) where there is none.
     """
 
     __slots__ = ("_hash", "bounds", "values")

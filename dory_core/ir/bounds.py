@@ -64,7 +64,11 @@ def dot_products(rows: Bounds, lo: int, hi: int) -> tuple[Bounds, Bounds]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Interval:
-    """Lowest and highest value of each channel. lo, hi: shape (C,)."""
+    """Lowest and highest value of each channel.
+
+    Attributes:
+        lo, hi: Shape (C,).
+    """
 
     lo: _Ints
     hi: _Ints

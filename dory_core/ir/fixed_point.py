@@ -43,7 +43,10 @@ def reciprocal(a: Values) -> Values:
 def softmax(differences: Values, table: Values, share_bits: int) -> Values:
     """Return 2^share_bits times the shares along axis 0 (see ``ir.Softmax``).
 
-    differences: indices into the table.
+    Args:
+        differences: Indices into the table: how far elements are below the largest one.
+        table: Powers of e for each difference, in Q0.31.
+        share_bits: Binary digits of a share.
     """
     powers = table[differences]
     total = rounded_shift(powers, SUM_SHIFT).sum(axis=0)
@@ -94,8 +97,10 @@ def log_softmax(differences: Values, table: Values) -> Values:
 def sigmoid(argument: Values, table: Values) -> Values:
     """Return the sigmoid in Q0.15 of arguments in units of 2^-12 / 3.
 
-    table: sigmoid of n / 24 in Q0.16, between whose entries lie straight lines. Source:
-    tflite-micro, reference/integer_ops/logistic.h.
+    Args:
+        argument: In units of 2^-12 / 3.
+        table: Sigmoid of n / 24 in Q0.16, between whose entries lie straight lines. Source:
+            tflite-micro, reference/integer_ops/logistic.h.
     """
     place = np.abs(argument)
     whole = np.minimum(place >> 9, 254)
@@ -108,7 +113,9 @@ def sigmoid(argument: Values, table: Values) -> Values:
 def tanh(argument: Values, table: Values) -> Values:
     """Return the hyperbolic tangent in Q0.15 of arguments in units of 2^-12 / 3.
 
-    table: that of :func:`sigmoid`. Source: tflite-micro, reference/integer_ops/tanh.h.
+    Args:
+        argument: In units of 2^-12 / 3.
+        table: That of :func:`sigmoid`. Source: tflite-micro, reference/integer_ops/tanh.h.
     """
     place = np.abs(argument)
     whole = np.minimum(place >> 8, 254)

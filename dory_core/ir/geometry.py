@@ -24,9 +24,11 @@ __all__ = ["Extent", "extent", "make_tile", "tensor_bytes"]
 class Span:
     """One tile along one axis.
 
-    start, size: range of output elements. x_start, x_size: range of input elements, clipped at the
-    border of the tensor. pad_before, pad_after: rows or columns of padding that clipping took away;
-    one of them is negative where all windows lie in the padding and one unused element is read.
+    Attributes:
+        start, size: Range of output elements.
+        x_start, x_size: Range of input elements, clipped at the border of the tensor.
+        pad_before, pad_after: Rows or columns of padding that clipping took away; one of them is
+            negative where all windows lie in the padding and one unused element is read.
     """
 
     start: int
@@ -41,10 +43,13 @@ class Span:
 class Tile:
     """Sizes of one tile: the box of output it computes and the box of input it reads.
 
-    c_out, h, w: output box; for layers that keep channels apart (depthwise, pools, pairs) c_out is
-    also the input's. c_in: input channels of this tile. x_h, x_w: input rows and columns (largest
-    over the image). last: sizes of the border tile (the ragged last one along every axis), None in
-    a border tile itself.
+    Attributes:
+        c_out, h, w: Output box; for layers that keep channels apart (depthwise, pools, pairs) c_out
+            is also the input's.
+        c_in: Input channels of this tile.
+        x_h, x_w: Input rows and columns (largest over the image).
+        last: Sizes of the border tile (the ragged last one along every axis), None in a border tile
+            itself.
     """
 
     c_out: Number
@@ -75,7 +80,13 @@ def input_channels(layer: Layer) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Full sizes of the tiled axes of a layer: the largest tile."""
+    """Full sizes of the tiled axes of a layer: the largest tile.
+
+    Attributes:
+        c_out: Output channels.
+        h, w: Output rows and columns.
+        c_in: Input channels; elements where the input is read as one vector.
+    """
 
     c_out: int
     h: int
@@ -129,9 +140,15 @@ def _reads(window: Window | Places, axis: int, start: int, size: int) -> tuple[i
 def make_tile(
     layer: Layer, c_out: Number, h: Number, w: Number, c_in: Number | None = None
 ) -> Tile:
-    """Return the Tile of the given output sizes; c_in defaults to all that c_out needs.
+    """Return the Tile of the given output sizes.
 
-    For grouped layers c_in follows from c_out and the argument is ignored.
+    Args:
+        layer: The layer.
+        c_out: Output channels.
+        h: Output rows.
+        w: Output columns.
+        c_in: Input channels, None: all that c_out needs. For grouped layers it follows from c_out
+            and is ignored.
     """
     full = extent(layer)
     if is_channelwise(layer):
@@ -252,7 +269,14 @@ def axis_spans(layer: Layer, axis: int, size: int) -> tuple[Span, ...]:
 
 
 def axis_span(layer: Layer, axis: int, start: int, size: int) -> Span:
-    """Return the tile of ``size`` outputs from ``start`` along axis 0 (h) or 1 (w)."""
+    """Return the tile of some outputs along an axis.
+
+    Args:
+        layer: The layer.
+        axis: 0 rows, 1 columns.
+        start: The first output.
+        size: Number of outputs.
+    """
     source = layer.op.sliding or layer.places(axis)
     if source is None:
         return Span(start, size, start, size)
@@ -268,7 +292,10 @@ def axis_span(layer: Layer, axis: int, start: int, size: int) -> Span:
 def channel_spans(layer: Layer, size: int, total: int | None = None) -> tuple[Span, ...]:
     """Return the tiles of output channels; for grouped layers with their input channels.
 
-    total: number of channels, all without.
+    Args:
+        layer: The layer.
+        size: Channels of a tile.
+        total: Number of channels; None: all of the layer.
     """
     full = extent(layer)
     parts = spans(full.c_out if total is None else total, size)

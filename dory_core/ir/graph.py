@@ -22,9 +22,11 @@ _Kind = TypeVar("_Kind", bound=Operator)
 class LayerRanges:
     """What range analysis proves about one layer.
 
-    acc_lo, acc_hi: reachable interval of the accumulator over all channels, every partial sum
-        included. bits: arithmetic that the requantisations need, 32 or 64 (0: none is applied).
-        value_lo, value_hi: interval of all mul * acc + add.
+    Attributes:
+        acc_lo, acc_hi: Reachable interval of the accumulator over all channels, every partial sum
+            included.
+        bits: Arithmetic that the requantisations need, 32 or 64 (0: none is applied).
+        value_lo, value_hi: Interval of all mul * acc + add.
     """
 
     acc_lo: int
@@ -40,6 +42,11 @@ class Layer:
 
     ``of`` is for code that knows the kind of the layer, as a kernel does once it has accepted it;
     ``weighted`` and ``window`` are what several kinds have. They raise TypeError for another one.
+
+    Attributes:
+        op: The operator with its parameters.
+        inputs, output: Its tensors.
+        ranges: What is proven about its arithmetic.
     """
 
     op: Operator
@@ -48,7 +55,11 @@ class Layer:
     ranges: LayerRanges
 
     def of(self, kind: type[_Kind]) -> _Kind:
-        """Return the operator of the layer, which is of a kind. Raises: TypeError for another."""
+        """Return the operator of the layer, which is of a kind.
+
+        Raises:
+            TypeError: When it is of another one.
+        """
         if not isinstance(self.op, kind):
             name = self.op.name
             raise TypeError(f"layer '{name}' is a {self.op.kind}, not a {kind.__name__}")
@@ -89,8 +100,11 @@ class Layer:
         return frozenset(found)
 
     def places(self, axis: int) -> Places | None:
-        """Return the input elements that outputs along axis 0 (h) or 1 (w) read
-        (``Operator.places``)."""
+        """Return the input elements that outputs along an axis read; see ``Operator.places``.
+
+        Args:
+            axis: 0 rows, 1 columns.
+        """
         return self.op.places(axis, self.inputs[0], self.output)
 
     def whole_axes(self, operand: int) -> tuple[bool, bool, bool]:
@@ -121,10 +135,12 @@ class Layer:
 class State:
     """A tensor that lives from one inference to the next.
 
-    name: in the file. read: the tensor that an inference finds; no layer computes it. written: what
-    it leaves for the next one, computed by a layer: same shape as ``read``, and no value that
-    ``read`` cannot have. The storage pass gives both the same width. initial: what the first
-    inference finds, shape (C, H, W).
+    Attributes:
+        name: In the file.
+        read: The tensor that an inference finds; no layer computes it.
+        written: What it leaves for the next one, computed by a layer: same shape as ``read``, and
+            no value that ``read`` cannot have. The storage pass gives both the same width.
+        initial: What the first inference finds, shape (C, H, W).
     """
 
     name: str
@@ -137,10 +153,13 @@ class State:
 class FileForm:
     """How a tensor stands in the file, where the network itself does not show it.
 
-    order: axes (0 C, 1 H, 2 W) of its elements there, the slowest one first. source: name of the
-    input of the file, or of the real numbers that it stands for, where it has no name of its own.
-    ties_even: reals become integers with ties to even, else away from zero. apart: by how many
-    steps the reference may be from its values, because it computes the layer in real numbers.
+    Attributes:
+        order: Axes (0 C, 1 H, 2 W) of its elements there, the slowest one first.
+        source: Name of the input of the file, or of the real numbers that it stands for, where it
+            has no name of its own.
+        ties_even: Reals become integers with ties to even, else away from zero.
+        apart: By how many steps the reference may be from its values, because it computes the layer
+            in real numbers.
     """
 
     order: tuple[int, int, int] = (1, 2, 0)
@@ -153,12 +172,18 @@ class FileForm:
 class Graph:
     """An integer network.
 
-    inputs: names of the network inputs. ops: in the order of the file, which is topological.
-    outputs: names of the result tensors. tensors, ranges: by tensor name and layer index, from
-    range analysis. notes: what the frontend left out or assumed, for the user. reference: whose
-    arithmetic "exact" means: the name of a quantiser or an interpreter, for the user. states: what
-    lives between inferences. forms: of tensors by name that the file has in another form than the
-    usual one, for goldens.
+    Attributes:
+        name: Of the network; it takes no part in equality.
+        inputs: Names of the network inputs.
+        outputs: Names of the result tensors.
+        ops: In the order of the file, which is topological.
+        tensors: Every tensor, by name.
+        ranges: What is proven about each layer, by its index.
+        notes: What the frontend left out or assumed, for the user.
+        reference: Whose arithmetic "exact" means: the name of a quantiser or an interpreter, for
+            the user.
+        states: What lives between inferences.
+        forms: Of tensors by name that the file has in another form than the usual one, for goldens.
     """
 
     name: str = field(compare=False)

@@ -21,16 +21,20 @@ from dory_core.ir import Tensor, packing, pixel_bytes
 class Layout:
     """Where each element of a tensor lies.
 
-    channel_block: channels that lie together for each pixel, block after block; 1: planes (CHW);
-    0: all channels of a pixel (HWC). channel_multiple, width_multiple: channels and columns are
-    padded to multiples. reversed_bytes: power of two: the size of the aligned groups in which bytes
-    are reversed. clean: the padding is zero; else it holds anything.
-
     The element (c, h, w) of a tensor with H rows and Wp padded columns lies at byte
     ``((c // B * H + h) * Wp + w) * B + c % B`` before bytes are reversed, where B is the block, or
     the padded number of channels when that is 0. Layouts other than HWC take elements of 8 bits.
 
-    Raises ValueError for blocks that padding does not fill, or a row that ends inside a group.
+    Attributes:
+        name: For reports.
+        channel_block: Channels that lie together for each pixel, block after block; 1: planes
+            (CHW); 0: all channels of a pixel (HWC).
+        channel_multiple, width_multiple: Channels and columns are padded to multiples.
+        reversed_bytes: Power of two: the size of the aligned groups in which bytes are reversed.
+        clean: The padding is zero; else it holds anything.
+
+    Raises:
+        ValueError: For blocks that padding does not fill, or a row that ends inside a group.
     """
 
     name: str
@@ -80,8 +84,10 @@ class Layout:
         return self.padded_channels(channels) * self.padded_width(tensor.width) * rows
 
     def strides(self, tensor: Tensor) -> tuple[int, int, int]:
-        """Return the bytes from pixel to pixel, from row to row, and from one block of channels to
-        the next; 0 without blocks."""
+        """Return the bytes from pixel to pixel, from row to row, and from block to block.
+
+        Blocks are those of channels; the last number is 0 without them.
+        """
         channels = self.channel_block or int(self.padded_channels(tensor.channels))
         pixel = pixel_bytes(channels, tensor.bits)
         row = self.padded_width(tensor.width) * pixel
@@ -94,8 +100,11 @@ class Layout:
     def serves(self, wanted: Layout, tensor: Tensor | None = None) -> bool:
         """Return True when what lies in this layout can be read as ``wanted``.
 
-        Bytes lie at the same places, and the padding is zero where ``wanted`` says so. tensor: one
-        that has no padding is always clean.
+        Bytes lie at the same places, and the padding is zero where ``wanted`` says so.
+
+        Args:
+            wanted: The other layout.
+            tensor: The tensor, where it is known: one that has no padding is always clean.
         """
         if self._where != wanted._where:
             return False
@@ -108,7 +117,11 @@ class Layout:
         return (self.channel_block, *self._multiples)
 
     def offsets(self, tensor: Tensor) -> npt.NDArray[np.int64]:
-        """Return the byte of every element, shape (C, H, W). Raises ValueError for other bits."""
+        """Return the byte of every element, shape (C, H, W).
+
+        Raises:
+            ValueError: For elements of other widths than 8 bits.
+        """
         if tensor.bits != 8:
             raise ValueError(
                 f"layout {self.name} takes elements of 8 bits, {tensor.name} has {tensor.bits}"
@@ -121,7 +134,8 @@ class Layout:
     def pack(self, values: npt.NDArray[Any], tensor: Tensor) -> bytes:
         """Return the bytes of ``values``, shape (C, H, W), with padding of zeros.
 
-        Raises ValueError when the shape differs or a value does not fit.
+        Raises:
+            ValueError: When the shape differs or a value does not fit.
         """
         flat = packing.pack(np.asarray(values).transpose(1, 2, 0), tensor)
         if self.is_hwc:
@@ -133,7 +147,11 @@ class Layout:
         return data.tobytes()
 
     def unpack(self, data: bytes, tensor: Tensor) -> npt.NDArray[np.int64]:
-        """Return the values, shape (C, H, W). Raises ValueError for a wrong number of bytes."""
+        """Return the values, shape (C, H, W).
+
+        Raises:
+            ValueError: For a wrong number of bytes.
+        """
         if len(data) != self.size_bytes(tensor):
             raise ValueError(
                 f"tensor {tensor.name} takes {self.size_bytes(tensor)} bytes in layout "

@@ -34,7 +34,9 @@ def _limits(bits: int, signed: bool) -> tuple[int, int]:
 def pack_rows(values: npt.NDArray[Any], bits: int, signed: bool) -> Bytes:
     """Return ``values``, shape (..., C), as bytes of shape (..., pixel_bytes(C, bits)).
 
-    Raises ValueError when a value does not fit the storage, TypeError for non-integers.
+    Raises:
+        ValueError: When a value does not fit the storage.
+        TypeError: For values that are no integers.
     """
     values = np.asarray(values)
     if values.dtype.kind not in "iub":
@@ -65,7 +67,16 @@ def pack_rows(values: npt.NDArray[Any], bits: int, signed: bool) -> Bytes:
 def unpack_rows(data: npt.NDArray[Any], channels: int, bits: int, signed: bool) -> Integers:
     """Return the values, shape (..., C), of bytes of shape (..., pixel_bytes(C, bits)).
 
-    Inverse of :func:`pack_rows`. Raises ValueError when a row has another number of bytes.
+    Inverse of :func:`pack_rows`.
+
+    Args:
+        data: Unsigned bytes.
+        channels: Number of elements of a row, C.
+        bits: Of an element.
+        signed: Whether elements may be negative.
+
+    Raises:
+        ValueError: When a row has another number of bytes.
     """
     _limits(bits, signed)
     data = np.ascontiguousarray(data, dtype=np.uint8)
@@ -92,7 +103,9 @@ def unpack_rows(data: npt.NDArray[Any], channels: int, bits: int, signed: bool) 
 def pack_elements(elements: npt.NDArray[Any], tensor: Tensor) -> Bytes:
     """Return elements of a tensor, shape (..., C), as rows of bytes; C may be a part of it.
 
-    Raises ValueError when one does not fit, TypeError for non-integers.
+    Raises:
+        ValueError: When one does not fit.
+        TypeError: For elements that are no integers.
     """
     if not tensor.halves:
         return pack_rows(elements, tensor.bits, tensor.signed)
@@ -111,9 +124,12 @@ def _unpack_halves(rows: Bytes) -> Integers:
 def pack(values: npt.NDArray[Any], tensor: Tensor) -> bytes:
     """Return the storage form of ``values``, shape (H, W, C), ``tensor.size_bytes`` bytes long.
 
-    values: as in the file; elements have ``tensor.offset`` more.
+    Args:
+        values: As in the file; elements have ``tensor.offset`` more.
+        tensor: Shape and storage.
 
-    Raises ValueError when the shape differs or a value does not fit ``tensor.bits``.
+    Raises:
+        ValueError: When the shape differs or a value does not fit ``tensor.bits``.
     """
     expected = (tensor.height, tensor.width, tensor.channels)
     if np.asarray(values).shape != expected:
@@ -127,7 +143,8 @@ def pack(values: npt.NDArray[Any], tensor: Tensor) -> bytes:
 def unpack(data: bytes, tensor: Tensor) -> Integers:
     """Return the values, shape (H, W, C), of the storage form ``data``: those of the file.
 
-    Raises ValueError when ``data`` is not ``tensor.size_bytes`` long.
+    Raises:
+        ValueError: When ``data`` is not ``tensor.size_bytes`` long.
     """
     if len(data) != tensor.size_bytes:
         raise ValueError(f"tensor {tensor.name} takes {tensor.size_bytes} bytes, not {len(data)}")

@@ -49,12 +49,21 @@ def infer_types(
 
     A tensor after a Clip has the range of the Clip, any other its reachable interval. Sums without
     requantisation give their 32-bit signed accumulator; copies of elements are stored as the
-    elements (``Operator.bare``). scales: (scale,
-    zero point) of computed tensors by name, where the format says them. inputs: all tensors that no
-    layer computes, those of states included.
+    elements (``Operator.bare``).
 
-    Raises: NotSupported, naming the layer, when shapes do not fit, an accumulator may leave 32
-    bits, or mul * acc + add may leave 64 bits.
+    Args:
+        name: Of the network.
+        inputs: All tensors that no layer computes, those of states included.
+        layers: In an order in which each one follows those that it reads.
+        outputs: Names of the result tensors.
+        notes: As in the Graph.
+        reference: As in the Graph.
+        scales: (scale, zero point) of computed tensors by name, where the format says them.
+        states: What lives between inferences.
+
+    Raises:
+        NotSupported: Naming the layer, when shapes do not fit, an accumulator may leave 32 bits, or
+            mul * acc + add may leave 64 bits.
     """
     tensors = {tensor.name: tensor for tensor in inputs}
     ranges = []
@@ -91,7 +100,9 @@ def infer_types(
 def shared_outputs(names: Sequence[str], tensors: Sequence[str]) -> tuple[str, ...]:
     """Return notes about outputs of the file that one tensor of the Graph serves.
 
-    names: of the outputs in the file. tensors: of the Graph, for each of them.
+    Args:
+        names: Of the outputs in the file.
+        tensors: Of the Graph, for each of them.
     """
     notes = []
     for tensor in dict.fromkeys(tensors):
@@ -105,7 +116,8 @@ def shared_outputs(names: Sequence[str], tensors: Sequence[str]) -> tuple[str, .
 def output_shape(layer: Operator, sources: Sequence[Tensor]) -> Shape:
     """Return (C, H, W) of the output of a layer.
 
-    Raises: NotSupported, naming the layer, when its parameters do not fit the sources.
+    Raises:
+        NotSupported: Naming the layer, when its parameters do not fit the sources.
     """
     expected, count = layer.operands, len(sources)
     if expected is None and count < 1:
@@ -125,7 +137,12 @@ def output_shape(layer: Operator, sources: Sequence[Tensor]) -> Shape:
 def infer_layer(layer: Operator, tensors: Mapping[str, Tensor]) -> tuple[Tensor, LayerRanges]:
     """Return the output tensor of one layer and what is proven about it.
 
-    tensors: those computed before, by name. Raises: NotSupported like :func:`infer_types`.
+    Args:
+        layer: The layer.
+        tensors: Those computed before, by name.
+
+    Raises:
+        NotSupported: As for :func:`infer_types`.
     """
     for name in layer.inputs:
         if name not in tensors:
@@ -169,9 +186,22 @@ def append_layer(
 ) -> str:
     """Append a layer to a network under construction, and its output to the tensors.
 
-    name: of the layer, for people. tensor: the value of the file that it computes. fields: the
-    others of ``kind``. Padding that the storage of the input does not hold is a layer of its own.
-    Returns the name of the output. Raises: NotSupported like :func:`infer_types`.
+    Padding that the storage of the input does not hold becomes a layer of its own.
+
+    Args:
+        layers: Those before; the new one is appended.
+        tensors: Their tensors by name; the new one is added.
+        kind: Class of the operator.
+        name: Of the layer, for people.
+        inputs: Names of the tensors that it reads.
+        tensor: The value of the file that it computes.
+        **fields: The other fields of ``kind``.
+
+    Returns:
+        The name of the output.
+
+    Raises:
+        NotSupported: As for :func:`infer_types`.
     """
     window: Any = fields.get("window")
     if kind is ops.Conv or (kind is ops.AvgPool and fields.get("counts_padding", True)):
@@ -208,8 +238,11 @@ def accumulator_bounds(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return (lo, hi): the reachable interval of the accumulator that is requantised.
 
-    Shape (C,), or (1,) when all channels have the same one; int64. A bias is included. sources:
-    the tensors of ``layer.inputs``.
+    Shape (C,), or (1,) when all channels have the same one; int64. A bias is included.
+
+    Args:
+        layer: The layer.
+        sources: The tensors of ``layer.inputs``.
     """
     acc = layer.accumulator(sources, _Widths(layer.label).apply)
     return acc.lo, acc.hi
@@ -234,7 +267,11 @@ class _Widths:
         self.value_hi = 0
 
     def apply(self, step: Requant, lo: Bounds, hi: Bounds) -> tuple[Bounds, Bounds]:
-        """Return the bounds after ``step``. Raises: NotSupported when it may overflow."""
+        """Return the bounds after ``step``.
+
+        Raises:
+            NotSupported: When it may overflow.
+        """
         if step.float32:
             assert step.lo is not None and step.hi is not None
             self.bits = 64

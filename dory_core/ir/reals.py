@@ -37,8 +37,12 @@ def nearest(values: Reals, ties_even: bool = False) -> Integers:
 def quantise(tensor: Tensor, reals: npt.NDArray[Any], ties_even: bool = False) -> Integers:
     """Return the values of the file that stand for real numbers, of the same shape.
 
-    The tensor has a scale, or one per channel: the shape is (C, H, W) then. What is beyond its
-    range becomes its bound. ties_even: else ties go away from zero.
+    What is beyond the range of the tensor becomes its bound.
+
+    Args:
+        tensor: The tensor, with a scale, or one per channel.
+        reals: The numbers; shape (C, H, W) where each channel has its scale.
+        ties_even: Whether ties go to even, else away from zero.
     """
     with np.errstate(over="ignore"):
         scaled = np.asarray(reals).astype(np.float32) / _scale(tensor)

@@ -25,11 +25,16 @@ def run(
 ) -> dict[str, Values]:
     """Return every tensor of the network by name, shape (C, H, W), int64.
 
-    inputs: by tensor name, shape (C, H, W), integers within the range of the tensor. They and the
-    result are values as in the file: the elements of a tensor have ``Tensor.offset`` more. state:
-    of an inference that is not the first one, what :func:`next_state` gives of the one before.
+    Args:
+        graph: The network.
+        inputs: By tensor name, shape (C, H, W), integers within the range of the tensor. They and
+            the result are values as in the file: the elements of a tensor have ``Tensor.offset``
+            more.
+        state: Of an inference that is not the first one, what :func:`next_state` gives of the one
+            before.
 
-    Raises: UsageError for a missing input, a wrong shape or values out of range.
+    Raises:
+        UsageError: For a missing input, a wrong shape or values out of range.
     """
     tensors: dict[str, Values] = {}
     for name in graph.inputs:

@@ -25,12 +25,14 @@ import numpy.typing as npt
 class Requant:
     """One requantisation step in normal form; build it with :func:`requant`.
 
-    mul, add: exact integers, one per output channel or a single one for all channels.
-    add_negative: the addend where acc < turn, None where it is the same one. turn: 0 unless the
-        accumulator counts from somewhere else, as a stored value with a zero point does.
-    div: positive divisor; nearly always a power of two, 2^k - 1 occurs in real files.
-    lo, hi: clip bounds, both None when the graph has no Clip.
-    float32: the step is computed in binary32, with one add for all channels, a multiple of div.
+    Attributes:
+        mul, add: Exact integers, one per output channel or a single one for all channels.
+        add_negative: The addend where acc < turn, None where it is the same one.
+        turn: 0 unless the accumulator counts from somewhere else, as a stored value with a zero
+            point does.
+        div: Positive divisor; nearly always a power of two, 2^k - 1 occurs in real files.
+        lo, hi: Clip bounds, both None when the graph has no Clip.
+        float32: The step is computed in binary32, with one add for all channels, a multiple of div.
     """
 
     mul: tuple[int, ...]
@@ -70,7 +72,7 @@ class Requant:
 
     @property
     def scales(self) -> npt.NDArray[np.float32]:
-        """mul / div in binary32, one per channel or one for all; exact for float32 steps."""
+        """Quotients mul / div in binary32, one per channel or one for all; exact for float32."""
         return np.array([m / self.div for m in self.mul], dtype=np.float32)
 
     @property
@@ -163,8 +165,19 @@ def requant(
     """Build a Requant in normal form, so that equal arithmetic gives equal objects.
 
     mul, the addends and div are divided by their common divisor, values equal for all channels
-    become one value, and two equal addends become one. Raises ValueError when div is not positive
-    or only one clip bound is given.
+    become one value, and two equal addends become one.
+
+    Args:
+        mul: One integer for all channels, or one per channel.
+        add: Like ``mul``.
+        div: Positive divisor.
+        lo: The lower clip bound, None for no clip.
+        hi: The upper one; both or none are given.
+        add_negative: Like ``add``, where acc < turn; None for the same addend.
+        turn: The accumulator at which the addend changes.
+
+    Raises:
+        ValueError: When div is not positive or only one clip bound is given.
     """
     if div <= 0:
         raise ValueError(f"divisor must be positive, not {div}")
@@ -196,8 +209,15 @@ def float_requant(
 ) -> Requant:
     """Return ``clip(even(f32(f32(acc - turn) * scale)) + zero_point, lo, hi)`` in normal form.
 
-    scales: positive normal numbers of binary32, one per channel or one for all; others raise
-    ValueError, and so do bounds that leave no room for the rounding.
+    Args:
+        scales: Positive normal numbers of binary32, one per channel or one for all.
+        zero_point: What is added after rounding.
+        lo: The lower clip bound.
+        hi: The upper one.
+        turn: What is subtracted from the accumulator first.
+
+    Raises:
+        ValueError: For other scales, and for bounds that leave no room for the rounding.
     """
     given = [float(scale) for scale in scales]
     for scale in given:

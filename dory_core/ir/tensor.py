@@ -19,17 +19,22 @@ HALVES, HALVES_TOGETHER = "u8x2", 4
 class Tensor:
     """An activation tensor of one image.
 
-    channels, height, width: logical shape; HWC in memory unless a kernel declares otherwise.
-    lo, hi: range that the values can reach. bits, signed: storage of one element.
-    scale, zero_point: what a value of the file means, scale * (value - zero_point); None where the
-        format does not say. offset: an element is the value of the file plus this.
-    removed: (channel, value) of the channels in the file that are not stored, rising. They have
-        this value of the file everywhere; None where nothing reads them and nothing computes them.
-        channels counts those that are stored (``dory_core.ir.channels``).
-    halves: an element of 16 bits is stored as two unsigned bytes, floor(v / 2) and v minus that: of
-        four channels the first halves, then the second ones (``dory_core.passes.halves``).
-    channel_scales: one scale per channel where each has its own; ``scale`` is None then, and values
-        of different channels do not compare.
+    Attributes:
+        name: Unique in the network.
+        channels, height, width: Logical shape; HWC in memory unless a kernel declares otherwise.
+        lo, hi: Range that the elements can reach.
+        bits, signed: Storage of one element.
+        scale, zero_point: What a value of the file means, scale * (value - zero_point); None where
+            the format does not say.
+        offset: An element is the value of the file plus this.
+        removed: (channel, value) of the channels in the file that are not stored, rising. They have
+            this value of the file everywhere; None where nothing reads them and nothing computes
+            them. channels counts those that are stored (``dory_core.ir.channels``).
+        halves: An element of 16 bits is stored as two unsigned bytes, floor(v / 2) and v minus
+            that: of four channels the first halves, then the second ones
+            (``dory_core.passes.halves``).
+        channel_scales: One scale per channel where each has its own; ``scale`` is None then, and
+            values of different channels do not compare.
     """
 
     name: str
@@ -86,7 +91,9 @@ def pixel_bytes(channels: Expr, bits: int) -> Expr: ...
 def pixel_bytes(channels: Number, bits: int) -> Number:
     """Return the bytes of one pixel of ``channels`` elements of ``bits`` bits.
 
-    channels: a number, an array or an expression.
+    Args:
+        channels: A number, an array or an expression.
+        bits: Of an element.
     """
     return (channels * bits + 7) // 8 if bits < 8 else channels * (bits // 8)
 
@@ -100,7 +107,9 @@ def storage_for(lo: int, hi: int) -> tuple[int, bool]:
     """Return (bits, signed) of the smallest storage that holds every value of [lo, hi].
 
     Which storage a target uses is chosen later: ``dory_core.passes.storage``.
-    Raises OverflowError when 32 bits are not enough.
+
+    Raises:
+        OverflowError: When 32 bits are not enough.
     """
     signed = lo < 0
     for bits in STORAGE_BITS:

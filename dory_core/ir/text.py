@@ -27,7 +27,11 @@ def graph_text(graph: Graph, constants: bool = False) -> str:
 
     Each layer is one line ``output = Kind(inputs) parameters -> type (C, H, W) [lo, hi]``, followed
     by indented lines for its accumulator, each requantisation and the arithmetic that they need.
-    constants: print them in full, not only their range; ``parse_graph`` then gives an equal Graph.
+
+    Args:
+        graph: The network.
+        constants: Whether they are printed in full, not only their range; ``parse_graph`` then
+            gives an equal Graph.
     """
     lines = [f"network {_line(graph.name)}"]
     lines += [f"reference {_line(graph.reference)}"] if graph.reference else []

@@ -43,7 +43,11 @@ CORES = "cores"
 class KernelRejection:
     """Why a candidate kernel was not taken.
 
-    engine: of the kernel. other_kind: it computes other kinds of layers.
+    Attributes:
+        kernel: Name of the kernel.
+        reason: A sentence.
+        engine: Engine of the kernel, empty for the cores.
+        other_kind: Whether it computes other kinds of layers.
     """
 
     kernel: str
@@ -61,7 +65,12 @@ class KernelRejection:
 
 @dataclass(frozen=True, slots=True)
 class EngineRejection:
-    """An engine that was preferred and does not compute a layer, and why, in a sentence."""
+    """An engine that was preferred and does not compute a layer.
+
+    Attributes:
+        engine: Its name.
+        reason: Why, in a sentence.
+    """
 
     engine: str
     reason: str
@@ -110,7 +119,11 @@ class BoundKernel:
 
     @property
     def headers(self) -> tuple[str, ...]:
-        """The headers of the function. Raises PluginError."""
+        """The headers of the function.
+
+        Raises:
+            PluginError: When the kernel answers something else.
+        """
         headers: object = self._ask("headers")
         if not isinstance(headers, tuple):  # the letters of a text are no headers
             raise self.error(f"answers {headers!r} to headers(), not a tuple")
@@ -118,7 +131,11 @@ class BoundKernel:
 
     @property
     def call(self) -> FunctionCall:
-        """The call on one tile. Raises PluginError."""
+        """The call on one tile.
+
+        Raises:
+            PluginError: When the kernel answers something else.
+        """
         call: object = self._ask("call")
         if not isinstance(call, FunctionCall):
             raise self.error(f"answers {call!r} to call(), not a FunctionCall")
@@ -135,40 +152,68 @@ class BoundKernel:
 
     @property
     def code_bytes(self) -> int | None:
-        """The bytes of the function; None: the kernel does not say. Raises PluginError."""
+        """The bytes of the function; None: the kernel does not say.
+
+        Raises:
+            PluginError: When the kernel answers something else.
+        """
         size = self._ask("code_bytes")
         return None if size is None else self._integer("code_bytes", size)
 
     @property
     def shared_code(self) -> dict[str, int]:
-        """The bytes of functions that it shares with other kernels. Raises PluginError."""
+        """The bytes of functions that it shares with other kernels.
+
+        Raises:
+            PluginError: When the kernel answers something else.
+        """
         shared = self.kernel.shared_code(self.layer)
         return {name: self._integer("shared_code", size) for name, size in shared.items()}
 
     def constraints(self, tile: Tile) -> tuple[Constraint, ...]:
-        """Return the kernel's conditions on a tile. Raises PluginError."""
+        """Return the kernel's conditions on a tile.
+
+        Raises:
+            PluginError: When the kernel answers something else.
+        """
         declared: object = self._ask("constraints", tile)
         if not isinstance(declared, (tuple, list)):
             raise self.error(f"answers {declared!r} to constraints(), not a tuple")
         return tuple(declared)
 
     def scratch_bytes(self, tile: Tile) -> Number:
-        """Return the bytes of scratch memory of a call. Raises PluginError."""
+        """Return the bytes of scratch memory of a call.
+
+        Raises:
+            PluginError: When the kernel answers something else.
+        """
         return self._number("scratch_bytes", tile)
 
     def weight_bytes(self, tile: Tile) -> Number:
-        """Return the size of the constants of a tile. Raises PluginError."""
+        """Return the size of the constants of a tile.
+
+        Raises:
+            PluginError: When the kernel answers something else.
+        """
         return self._number("weight_bytes", tile)
 
     def weight_block(self, c_out: tuple[int, int], c_in: tuple[int, int]) -> WeightBlock:
-        """Return the constants of ranges of channels. Raises PluginError where there are none."""
+        """Return the constants of ranges of channels.
+
+        Raises:
+            PluginError: When there are none.
+        """
         block: WeightBlock | None = self._ask("weight_block", c_out, c_in)
         if block is None:
             raise self.error("has weight_bytes but no weight_block")
         return block
 
     def cycles(self, tile: Tile) -> Number:
-        """Return the estimated cycles of one call. Raises PluginError."""
+        """Return the estimated cycles of one call.
+
+        Raises:
+            PluginError: When the kernel answers something else.
+        """
         return self._number("cycles", tile)
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
@@ -231,8 +276,11 @@ def _is_known(tile: Tile) -> bool:
 class BoundLayer:
     """A layer with the kernels that accept it, best first.
 
-    rejections: of all other candidates, in order of preference. order: (kernel, engine) of every
-    candidate, in order of preference.
+    Attributes:
+        layer: The layer.
+        kernels: Those that accept it, best first.
+        rejections: Of all other candidates, in order of preference.
+        order: (kernel, engine) of every candidate, in order of preference.
     """
 
     layer: Layer
@@ -262,8 +310,11 @@ class BoundLayer:
     ) -> tuple[EngineRejection, ...]:
         """Return each engine that was asked before the chosen kernel and is not that kernel's.
 
-        chosen: None when none computes the layer, and all were asked. The reason is that of the
-        first kernel of the engine which computes layers of this kind.
+        The reason is that of the first kernel of the engine which computes layers of this kind.
+
+        Args:
+            chosen: The kernel; None when none computes the layer, and all were asked.
+            rejections: Why kernels do not compute the layer.
         """
         asked = self.order
         if chosen is not None:
@@ -289,7 +340,12 @@ class BoundLayer:
 
 @dataclass(frozen=True, slots=True)
 class BoundGraph:
-    """A network with the kernels of its layers, in the order of execution."""
+    """A network with the kernels of its layers, in the order of execution.
+
+    Attributes:
+        graph: The network.
+        layers: In the order of execution, with their kernels.
+    """
 
     graph: Graph
     layers: tuple[BoundLayer, ...]

@@ -74,7 +74,9 @@ Size = int | Expr
 
 @cache
 def size(name: str) -> Expr:
-    """Return a number of the tile, a variable for expressions: ``size("y_h") * size("y_w")``.
+    """Return a number of the tile, a variable for expressions.
+
+    The elements of a plane of the output are ``size("y_h") * size("y_w")``.
 
     Args:
         name: One of :data:`SIZES`.

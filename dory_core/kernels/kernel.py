@@ -25,9 +25,12 @@ from dory_core.kernels.call import FunctionCall
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a kernel does not take a layer: a sentence for the person at the keyboard.
+    """Why a kernel does not take a layer.
 
-    other_kind: it computes other kinds of layers; a better reason of its engine goes before.
+    Attributes:
+        reason: A sentence for the person at the keyboard.
+        other_kind: Whether it computes other kinds of layers; a better reason of its engine goes
+            before.
     """
 
     reason: str
@@ -36,7 +39,12 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A condition on the tile that must hold (non-zero), with the sentence that explains it."""
+    """A condition on the tile that must hold.
+
+    Attributes:
+        condition: An expression over the tile variables, not 0 where it holds.
+        reason: The sentence that explains it.
+    """
 
     condition: Number
     reason: str
@@ -46,9 +54,13 @@ class Constraint:
 class Term:
     """A term of the objective, maximised as weight * value.
 
-    weight: an exact multiple of 1/2. value: expression over the tile variables. alternative: the
-    number of the objective that it belongs to where there are several, None if it belongs to all:
-    each is solved, and the tile with the fewest estimated cycles is kept.
+    Attributes:
+        name: For reports.
+        weight: An exact multiple of 1/2.
+        value: Expression over the tile variables.
+        alternative: The number of the objective that it belongs to where there are several, None if
+            it belongs to all: each is solved, and the tile with the fewest estimated cycles is
+            kept.
     """
 
     name: str
@@ -78,9 +90,10 @@ class Term:
 class WeightBlock:
     """The constants that one tile of a kernel needs, as they lie in memory.
 
-    data: bytes of one contiguous block (weights, then requantisation parameters, bias...).
-    parts: byte offset of each part that the kernel's call names (``weights``, ``mul``, ``add``,
-    ``bias``).
+    Attributes:
+        data: Bytes of one contiguous block (weights, then requantisation parameters, bias...).
+        parts: Byte offset of each part that the kernel's call names (``weights``, ``mul``, ``add``,
+            ``bias``).
     """
 
     data: bytes
@@ -94,9 +107,12 @@ class WeightBlock:
 class Access:
     """How one call of a kernel reads or writes an operand where it lies.
 
-    operand: ``x``, ``x2``, ``w``, ``y`` or ``scratch``. count: loads and stores. bytes: different
-    ones. again: (bytes, distance in bytes): of bytes that are touched again, in whole lines of the
-    cache, how many others of all operands have been touched since.
+    Attributes:
+        operand: ``x``, ``x2``, ``w``, ``y`` or ``scratch``.
+        count: Loads and stores.
+        bytes: Different ones.
+        again: (bytes, distance in bytes): of bytes that are touched again, in whole lines of the
+            cache, how many others of all operands have been touched since.
     """
 
     operand: str
@@ -109,18 +125,21 @@ class Access:
 class Traits:
     """How a kernel handles a layer otherwise than in tiles of HWC that lie in L1 with constants.
 
-    inputs, output: layouts in L2 and of tiles in L1; no inputs: all are HWC. Where one is not HWC,
-    a tile has whole rows, and all channels or a multiple of ``channel_multiple`` of them; it lies
-    in L1 as a tensor of its rows and channels would. The planner converts where it has to. A
-    kernel that leaves anything in the padding of its output says so with ``clean=False``.
-    planar: the tile of an HWC input lies in L1 as CHW; transfers reorder it.
-    accumulates: input channels may be tiled, partial sums stay in L1 as int32. Where an input or
-    the output has another layout than HWC they are never tiled.
-    in_place: it works on tensors in L2 and on linked constants where they lie, in one piece; L1
-    holds only its scratch memory. fetches: role of a memory of level 1 that its call fills itself
-    with the constants of the tile: they are not loaded into L1, the operand ``weights`` and the
-    other parts are addresses where they are linked, and the block of a tile fits that memory. Its
-    cycles include the fetch.
+    Attributes:
+        inputs, output: Layouts in L2 and of tiles in L1; no inputs: all are HWC. Where one is not
+            HWC, a tile has whole rows, and all channels or a multiple of ``channel_multiple`` of
+            them; it lies in L1 as a tensor of its rows and channels would. The planner converts
+            where it has to. A kernel that leaves anything in the padding of its output says so with
+            ``clean=False``.
+        planar: The tile of an HWC input lies in L1 as CHW; transfers reorder it.
+        accumulates: Input channels may be tiled, partial sums stay in L1 as int32. Where an input
+            or the output has another layout than HWC they are never tiled.
+        in_place: It works on tensors in L2 and on linked constants where they lie, in one piece; L1
+            holds only its scratch memory.
+        fetches: Role of a memory of level 1 that its call fills itself with the constants of the
+            tile: they are not loaded into L1, the operand ``weights`` and the other parts are
+            addresses where they are linked, and the block of a tile fits that memory. Its cycles
+            include the fetch.
     """
 
     inputs: tuple[Layout, ...] = ()
@@ -146,11 +165,13 @@ PLAIN = Traits()
 class Kernel(ABC):
     """A C kernel that computes one tile of one layer; every core calls it.
 
-    name: unique within the target; our own are prefixed ``dory_<target>_``.
-    symbol is given per layer by :meth:`symbol`, since one family has many precisions.
-    engine: name of the unit that computes, for reports; empty for the target's cores.
-    features: what it computes beyond the plain arithmetic, of :class:`Feature`.
-    What only some kernels do is said by their :meth:`traits`, and by :class:`MemoryAccesses`.
+    Attributes:
+        name: Unique within the target; our own are prefixed ``dory_<target>_``. The symbol is given
+            per layer by :meth:`symbol`, since one family has many precisions.
+        summary: What it computes, in one line, for the page of kernels.
+        engine: Name of the unit that computes, for reports; empty for the target's cores.
+        features: What it computes beyond the plain arithmetic, of :class:`Feature`. What only some
+            kernels do is said by their :meth:`traits`, and by :class:`MemoryAccesses`.
     """
 
     name: str
@@ -256,9 +277,12 @@ class MemoryAccesses(ABC):
 
     @abstractmethod
     def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[Access, ...]:
-        """Return how a call on ``tile``, of integers, goes through its operands in place.
+        """Return how a call goes through its operands in place.
 
-        line_bytes: of the cache's lines. For layers that are not tiled.
+        Args:
+            layer: The layer; it is not tiled.
+            tile: All of it, in integers.
+            line_bytes: Bytes of a line of the cache.
         """
 
 

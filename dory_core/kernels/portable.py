@@ -65,10 +65,13 @@ from dory_core.kernels.portable_pixelwise import (
 def portable_kernels(
     cores: int = 1, *, in_place: bool = False, engine: str = "", costs: PortableCosts = COUNTED
 ) -> tuple[Kernel, ...]:
-    """Return one kernel per layer kind. cores: number of cores that share a tile, for estimates.
+    """Return one kernel per layer kind.
 
-    costs: of the target's core, where they are known better.
-    in_place, engine: see :class:`Traits` and :class:`Kernel`.
+    Args:
+        cores: Number of cores that share a tile, for estimates.
+        in_place: As of :class:`Traits`.
+        engine: As of :class:`Kernel`.
+        costs: Of the target's core, where they are known better.
     """
     kinds: tuple[Callable[..., Kernel], ...] = (
         PortableConv,
@@ -154,6 +157,8 @@ class PortableLinear(Accumulating):
 
 
 class PortablePool(Portable):
+    """What pools share: they compute one output element of a window."""
+
     __slots__ = ()
     parts = ("dory_portable_pool_impl.h",)
 

@@ -68,10 +68,17 @@ PLACES = Local(
 class PortableCosts:
     """Cycles of a core in the loops of the portable kernels, for estimates.
 
-    The defaults were counted from the loops for a core without SIMD or 64-bit registers. call: of a
-    kernel. output: of each element, with what follows for each requantisation: step by a shift,
-    division otherwise. tap: of each tap of a window, with what follows for each element under it:
-    mac for a product of bytes, generic_mac for one of other precisions, element without a product.
+    The defaults were counted from the loops for a core without SIMD or 64-bit registers.
+
+    Attributes:
+        call: Of each call.
+        output: Of each element.
+        step: In addition of each requantisation by a shift.
+        division: In addition of each requantisation by a division.
+        tap: Of each tap of a window.
+        mac: In addition of each product of bytes.
+        generic_mac: In addition of each product of other precisions.
+        element: In addition of each element without a product.
     """
 
     call: int = 100
@@ -89,7 +96,14 @@ COUNTED = PortableCosts()
 
 @dataclass(frozen=True, slots=True)
 class Portable(Kernel):
-    """What the portable kernels share. cores: number of cores that share a tile."""
+    """What the portable kernels share.
+
+    Attributes:
+        cores: Number of cores that share a tile.
+        in_place: As of :class:`Traits`.
+        engine: As of :class:`Kernel`.
+        costs: Cycles of the target's core.
+    """
 
     cores: int = 1
     in_place: bool = False
@@ -191,8 +205,12 @@ class Portable(Kernel):
     ) -> FunctionCall:
         """Return the call with constants of the layer and sizes of the tile before it.
 
-        type_: of the constants. fields: their members. arguments: after the layer and the tile.
-        before: further variables.
+        Args:
+            layer: The layer.
+            type_: Type of the constants in C.
+            fields: Their members.
+            arguments: Those after the layer and the tile.
+            before: Further variables of the call.
         """
         steps = constants.step_values(self._steps(layer))
         table = (Local("static const dory_portable_step_t", "steps[]", Items(steps)),)

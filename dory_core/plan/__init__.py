@@ -38,9 +38,14 @@ DEFAULT_PREFIX = "dory"
 class ExtTransfer:
     """A transfer between L3 and L2 of contiguous bytes.
 
-    incoming: from L3 to L2. start: started before the part at this position runs, after the
-    waits there. wait: waited for before the part at this position runs; equal to start when it
-    blocks. slot: of the ticket.
+    Attributes:
+        block: The block of L2.
+        l2_offset, l3_offset: Bytes from the start of each arena.
+        size: Bytes that are moved.
+        incoming: Whether it goes from L3 to L2.
+        start: It is started before the part at this position runs, after the waits there.
+        wait: It is waited for before the part at this position runs; equal to start when it blocks.
+        slot: Number of its ticket.
     """
 
     block: BlockId
@@ -57,8 +62,12 @@ class ExtTransfer:
 class LevelUse:
     """How a level is used.
 
-    used, budget: bytes. blocks: lifetimes in execution positions, -1 before the first layer.
-    stack_bytes, packed_bytes: peak of the activations by the paper's stack and by the packing.
+    Attributes:
+        name: Of the level.
+        used, budget: Bytes.
+        blocks: With live ranges in execution positions, -1 before the first layer.
+        stack_bytes, packed_bytes: Peak of the activations by the paper's stack and by the packing,
+            in bytes; None elsewhere.
     """
 
     name: str
@@ -76,8 +85,13 @@ class LevelUse:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """What bounds every layer: MACs per cycle of all cores (0: unknown), bytes per cycle of links
-    by name, MACs per cycle of engines by name."""
+    """What bounds the speed of every layer.
+
+    Attributes:
+        peak_macs_per_cycle: MACs per cycle of all cores, 0: unknown.
+        links: Bytes per cycle by name of the link.
+        engines: MACs per cycle by name of the engine.
+    """
 
     peak_macs_per_cycle: float
     links: Mapping[str, float]
@@ -92,21 +106,43 @@ class Roofline:
 class Plan:
     """A network resolved for one target.
 
-    arena_bytes: size of the arena the application gets per level number; what a level holds beyond
-    it (resident weights) is linked into that memory. static_bytes: those bytes. more_l2_bytes:
-    sizes of the arenas in further memories of L2. arena_used: bytes used of that in the first one.
-    any_core: each core may start transfers between L2 and L1. dma_tickets: most tickets of such
-    transfers that may be open at once, 0 for any number. dma: the link between L2 and L1 with the
-    limits of every transfer into L1. ext: the link between L3 and L2, None without transfers.
-    transfers: between L3 and L2, in order of their start. constants_apart: bytes from the start of
-    L3 that lie in a memory that holds only constants; 0 when all of L3 is one memory. program: all
-    operations of one inference. timeline: what they take. final_conversions: of network outputs,
-    after the last layer. reason: why these budgets are not the chip's, empty when they are.
-    missing: what the target lacks that an application needs on the chip, empty with HAL and main.
-    reference: of the Graph, whose arithmetic it has. prefix: of all public names in C. float_io:
-    the application has functions that convert real numbers at its border, with ties_even or away
-    from zero. states: what lives between inferences, in the order in which it is copied at the end.
-    code_bytes: that the code takes in L2, by the rule of the target.
+    Attributes:
+        target: Name of the target.
+        frontend: Name of the frontend.
+        network: Name of the network.
+        options: Options of the target by name.
+        steps: The layers in the order of execution.
+        inputs, outputs: Places of those of the network.
+        levels: How each memory level is used.
+        arena_bytes: Size of the arena that the application gets, by level number; what a level
+            holds in addition (linked constants) lies in that memory.
+        static_bytes: Bytes of linked constants, by level number.
+        cores: Number of cores.
+        any_core: Each core may start transfers between L2 and L1.
+        dma_tickets: Most tickets of such transfers that may be open at once, 0 for any number.
+        dma: The link between L2 and L1 with the limits of every transfer into L1.
+        ext: The link between L3 and L2, None without transfers.
+        files: Sources of the kernels and of the HAL, and the image of L3.
+        program: All operations of one inference.
+        timeline: When each operation runs, in cycles.
+        roofline: What bounds the speed of every layer.
+        transfers: Between L3 and L2, in order of their start.
+        final_conversions: Of network outputs, after the last layer.
+        more_l2_bytes: Sizes of the arenas in further memories of L2, in bytes.
+        arena_used: Bytes of the first arena of L2 that are used.
+        code_bytes: Bytes of L2 that the code takes, by the rule of the target.
+        constants_apart: Bytes from the start of L3 that lie in a memory that holds only constants;
+            0 when all of L3 is one memory.
+        operating_point: Clocks and voltage, None without.
+        reason: Why these budgets are not the chip's, empty when they are.
+        missing: What the target lacks that an application needs on the chip, empty with HAL and
+            main.
+        notes: What the frontend left out or assumed, for the user.
+        reference: Whose arithmetic it has; see Graph.
+        prefix: Of all public names in C.
+        float_io: The application has functions that convert real numbers at its border.
+        ties_even: Whether ``float_io`` rounds ties to even, else away from zero.
+        states: What lives between inferences, in the order in which it is copied at the end.
     """
 
     target: str

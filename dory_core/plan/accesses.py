@@ -28,9 +28,13 @@ from dory_core.plan.operations import (
 
 @dataclass(frozen=True, slots=True)
 class L2Access:
-    """Bytes start to end of a memory of L2 that a part reads or writes of an operand.
+    """Bytes of L2 that a part reads or writes of an operand.
 
-    sure: end without the bytes that may be what a length was rounded up to.
+    Attributes:
+        operand: ``x``, ``x2``, ``w`` or ``y``.
+        memory: The memory of L2.
+        start, end: First byte, and the one after the last.
+        sure: ``end`` without the bytes that may be what a length was rounded up to.
     """
 
     operand: str
@@ -41,10 +45,10 @@ class L2Access:
 
 
 class LayerAccesses:
-    """What the operations of a layer touch. What is equal in all of its parts is found once.
+    """What the operations of a layer touch; what is equal in all of its parts is found once.
 
-    used_l1: start and end of the bytes of L1 that the kernel reads or writes, by buffer. keeps:
-    marks of what stays in L1.
+    It has the start and end of the bytes of L1 that the kernel reads or writes, by buffer
+    (``used_l1``), and the marks of what stays in L1 (``keeps``).
     """
 
     def __init__(self, program: LayerProgram) -> None:
@@ -67,7 +71,11 @@ class LayerAccesses:
         return reads, writes
 
     def skipped_operands(self, done: Iterable[Copy]) -> set[str]:
-        """Return the operands that are copied into L1 by other parts than one; done: its copies."""
+        """Return the operands that are copied into L1 by other parts than one.
+
+        Args:
+            done: Its copies.
+        """
         return self._copied - {copy.operand for copy in done}
 
 
@@ -92,7 +100,13 @@ def _touching(program: LayerProgram, reads: bool) -> Iterator[tuple[Copy | Mark,
 
 
 def _access(operation: Copy | Mark, address: Address, tiles: dict[str, Any]) -> L2Access:
-    """Return the bytes of L2 that an operation touches. tiles: variables of all tiles of a part."""
+    """Return the bytes of L2 that an operation touches.
+
+    Args:
+        operation: A copy or a mark.
+        address: Of its bytes in L2.
+        tiles: Values of the loop's variables, for all tiles of a part.
+    """
     if isinstance(operation, Copy):
         operand, size = operation.operand, _copied_bytes(operation, tiles)
         slack = operation.carriage.multiple - 1

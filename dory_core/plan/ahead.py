@@ -44,7 +44,10 @@ def load_for_later(later: LayerStep | None) -> Iterator[Operation]:
 def load_for_next_part(step: LayerStep, tiles: Tiles, is_last: bool) -> Iterator[Operation]:
     """Yield the load of the next part's first constants.
 
-    is_last: where the last tile of a part starts it, else where another one does.
+    Args:
+        step: The layer.
+        tiles: Its tiles.
+        is_last: Whether the last tile of a part starts it, else another one does.
     """
     parts, part = step.parts, tiles.part
     counts = [one.schedule.count for one in parts]

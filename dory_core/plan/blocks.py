@@ -37,12 +37,13 @@ class _Fields(NamedTuple):
 class Request(_Fields):
     """A block that must keep its memory from step ``first`` to step ``last``, both inclusive.
 
-    size_bytes: positive. role: ``activations`` or ``weights``. within: the block that it is a
-    slice of, from ``at_bytes`` on; None for a block of its own. persistent: it outlives the
-    execution, as state does: nothing else may lie there at any step. A tuple, because planning a
-    deep network makes a million of them.
+    It has a positive size in bytes and a role, ``activations`` or ``weights``. Where ``within``
+    names a block, it is a slice of that one from ``at_bytes`` on. Where it is ``persistent`` it
+    outlives the execution, as state does: nothing else may lie there at any step. It is a tuple,
+    because planning a deep network makes a million of them.
 
-    Raises: ValueError for a block without bytes or without steps.
+    Raises:
+        ValueError: For a block without bytes or without steps.
     """
 
     __slots__ = ()
@@ -67,7 +68,11 @@ class Request(_Fields):
         return tuple.__new__(cls, fields)
 
     def needed(self, first: int, last: int) -> Self:
-        """Return the block with another lifetime. Raises: ValueError."""
+        """Return the block with another lifetime.
+
+        Raises:
+            ValueError: When it would end before it begins.
+        """
         fields = self.role, self.within, self.at_bytes, self.persistent
         return type(self)(self.id, self.size_bytes, first, last, *fields)
 
@@ -77,7 +82,14 @@ class Request(_Fields):
 
 
 class Bin(NamedTuple):
-    """A memory to pack into. holds: roles that it takes, None for every role."""
+    """A memory to pack into.
+
+    Attributes:
+        name: Of the memory.
+        size_bytes: Its size.
+        alignment: Granule of offsets, in bytes.
+        holds: Roles that it takes, None for every role.
+    """
 
     name: str
     size_bytes: int
@@ -99,8 +111,10 @@ class Bin(NamedTuple):
 def owners(requests: Sequence[Request]) -> tuple[Request, ...]:
     """Return the blocks that need room of their own, alive as long as their slices.
 
-    A persistent block lives from the first step of any block to the last. Raises ValueError for a
-    slice that does not lie in a block of its own.
+    A persistent block lives from the first step of any block to the last.
+
+    Raises:
+        ValueError: For a slice that does not lie in a block of its own.
     """
     own = {r.id: r for r in requests if r.within is None}
     begin = min((r.first for r in requests), default=0)
@@ -121,11 +135,15 @@ def owners(requests: Sequence[Request]) -> tuple[Request, ...]:
 def requests(graph: Graph, order: Sequence[int]) -> tuple[Request, ...]:
     """Return one Request per activation tensor of ``graph``, executed in ``order``.
 
-    order: position in ``graph.ops`` of the layer executed at each step. A tensor lives from the
-    step that writes it (-1 for a network input) to the last step that reads it; network outputs and
-    state live to the last step. The result is in order of ``first``.
+    A tensor lives from the step that writes it (-1 for a network input) to the last step that reads
+    it; network outputs and state live to the last step. The result is in order of ``first``.
 
-    Raises DoryError when ``order`` leaves a layer out, repeats one or reads before writing.
+    Args:
+        graph: The network.
+        order: Position in ``graph.ops`` of the layer executed at each step.
+
+    Raises:
+        DoryError: When ``order`` leaves a layer out, repeats one or reads before writing.
     """
     if sorted(order) != list(range(len(graph.ops))):
         raise DoryError(
@@ -193,10 +211,14 @@ def align_up(size: int, alignment: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block at ``offset`` bytes from the start of its memory, needed in steps first..last.
+    """A block in its place.
 
-    size: the bytes asked for, without the rounding to the alignment. memory: number of the memory
-    among those of its level.
+    Attributes:
+        id: What it holds.
+        offset: Bytes from the start of its memory.
+        size: Bytes asked for, without the rounding to the alignment.
+        first, last: Positions of the execution from which and to which it is needed.
+        memory: Number of the memory among those of its level.
     """
 
     id: BlockId
@@ -240,8 +262,10 @@ def _padded(block: Block, blocks: Iterable[Block], alignment: int) -> Block:
 class Packing:
     """Blocks of one memory.
 
-    blocks: in order of the requests. peak_bytes: size of the arena, a multiple of the alignment.
-    method: how it was found, for the report.
+    Attributes:
+        blocks: In order of the requests.
+        peak_bytes: Size of the arena in bytes, a multiple of the alignment.
+        method: How it was found, for the report.
     """
 
     blocks: tuple[Block, ...]
@@ -252,7 +276,14 @@ class Packing:
 def packing(
     requests: Iterable[Request], offsets: Mapping[BlockId, int], alignment: int, method: str
 ) -> Packing:
-    """Return the Packing that puts each request at its offset."""
+    """Return the Packing that puts each request at its offset.
+
+    Args:
+        requests: The blocks.
+        offsets: Bytes from the start of the memory, by block.
+        alignment: Granule of offsets, in bytes.
+        method: How they were found, for the report.
+    """
     blocks = tuple(Block(r.id, offsets[r.id], r.size_bytes, r.first, r.last) for r in requests)
     peak = max((block.end for block in blocks), default=0)
     return Packing(blocks, align_up(peak, alignment), method)

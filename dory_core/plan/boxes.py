@@ -18,11 +18,16 @@ from dory_core.schedule.boxes import tile_bytes
 class Box:
     """A box of a tensor in L2.
 
-    offset: byte of its first element in the arena. h, w, c: its size, padding of the layout
-    included. c_bytes: bytes of c channels of a pixel. pixel, row: bytes from pixel to pixel and
-    from row to row of the whole tensor, or of a block of its channels. whole_rows: the box takes
-    all columns. blocks, block: how many blocks of channels it has, and bytes from one to the next
-    in the whole tensor. whole_blocks: the box takes all rows.
+    Attributes:
+        offset: Byte of its first element in the arena.
+        h, w, c: Its size, padding of the layout included.
+        c_bytes: Bytes of c channels of a pixel.
+        pixel, row: Bytes from pixel to pixel and from row to row of the whole tensor, or of a block
+            of its channels.
+        whole_rows: The box takes all columns.
+        blocks, block: How many blocks of channels it has, and bytes from one to the next in the
+            whole tensor.
+        whole_blocks: The box takes all rows.
     """
 
     offset: Value
@@ -44,8 +49,10 @@ def operand_plan(step: LayerStep, name: str) -> OperandPlan:
 
 
 def shaped(copy: Copy, plan: OperandPlan, box: Box) -> Copy:
-    """Return the copy of a box, dense in L1. The length of an only row is rounded up where the
-    DMA moves multiples."""
+    """Return the copy of a box, dense in L1.
+
+    The length of an only row is rounded up where the DMA moves multiples.
+    """
     size: Value
     if plan.form == Form.BLOCKS:
         size = product(box.h, box.row)

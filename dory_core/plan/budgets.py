@@ -26,10 +26,12 @@ MOST_BYTES = (1 << 32) - 1
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """Bytes usable by the network per level number.
+    """The bytes that the network may use.
 
-    reason: why an application with these budgets cannot run on the chip, empty when it can.
-    reserve: bytes of L2 that the program around the network keeps in addition to its code.
+    Attributes:
+        bytes: By level number.
+        reason: Why an application with these budgets cannot run on the chip, empty when it can.
+        reserve: Bytes of L2 that the program around the network keeps in addition to its code.
     """
 
     bytes: Mapping[int, int]
@@ -59,10 +61,16 @@ def resolve_budgets(
 ) -> Budgets:
     """Return the budgets of all levels: what the user asked for, else size minus reserved.
 
-    l2_reserve: bytes of L2 that the default leaves to the program around the network. A budget
-    above the default is legal, but the application is then not deployable. Raises UsageError for a
-    level that the target lacks, a size that is not from 1 to MOST_BYTES, or a reserve that leaves
-    nothing or stands beside a budget of L2.
+    A budget above the default is legal, but the application is then not deployable.
+
+    Args:
+        hierarchy: The memories of the target.
+        wanted: Bytes that the user asked for, by level number.
+        l2_reserve: Bytes of L2 that the default leaves to the program around the network.
+
+    Raises:
+        UsageError: For a level that the target lacks, a size that is not from 1 to MOST_BYTES, or a
+            reserve that leaves nothing or stands next to a budget of L2.
     """
     budgets = {level.number: level.usable_bytes for level in hierarchy.levels}
     if l2_reserve:
@@ -106,13 +114,15 @@ def _less(reserve: int, budgets: Mapping[int, int], wanted: Mapping[int, int]) -
 
 
 def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) -> None:
-    """Raise DoesNotFit for a tensor that is larger than every memory in which one lies whole, for a
-    layer whose input and output exceed L2 where nothing lies below it, and for more layers than a
-    memory has room for code. Of a tensor between layers, a row may be all that lies in memory.
+    """Refuse networks that no plan fits, before tiles are searched and test vectors are made.
 
-    Such a network needs no search for tiles and no test vectors, which may be larger than the
-    memory of the machine that searches. What exceeds a budget below that of the chip is left to
-    the planner, which knows all that is needed.
+    Of a tensor between layers, a row may be all that lies in memory. What exceeds a budget below
+    that of the chip is left to the planner, which knows all that is needed.
+
+    Raises:
+        DoesNotFit: For a tensor that is larger than every memory in which one lies whole, for a
+            layer whose input and output exceed L2 where nothing lies below it, and for more layers
+            than a memory has room for code.
     """
     for level in hierarchy.levels:
         check_code(level, Code(len(graph.ops), least_functions(graph)), budgets)
@@ -150,7 +160,9 @@ def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) ->
 def _least_bytes(tensor: Tensor, whole: Collection[str]) -> int:
     """Return the least bytes of a tensor in memory: a row of it, a column where it has one row.
 
-    whole: names of the tensors that lie in memory as a whole.
+    Args:
+        tensor: The tensor.
+        whole: Names of the tensors that lie in memory as a whole.
     """
     if tensor.name in whole:
         return tensor.size_bytes
@@ -174,8 +186,10 @@ def for_simulation(level: int, needed: int) -> str:
 
 
 def least_functions(graph: Graph) -> int:
-    """Return how many functions the layers of a network run at least: layers of different kinds,
-    windows or tensors never run the same one."""
+    """Return how many functions the layers of a network run at least.
+
+    Layers of different kinds, windows or tensors never run the same one.
+    """
     kinds = set()
     for typed in graph.layers:
         tensors = tuple((t.shape, t.type_name) for t in (*typed.inputs, typed.output))
@@ -188,8 +202,11 @@ def least_functions(graph: Graph) -> int:
 class Code:
     """The code of a network, as far as it is known.
 
-    layers: that it has. functions: that they run. kernels: bytes of the kernels that they call.
-    measured: bytes of all code of a plan of the network, None before there is one.
+    Attributes:
+        layers: Number of layers.
+        functions: Number of functions that they run.
+        kernels: Bytes of the kernels that they call.
+        measured: Bytes of all code of a plan of the network, None before there is one.
     """
 
     layers: int
@@ -231,9 +248,18 @@ class Code:
 
 
 def check_code(level: Level, code: Code, budgets: Budgets, streamed: bool = False) -> None:
-    """Raise DoesNotFit where the code of a network leaves a level no byte for its data.
+    """Refuse a network whose code leaves a level no byte for its data.
 
     Budgets that the chip does not have are not checked: nothing else will run with them.
+
+    Args:
+        level: The level.
+        code: The code, as far as it is known.
+        budgets: Bytes of each level.
+        streamed: Whether the network is streamed, which takes more code.
+
+    Raises:
+        DoesNotFit: When no byte is left.
     """
     left = level.usable_bytes - (budgets.reserve if level.number == RESERVED_LEVEL else 0)
     if budgets.reason or left > code.bytes_in(level, streamed):

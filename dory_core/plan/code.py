@@ -32,8 +32,10 @@ def program_bytes(program: Program, steps: Sequence[LayerStep], sizes: CodeSizes
 
 
 def event_count(program: Program) -> int:
-    """Return the entries of the table of transfers, two of which end what is before the first part
-    and after the last one; 0 without a table."""
+    """Return the entries of the table of transfers; 0 without a table.
+
+    Two of them end what is before the first part and after the last one.
+    """
     if not any(isinstance(one, ExtStart) for one in program.operations):
         return 0
     return 2 + sum(isinstance(one, _EVENTS) for one in program.operations)

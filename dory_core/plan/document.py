@@ -82,8 +82,8 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 def timeline_json(plan: Plan) -> dict[str, Any]:
     """Return timeline.json: what cores and links do, in cycles from the start.
 
-    events: [lane, name, layer, tile, start, duration], the first three as positions in the lists of
-    their names; of a layer -1 for what belongs to none.
+    An event is [lane, name, layer, tile, start, duration], the first three as positions in the
+    lists of their names; -1 for a layer where it belongs to none.
     """
     events = sorted(plan.timeline.events, key=lambda e: (e.start, e.end))
     lanes = list(dict.fromkeys(e.lane for e in events))

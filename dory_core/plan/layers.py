@@ -56,9 +56,13 @@ class OperandPlan:
 
 @dataclass(frozen=True, slots=True)
 class WeightTile:
-    """One WeightBlock: byte offset and size in its chunk, offsets of its parts.
+    """One WeightBlock in its chunk.
 
-    channels: output channels whose constants it holds.
+    Attributes:
+        offset: Bytes from the start of the chunk.
+        size: Its bytes.
+        channels: Output channels whose constants it holds.
+        parts: Byte offsets of its parts in it, by name (``weights``, ``mul``, ...).
     """
 
     offset: int
@@ -74,7 +78,10 @@ class WeightTile:
 class WeightChunk:
     """The constants of one group of output channels: what is fetched from L3 at once.
 
-    offset: byte offset in the layer's table. tiles: [output tile][input tile].
+    Attributes:
+        offset: Bytes from the start of the layer's table.
+        data: The bytes.
+        tiles: Its blocks, [output tile][input tile].
     """
 
     offset: int
@@ -86,9 +93,13 @@ class WeightChunk:
 class LayerWeights:
     """Constants of one layer, cut into the blocks that its tiles load.
 
-    level: where the table lives. linked: as a C table from which tiles are loaded; else it is
-    streamed from there through L2. offset: byte offset of the table in the budget of its level.
-    size: its bytes.
+    Attributes:
+        level: Number of the level where the table lives.
+        offset: Bytes from the start of the budget of its level to the table.
+        size: Bytes of the table.
+        chunks: The groups of output channels, in order.
+        linked: Whether it is a C table from which tiles are loaded; else it is streamed from its
+            level through L2.
     """
 
     level: int
@@ -122,16 +133,21 @@ class TakenRows:
 class PartPlan:
     """A part of a layer: one run of the L2-L1 pipeline.
 
-    position: in the execution of the network. schedule: the tile loop, relative to the part's data.
-    inputs, output: byte offsets in the L2 arena of the first row of each. chunk: which constants.
-    weights: their byte offset in the L2 arena when streamed, None when linked.
-    report: (byte offset in the L2 arena, bytes) of the output that is complete after this part.
-    stripe: first row (or column) of the output and how many. moves: (first byte, bytes) of the rows
-    of the output's rolling buffer that move to its start before the part runs; None for none.
-    finds_inputs: the part before has left its inputs in L1. w_copy: of the buffer of constants, the
-    one that its first block goes to. ahead: number of the tile after whose arrival it starts the
-    load of the next part's first block; None when the next part does. takes: rows of network inputs
-    that come before it runs.
+    Attributes:
+        position: In the execution of the network.
+        schedule: The tile loop, relative to the part's data.
+        inputs, output: Byte offsets in the L2 arena of the first row of each.
+        chunk: Which constants.
+        weights: Their byte offset in the L2 arena when streamed, None when linked.
+        report: (byte offset in the L2 arena, bytes) of the output that is complete after this part.
+        stripe: First row (or column) of the output and how many.
+        moves: (first byte, bytes) of the rows of the output's rolling buffer that move to its start
+            before the part runs; None for none.
+        finds_inputs: The part before has left its inputs in L1.
+        w_copy: Of the buffer of constants, the one that its first block goes to.
+        ahead: Number of the tile after whose arrival it starts the load of the next part's first
+            block; None when the next part does.
+        takes: Rows of network inputs that come before it runs.
     """
 
     position: int
@@ -153,8 +169,14 @@ class PartPlan:
 class KernelCall:
     """A kernel bound to one layer: what the generated code includes and calls.
 
-    engine: what computes, empty for the cores. fetches: memory of level 1 that the call fills with
-    the constants of a tile, empty when they are loaded into L1.
+    Attributes:
+        name: Of the kernel, for reports.
+        symbol: The function in C.
+        headers: Files that declare it.
+        call: Its arguments.
+        engine: Name of the unit that computes, empty for the cores.
+        fetches: Memory of level 1 that the call fills with the constants of a tile, empty when they
+            are loaded into L1.
     """
 
     name: str
@@ -169,8 +191,9 @@ class KernelCall:
 class Ahead:
     """The load of a later layer's first block of constants, which an earlier layer starts.
 
-    step: of the execution, the later one. tile: number of the tile of the earlier one after whose
-    arrival it starts.
+    Attributes:
+        step: Number of the later layer in the execution.
+        tile: Number of the earlier layer's tile after whose arrival the load starts.
     """
 
     step: int
@@ -181,12 +204,28 @@ class Ahead:
 class LayerStep:
     """One layer of the execution: tiles, buffers, transfers and kernel call.
 
-    conversions: run before it. passed_over: engines that were preferred. kept: where tensors lie in
-    L1 after it that later layers find there, its own output or others. carriages: how the copies
-    of x, x2, w and y between L2 and L1 are made, of those that are moved. is_view: nothing runs,
-    the output lies where the inputs do. ahead: what it loads for a later layer. loaded_ahead: an
-    earlier layer starts the load of its first block of constants. chain: number of layers of its
-    fused chain, 1 outside one. chain_end: number of the step after its chain, 0 outside one.
+    Attributes:
+        layer: The layer.
+        kernel: What computes it.
+        rejections: Why other kernels do not.
+        tiling: Its tile, of the largest part.
+        parts: In the order in which they run.
+        l1: Buffers in L1.
+        inputs, output: Where they lie and how they are moved.
+        weights: Its constants, None without.
+        estimate: Cycles of all parts.
+        timelines: Of each part.
+        conversions: Changes of layout that run before it.
+        passed_over: Engines that were preferred and do not compute it.
+        kept: Where tensors lie in L1 after it that later layers find there, its own output or
+            others.
+        carriages: How the copies of x, x2, w and y between L2 and L1 are made, of those that are
+            moved.
+        is_view: Whether nothing runs, because the output lies where the inputs do.
+        ahead: What it loads for a later layer.
+        loaded_ahead: Whether an earlier layer starts the load of its first block of constants.
+        chain: Number of layers of its fused chain, 1 outside one.
+        chain_end: Number of the step after its chain, 0 outside one.
     """
 
     layer: Layer

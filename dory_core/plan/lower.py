@@ -45,15 +45,23 @@ from dory_core.schedule.loops import Phase, tile_phases
 def lower_layer(step: LayerStep, any_core: bool, later: LayerStep | None = None) -> LayerProgram:
     """Return the operations of a layer.
 
-    any_core: each core may start transfers. later: whose first constants it loads.
+    Args:
+        step: The layer.
+        any_core: Whether each core may start transfers.
+        later: The layer whose first constants it loads, None for none.
     """
     return _Lowering(step, any_core, later).program()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Load:
-    """A copy towards L1. axes: along which the tile needs another one. early: the next tile's is
-    started before the current one is computed. shared: every core may make or start a share."""
+    """A copy towards L1.
+
+    Attributes:
+        axes: Axes along which the tile needs another one.
+        early: Whether the next tile's is started before the current one is computed.
+        shared: Whether every core may make or start a share.
+    """
 
     copy: Copy
     axes: tuple[str, ...]

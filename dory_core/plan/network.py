@@ -34,7 +34,10 @@ def lower(
 ) -> Program:
     """Return all operations of one inference.
 
-    operations: those of the network. any_core: each core may start transfers.
+    Args:
+        steps: The layers in the order of execution.
+        operations: Those of the network.
+        any_core: Whether each core may start transfers.
     """
     later = (None if one.ahead is None else steps[one.ahead.step] for one in steps)
     pairs = zip(steps, later, strict=True)
@@ -53,10 +56,14 @@ def lower_network(
 ) -> Iterator[NetworkOperation]:
     """Yield the operations of one inference, without those of the layers.
 
-    steps: in the order of execution. transfers: between L3 and L2, in the order of their start.
-    inputs, outputs: of the network. final: conversions after the last layer. blocks: of L2,
-    with their padding.
-    states: in the order in which they are copied at the end.
+    Args:
+        steps: In the order of execution.
+        transfers: Between L3 and L2, in the order of their start.
+        inputs: Places of the inputs of the network.
+        outputs: Places of its outputs.
+        final: Conversions after the last layer.
+        blocks: Of L2, with their padding.
+        states: In the order in which they are copied at the end.
     """
     events = _Events(transfers, blocks, sum(len(step.parts) for step in steps))
     yield from events.at(-1)

@@ -18,28 +18,46 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExtStart:
-    """Core 0 starts a transfer between L3 and L2."""
+    """Core 0 starts a transfer between L3 and L2.
+
+    Attributes:
+        transfer: What is moved, and from where.
+    """
 
     transfer: ExtTransfer
 
 
 @dataclass(frozen=True, slots=True)
 class ExtWait:
-    """Core 0 waits for a transfer between L3 and L2."""
+    """Core 0 waits for a transfer between L3 and L2.
+
+    Attributes:
+        transfer: The one that was started.
+    """
 
     transfer: ExtTransfer
 
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """For the simulation: no layer reads a block of L2 again before it is written."""
+    """For the simulation: no layer reads a block of L2 again before it is written.
+
+    Attributes:
+        block: Whose bytes these are.
+    """
 
     block: Block
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Core 0 hands bytes of a layer's output to the caller: level, memory of it, byte range."""
+    """Core 0 hands bytes of a layer's output to the caller.
+
+    Attributes:
+        layer: Index of the layer in the file.
+        level, memory: Number of the level, and of the memory in it.
+        offset, bytes: Range in the arena of that memory.
+    """
 
     layer: int
     level: int
@@ -53,6 +71,9 @@ class Inputs:
     """The network's inputs are copied to their places, of L2; those in L3 are there.
 
     Those that pass come by rows.
+
+    Attributes:
+        places: Of the inputs, in their order.
     """
 
     places: tuple[Place, ...]
@@ -63,6 +84,9 @@ class Outputs:
     """The network's outputs are copied from their places, of L2; those in L3 stay there.
 
     Those that pass are with the caller.
+
+    Attributes:
+        places: Of the outputs, in their order.
     """
 
     places: tuple[Place, ...]
@@ -70,21 +94,33 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class BeginStates:
-    """State is there: as the inference before left it, or its initial values."""
+    """State is there: as the inference before left it, or its initial values.
+
+    Attributes:
+        states: All states, in the order of copying.
+    """
 
     states: tuple[StatePlan, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class EndStates:
-    """State that lies elsewhere is copied to its places, after the outputs and in this order."""
+    """State that lies elsewhere is copied to its places, after the outputs and in this order.
+
+    Attributes:
+        states: All states, in the order of copying.
+    """
 
     states: tuple[StatePlan, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Convert:
-    """All cores change the layout of a tensor."""
+    """All cores change the layout of a tensor.
+
+    Attributes:
+        conversion: From which place to which one.
+    """
 
     conversion: Conversion
 
@@ -146,7 +182,12 @@ class PutRows:
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """All cores run a part of a layer. step: of the execution."""
+    """All cores run a part of a layer.
+
+    Attributes:
+        step: Number of the step of the execution.
+        part: Number of the part in the layer.
+    """
 
     step: int
     part: int
@@ -154,7 +195,11 @@ class RunPart:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The inputs of a step lie where its output does: nothing runs."""
+    """The inputs of a step lie where its output does: nothing runs.
+
+    Attributes:
+        step: Number of the step of the execution.
+    """
 
     step: int
 
@@ -179,8 +224,13 @@ NetworkOperation = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """The operations of one inference. layers: those that the parts of each step run. functions:
-    what is printed of them, views apart."""
+    """The operations of one inference.
+
+    Attributes:
+        operations: Those of the network, in order.
+        layers: The operations that the parts of each step run.
+        functions: What is printed of them, views apart.
+    """
 
     operations: tuple[NetworkOperation, ...]
     layers: tuple[LayerProgram, ...]

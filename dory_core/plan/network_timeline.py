@@ -28,10 +28,14 @@ def network_timeline(
 ) -> NetworkTimeline:
     """Return the timeline of one inference, changes of layout and waiting for L3 included.
 
-    link: between L3 and L2. One engine serves its transfers in the order of their start; the
-    issuing core spends the link's issue cycles on each. waited: receives for how many cycles each
-    transfer is done when it is waited for, below zero where the cores wait. move_cycles: per byte
-    of rows that a core moves in L2.
+    Args:
+        operations: Those of the network.
+        steps: The layers in the order of execution.
+        link: Between L3 and L2, None without. One engine serves its transfers in the order of their
+            start; the issuing core spends the link's issue cycles on each.
+        waited: Receives for how many cycles each transfer is done when it is waited for, below zero
+            where the cores wait.
+        move_cycles: Cycles per byte of rows that a core moves in L2.
     """
     clock = _Clock(steps, link, move_cycles)
     for operation in operations:

@@ -59,13 +59,21 @@ class Of(Enum):
 class Copy:
     """Make a copy between L2 and L1, or start it; core 0 does.
 
-    operand: ``x``, ``x2``, ``w`` or ``y``, which also names the ticket; AHEAD: the later layer
-    waits for it. to_l1: direction.
-    shape: elements per row, rows, planes. l1_strides, l2_strides: bytes from row to row and from
-    plane to plane. element_bytes: of an element. channels: number of such copies that share the
-    ticket; l1_channel, l2_channel: bytes from one to the next. each_core: every core copies its
-    own channels or rows. ticket_slot: which ticket of the operand. carriage: how it is made; where
-    the cores copy there is no ticket, it is complete when they have met at a barrier.
+    Attributes:
+        operand: ``x``, ``x2``, ``w`` or ``y``, which also names the ticket; AHEAD: the later layer
+            waits for it.
+        to_l1: Whether it goes from L2 to L1.
+        l1, l2: First byte in each.
+        shape: Elements per row, rows, planes.
+        l1_strides, l2_strides: Bytes from row to row and from plane to plane.
+        element_bytes: Bytes of an element.
+        channels: Number of such copies that share the ticket, None for one.
+        l1_channel, l2_channel: Bytes from one to the next.
+        each_core: Every core copies its own channels or rows.
+        ticket_slot: Which ticket of the operand.
+        carriage: How it is made; where the cores copy there is no ticket, it is complete when they
+            have met at a barrier.
+        of: Which tile the variables belong to.
     """
 
     operand: str
@@ -89,7 +97,11 @@ class Copy:
 class Wait:
     """Wait for the copy of an operand, which an earlier layer may have started (``ahead``).
 
-    open: there is certainly one; else only if there is.
+    Attributes:
+        operand: As in the :class:`Copy`.
+        slot: Which ticket of the operand.
+        open: Whether there is certainly one; else it waits only if there is.
+        each_core: Whether every core waits for its own copies.
     """
 
     operand: str
@@ -100,7 +112,11 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Barrier:
-    """All cores meet. reason: what has happened then."""
+    """All cores meet.
+
+    Attributes:
+        reason: What has happened then.
+    """
 
     reason: str = ""
 
@@ -123,7 +139,14 @@ class MarkKind(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mark:
-    """A mark for the simulation: of an event, or of bytes at an address. text: name of a tensor."""
+    """A mark for the simulation: of an event, or of bytes at an address.
+
+    Attributes:
+        kind: What happens.
+        address: The first byte, None for an event.
+        bytes: How many.
+        text: Name of a tensor.
+    """
 
     kind: MarkKind
     address: Address | None = None
@@ -137,7 +160,12 @@ Argument = Address | int | Expr | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """Every core calls the kernel. arguments: operands and sizes of the tile by their names."""
+    """Every core calls the kernel.
+
+    Attributes:
+        call: The function and its declared arguments.
+        arguments: Operands and sizes of the tile, by their names.
+    """
 
     call: FunctionCall
     arguments: dict[str, Argument]
@@ -145,7 +173,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """There is a next tile, and it differs from this one along one of the axes."""
+    """There is a next tile, and it differs from this one along one of the axes.
+
+    Attributes:
+        axes: Names of the axes, of ``AXES``.
+    """
 
     axes: tuple[str, ...]
 
@@ -155,6 +187,9 @@ class AtTile:
     """The tile has this number, counted from 0.
 
     It holds for no tile of a part where the number is the part's count of tiles.
+
+    Attributes:
+        number: The number; an expression where it differs from part to part.
     """
 
     number: Value
@@ -164,7 +199,10 @@ class AtTile:
 class When:
     """Operations under a condition: an expression that is not 0, a change of the tile or one tile.
 
-    reason: for comments.
+    Attributes:
+        condition: What must hold.
+        body: The operations, in order.
+        reason: Why, for comments.
     """
 
     condition: Expr | Changes | AtTile
@@ -174,7 +212,12 @@ class When:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoopAxis:
-    """A variable of a loop and its range, ``first`` to ``end`` - 1."""
+    """A variable of a loop and its range.
+
+    Attributes:
+        name: One of ``AXES``.
+        first, end: The first position, and the one after the last.
+    """
 
     name: str
     first: Value
@@ -183,9 +226,13 @@ class LoopAxis:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slot:
-    """A variable that counts, modulo ``copies``, how often the tile changed along ``axes``.
+    """A variable that counts how often the tile changed along some axes.
 
-    first: its value at the first tile.
+    Attributes:
+        name: Of the variable, such as ``x_slot``.
+        axes: Names of the axes.
+        copies: It counts modulo this.
+        first: Its value at the first tile.
     """
 
     name: str
@@ -196,7 +243,14 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loop:
-    """Run the body for every tile. axes: from the outermost to the innermost. tiles: how many."""
+    """Run the body for every tile.
+
+    Attributes:
+        axes: From the outermost to the innermost.
+        tiles: Number of tiles.
+        slots: Variables that pick the copy of each ping-pong buffer.
+        body: The operations for each tile, in order.
+    """
 
     axes: tuple[LoopAxis, ...]
     tiles: Value
@@ -209,7 +263,12 @@ Operation = Copy | Wait | Barrier | Mark | Call | When | Loop
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerProgram:
-    """The operations of a layer. parts: how often it runs, each time with another ``part``."""
+    """The operations of a layer.
+
+    Attributes:
+        parts: How often it runs, each time with another value of ``part``.
+        operations: In order.
+    """
 
     parts: int
     operations: tuple[Operation, ...]
@@ -233,10 +292,12 @@ def all_operations(program: LayerProgram | Loop | When) -> Iterator[Operation]:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """Where an operand begins in a memory, in bytes from its start: another place in each layer.
+    """Where an operand begins in a memory: another place in each layer.
 
-    memory: where. starts: bytes, of each layer. tables: of constants of other layers; empty for a
-    layer's own.
+    Attributes:
+        memory: The memory.
+        starts: Bytes from the start of the memory, of each layer.
+        tables: Memories of the constants of other layers; empty for a layer's own.
     """
 
     memory: MemoryId
@@ -248,10 +309,13 @@ class Base:
 class LayerFunction:
     """The program of one layer, or of several that are equal except for numbers in a table.
 
-    steps: of the execution, in its order; a row of the table for each. program: of the first one,
-    where other layers have other numbers with the names of those. bases: of addresses. scalars:
-    numbers that kernels are called with. columns: numbers of the parts of each layer; the layers
-    may have different numbers of parts. These have a value for each step.
+    Attributes:
+        steps: Numbers of the steps that run it, in order; each has a row of the table.
+        program: That of the first step, in which numbers that differ in others are variables.
+        bases: Where the operands of each step begin, by name.
+        scalars: Numbers that kernels are called with: a value for each step, by name.
+        columns: Numbers of the parts of each step, which may have different numbers of parts, by
+            name.
     """
 
     steps: tuple[int, ...]

@@ -10,12 +10,16 @@ from dory_core.ir.layout import HWC, Layout
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tensor lies while it lives: level number and byte offset in the level's arena.
+    """Where a tensor lies while it lives.
 
-    memory: number of the memory among those of the level; each has an arena of its own. layout: how
-    its elements lie there. passing: never as a whole: a layer or the caller makes one stripe after
-    the other, and who reads it has read each before it is overwritten; the offset is that of the
-    first one.
+    Attributes:
+        tensor: Its shape and storage.
+        level: Number of the level.
+        offset: Bytes from the start of the arena.
+        memory: Number of the memory among those of the level; each has an arena of its own.
+        layout: How its elements lie there.
+        passing: Never as a whole: a layer or the caller makes one stripe after the other, and who
+            reads it has read each before it is overwritten; the offset is that of the first one.
     """
 
     tensor: Tensor
@@ -45,7 +49,9 @@ class Place:
 class Conversion:
     """A copy of a tensor in another layout, made by the cores in L2.
 
-    cycles: estimate.
+    Attributes:
+        source, target: Where the tensor lies in each layout.
+        cycles: Estimated cycles of the copy.
     """
 
     source: Place
@@ -62,9 +68,12 @@ class Conversion:
 class StatePlan:
     """State of a network: a tensor that lives from one inference to the next.
 
-    name: in the file. place: where an inference finds it; nothing else lies there at any time.
-    left: where its layer leaves it for the next inference: the same place, or it is copied there
-    after the last layer. initial: what the first inference finds, in storage form.
+    Attributes:
+        name: In the file.
+        place: Where an inference finds it; nothing else lies there at any time.
+        left: Where its layer leaves it for the next inference: the same place, or it is copied
+            there after the last layer.
+        initial: What the first inference finds, in storage form.
     """
 
     name: str

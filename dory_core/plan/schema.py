@@ -227,7 +227,11 @@ TIMELINE = _record(
 
 
 def check_plan(path: Path, text: bytes) -> dict[str, Any]:
-    """Return the document of plan.json. Raises UsageError when it is none that this dory reads."""
+    """Return the document of plan.json.
+
+    Raises:
+        UsageError: When it is none that this dory reads.
+    """
     plan = _document(path, text)
     if plan.get("generator") != GENERATOR:
         raise UsageError(f"{path} was not written by dory", "give the directory of an application")

@@ -21,7 +21,13 @@ _NAMES = {
 
 
 def table(name: str, values: Sequence[int], index: Value) -> Value:
-    """Return ``values[index]``, a number when all values agree. name: of the table in C."""
+    """Return ``values[index]``, a number when all values agree.
+
+    Args:
+        name: Of the table in C.
+        values: Its entries.
+        index: A number, or an expression of the loop's variables.
+    """
     if len(set(values)) == 1:
         return values[0]
     found = lookup(name, values, index)
@@ -32,8 +38,12 @@ def table(name: str, values: Sequence[int], index: Value) -> Value:
 class Axis:
     """An axis of the tile loop.
 
-    spans: those of all parts, equal lists once. starts, counts: per part, where its spans stand
-    among them. position: of the tile among them, or the part where each part has one span.
+    Attributes:
+        name: One of ``o``, ``h``, ``w``, ``i``.
+        spans: Those of all parts, equal lists once.
+        starts, counts: Of each part, where its spans stand among them.
+        part: Number of the part, a variable where there are several.
+        variable: Position of the tile among the spans; the part where each part has one span.
     """
 
     name: str
@@ -71,7 +81,14 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tiles:
-    """The axes of a layer by name, and the part that runs (0 when there is one)."""
+    """The axes of a layer, and the part that runs.
+
+    Attributes:
+        axes: By name.
+        part: Number of the part, 0 when there is one.
+        order: Names of the axes from the outermost loop to the innermost.
+        is_channelwise: Whether input channels follow output channels.
+    """
 
     axes: dict[str, Axis]
     part: Value

@@ -9,9 +9,13 @@ from dataclasses import dataclass
 class ProgramEvent:
     """A piece of the network's timeline.
 
-    lane: ``cores`` or the name of a link. step: position of the layer in the execution; of a
-    transfer to or from L3 the one that waits for it, None at the end. tile: of the layer.
-    start, end: in cycles.
+    Attributes:
+        lane: ``cores`` or the name of a link.
+        name: What happens, for charts.
+        step: Position of the layer in the execution; of a transfer to or from L3 the one that waits
+            for it, None at the end.
+        tile: Number of the tile of the layer.
+        start, end: Cycles from the start of the inference.
     """
 
     lane: str
@@ -26,8 +30,11 @@ class ProgramEvent:
 class NetworkTimeline:
     """One inference.
 
-    cycles: from the first transfer to the last. stalls: cycles that the cores wait for L3 before
-    the parts of each step, and at the end, in the order of the steps.
+    Attributes:
+        cycles: Cycles from the first transfer to the last.
+        stalls: Cycles that the cores wait for L3 before the parts of each step, and at the end, in
+            the order of the steps.
+        events: What cores and links do, in the order in which it starts.
     """
 
     cycles: int

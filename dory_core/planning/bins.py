@@ -26,10 +26,10 @@ def pack_bins(
 ) -> dict[str, Packing]:
     """Return one packing per bin by its name, so that every block lies in one of them.
 
-    bins: in order of preference; a single one gives the plan of :func:`plan_memory`. effort: see
-    :func:`optimal_packing`. Slices lie in their blocks.
-
-    Raises: DoesNotFit, naming the fullest step, its live blocks and their sizes.
+    Args:
+        requests: The blocks, with their sizes in bytes and live ranges. Slices lie in their blocks.
+        bins: In order of preference; a single one gives the plan of :func:`plan_memory`.
+        effort: See :func:`optimal_packing`.
     """
     check_ids(requests)
     packings = _pack_owners(owners(requests), bins, effort)

@@ -34,6 +34,12 @@ def l2_after_code(
     """Return the budgets with no more of L2 than the code of a network leaves.
 
     Budgets that the chip does not have stay as they are: nothing else will run with them.
+
+    Args:
+        ctx: The target.
+        budgets: Bytes of each level.
+        code: What lies in home next to the data.
+        streamed: Whether the network is streamed, which takes more code.
     """
     level = ctx.memory.level(HOME)
     room = level.usable_bytes - budgets.reserve - code.bytes_in(level, streamed)
@@ -45,7 +51,15 @@ def l2_after_code(
 def next_to_code(
     error: DoesNotFit, ctx: TargetContext, budgets: Budgets, code: Code, streamed: bool
 ) -> DoesNotFit:
-    """Return the error, which says that code takes what is missing where this is so."""
+    """Return the error, which says that code takes what is missing where this is so.
+
+    Args:
+        error: What does not fit.
+        ctx: The target.
+        budgets: Bytes of each level.
+        code: What lies in home next to the data.
+        streamed: As for :func:`l2_after_code`.
+    """
     level = ctx.memory.level(HOME)
     beside = l2_after_code(ctx, budgets, code, streamed)
     too_large_without = error.needed_bytes is not None and error.needed_bytes > budgets.bytes[HOME]
@@ -55,7 +69,14 @@ def next_to_code(
 
 
 def code_bytes(planned: Planned, program: Program, level: Level, layers: int) -> int:
-    """Return the bytes of code of a plan in the level of home, by the rule of the target."""
+    """Return the bytes of code of a plan in the level of home, by the rule of the target.
+
+    Args:
+        planned: The network with everything in its place.
+        program: Its operations.
+        level: The level of home.
+        layers: Number of its layers.
+    """
     kernels = kernel_bytes(planned.candidate.residency.tiled, level)
     if level.code is not None:
         return kernels + program_bytes(program, planned.map.steps, level.code)
@@ -77,7 +98,14 @@ def kernel_bytes(layers: Iterable[TiledLayer], level: Level) -> int:
 
 
 def takes_less(one: Code, other: Code, ctx: TargetContext, budgets: Budgets) -> bool:
-    """Return True when one code leaves more of L2 to data than another."""
+    """Return True when one code leaves more of L2 to data than another.
+
+    Args:
+        one: The code that may leave more.
+        other: The other one.
+        ctx: The target.
+        budgets: Bytes of each level.
+    """
     ways = (False, True)
     left, least = (
         [l2_after_code(ctx, budgets, code, way).bytes[HOME] for way in ways]

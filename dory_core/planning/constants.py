@@ -37,7 +37,11 @@ def has_constants(tiled: TiledLayer) -> bool:
 def chunk_sizes(layer: Layer, tiled: TiledLayer, split: Split, unit: int = 1) -> tuple[int, ...]:
     """Return the bytes of each group's constants; empty for a layer without constants.
 
-    tiled: the largest part of the layer. unit: blocks are padded to multiples of it.
+    Args:
+        layer: The layer.
+        tiled: The largest part of the layer.
+        split: How it is cut.
+        unit: Blocks are padded to multiples of it, in bytes.
     """
     if not has_constants(tiled):
         return ()
@@ -62,11 +66,11 @@ def encode_chunks(
 ) -> tuple[WeightChunk, ...]:
     """Return the constants of a layer, one chunk per group of output channels.
 
-    tiled: its largest part. groups: first output channel of each group and a tile loop that covers
-    the group. unit, chunk_unit: blocks are padded to multiples of the one, chunks start on
-    multiples of the other.
-
-    Raises: PluginError when the largest block of the kernel has another size than it said.
+    Args:
+        tiled: Its largest part.
+        groups: First output channel of each group and a tile loop that covers the group.
+        unit: Blocks are padded to multiples of it, in bytes.
+        chunk_unit: Chunks start on multiples of it, in bytes.
     """
     if not has_constants(tiled):
         return ()

@@ -48,7 +48,10 @@ def _power_of_two(number: int) -> int:
 def least_groups(problem: Problem, large: int, most: Sequence[int] = ()) -> tuple[int, ...]:
     """Return the fewest groups of each layer with which no chunk has more than ``large`` bytes.
 
-    most: the most groups of each layer; those of :func:`groups_of_all` without.
+    Args:
+        problem: The network.
+        large: Bytes of home above which a layer is cut.
+        most: The most groups of each layer; empty: those of :func:`groups_of_all`.
     """
     pairs = zip(problem.constants, most or groups_of_all(problem), strict=True)
     return tuple(max(1, min(groups, -(-size // large))) for size, groups in pairs)
@@ -64,7 +67,14 @@ def groups_of_all(problem: Problem) -> tuple[int, ...]:
 
 
 def with_split(problem: Problem, decision: Decision, n: int, split: Split) -> Decision:
-    """Return the decision with another split of a layer, and the better outer loop for it."""
+    """Return the decision with another split of a layer, and the better outer loop for it.
+
+    Args:
+        problem: The network.
+        decision: The decision.
+        n: Number of the layer.
+        split: Its new split; the outer loop is chosen.
+    """
     split = split._replace(stripes_outer=_stripes_outer(problem, decision, n, split))
     return decision.with_split(n, split)
 

@@ -14,7 +14,12 @@ SOLVER_EFFORT = 0.25
 
 
 class PlaceInBin(NamedTuple):
-    """Where a block lies: name of the memory, byte offset."""
+    """Where a block lies.
+
+    Attributes:
+        bin: Name of the memory.
+        offset: Bytes from its start.
+    """
 
     bin: str
     offset: int
@@ -29,8 +34,13 @@ def solve(
 ) -> tuple[dict[BlockId, PlaceInBin] | None, bool]:
     """Return (a place of every block or None, whether that is proven), found by CP-SAT.
 
-    start: offsets in the only bin that are known, and need all of it: then the peak is made the
-    smallest, from ``least_bytes`` on, and None says that nothing better was found.
+    Args:
+        requests: The blocks, with their sizes in bytes and live ranges.
+        bins: The memories to pack into.
+        effort: Limit of the solver in deterministic units.
+        start: Offsets in the only bin that are known, and need all of it: then the peak is made the
+            smallest, from ``least_bytes`` on, and None says that nothing better was found.
+        least_bytes: A peak that no packing goes below.
     """
     from ortools.sat.python import cp_model
 

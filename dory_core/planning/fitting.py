@@ -50,10 +50,18 @@ def place_network(
     Constants and activations stay in L2 when they all fit; otherwise they are streamed from the
     next level, where the target has one. Code is counted as if each layer had its own; only where
     that leaves too little room is it asked how many functions the layers run: that is known when
-    everything has its place. any_core: each core may start transfers between L2 and L1. least: with
-    as few bytes of L2 as possible, where the network is not streamed.
+    everything has its place.
 
-    Raises: NotSupported or DoesNotFit.
+    Args:
+        tiling: The tilings of the layers.
+        ctx: The target.
+        budgets: Bytes of each level.
+        any_core: Whether each core may start transfers between L2 and L1.
+        least: Whether as few bytes of L2 as possible are wanted, where the network is not streamed.
+
+    Raises:
+        NotSupported: When inputs or outputs cannot pass by rows, or nothing can make a copy.
+        DoesNotFit: When no plan is within the budgets.
     """
     layers, fewest = len(tiling.graph.ops), least_functions(tiling.graph)
     code = Code(layers, layers, kernel_bytes(tiling.best, ctx.memory.level(HOME)))
@@ -79,12 +87,22 @@ def _linked(
     code: Code,
     least: bool,
 ) -> tuple[Planned, Program]:
-    """Return a plan that fits together with its own code. code: what is taken for granted at first.
+    """Return a plan that fits together with its own code.
 
     The code of a plan is known when there is one. Where it is larger than was taken for granted,
     another plan is made with that much less room.
 
-    Raises: NotSupported or DoesNotFit.
+    Args:
+        tiling: The tilings of the layers.
+        ctx: The target.
+        budgets: Bytes of each level.
+        any_core: As for :func:`place_network`.
+        code: What is taken for granted at first.
+        least: As for :func:`place_network`.
+
+    Raises:
+        NotSupported: When inputs or outputs cannot pass by rows, or nothing can make a copy.
+        DoesNotFit: When no plan is within the budgets.
     """
     level, alignment = ctx.memory.level(HOME), level_alignment(ctx.memory, HOME)
     for _ in range(_ATTEMPTS):
@@ -106,7 +124,19 @@ def _linked(
 def _placed(
     tiling: Tilings, ctx: TargetContext, budgets: Budgets, code: Code, least: bool
 ) -> Planned:
-    """Place a network beside code. Raises: NotSupported or DoesNotFit."""
+    """Place a network next to code.
+
+    Args:
+        tiling: The tilings of the layers.
+        ctx: The target.
+        budgets: Bytes of each level.
+        code: What lies in home next to the data.
+        least: As for :func:`place_network`.
+
+    Raises:
+        NotSupported: When inputs or outputs cannot pass by rows.
+        DoesNotFit: When no plan leaves room for the code.
+    """
     within = l2_after_code(ctx, budgets, code)
     limits, name = within.bytes, tiling.graph.name
     problems = problems_of(tiling, ctx, within)
@@ -149,7 +179,12 @@ def _placed(
 
 
 def _by_rows(problems: Sequence[Problem], limits: Mapping[int, int], least: bool) -> Planned:
-    """Place a network whose inputs or outputs pass by rows. Raises: NotSupported or DoesNotFit."""
+    """Place a network whose inputs or outputs pass by rows.
+
+    Raises:
+        NotSupported: When they cannot.
+        DoesNotFit: When no plan is within the limits.
+    """
     found: list[tuple[Problem, Planned]] = []
     for problem in problems:
         ways = executions(problem, limits[HOME] if problem.streams and not least else None)
@@ -231,8 +266,12 @@ def smaller_plans(
     """Return a plan of a network that may be streamed, and plans within ever smaller budgets.
 
     Args:
-        tiling, ctx, budgets, any_core: As for :func:`place_network`.
-        planned, program: What that returns.
+        tiling: The tilings of the layers.
+        ctx: The target.
+        budgets: Bytes of each level.
+        any_core: As for :func:`place_network`.
+        planned: The first plan, with everything in its place.
+        program: Its operations.
     """
 
     def place(room: int) -> tuple[Planned, Program]:
@@ -269,7 +308,10 @@ def resident_map(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> Memor
 def _lower(found: MemoryMap, alignment: int, any_core: bool) -> Program:
     """Return the operations of a network with everything in its place.
 
-    alignment: of blocks of home.
+    Args:
+        found: The network.
+        alignment: Granule of blocks of home, in bytes.
+        any_core: As for :func:`place_network`.
     """
     operations = lower_network(
         found.steps,

@@ -126,7 +126,9 @@ def smallest(problem: Problem, ways: Executions, room: int) -> Planned | None:
     """Return the plan that needs least, of several the fastest; None where that does not fit.
 
     Args:
-        problem, ways, room: As for :func:`fastest`.
+        problem: The network.
+        ways: Its executions.
+        room: Bytes of home that it may need.
     """
     plans = front(problem, ways)
     if not plans or plans[-1].map.home_bytes > room or plans[-1].map.straddles:

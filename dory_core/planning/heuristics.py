@@ -23,7 +23,9 @@ _REORDERINGS = 400
 class Neighbours(NamedTuple):
     """Blocks by number, because packing looks them up some million times.
 
-    numbers: of the blocks. near: the numbers of the blocks that each one shares a step with.
+    Attributes:
+        numbers: The number of each block.
+        near: The numbers of the blocks that each one shares a step with.
     """
 
     numbers: Mapping[BlockId, int]
@@ -46,11 +48,7 @@ def neighbours(requests: Iterable[Request]) -> Neighbours:
 
 
 class Arena:
-    """One memory that is filled block by block.
-
-    neighbours: of every block that is placed. offsets: of blocks that lie there already;
-    sizes: their bytes.
-    """
+    """One memory that is filled block by block."""
 
     def __init__(
         self,
@@ -86,8 +84,11 @@ class Arena:
     def lowest(self, order: Sequence[Request], top: int | None = None) -> Offsets:
         """Put blocks one after another at the lowest free offset, and return all offsets.
 
-        top: after a block that ends there or higher none is placed. This is :meth:`place` in one
-        loop: nearly all of the time of a packing passes here.
+        This is :meth:`place` in one loop: nearly all of the time of a packing passes here.
+
+        Args:
+            order: The blocks.
+            top: Bytes: after a block that ends there or higher none is placed.
         """
         spans, alignment = self._spans, self.alignment
         numbers, neighbours = self._neighbours
@@ -119,8 +120,13 @@ def lowest_place(
 ) -> Offsets:
     """Place the blocks in ``order`` and return their offsets.
 
-    near: their :func:`neighbours`, where these are known. top: a packing as high is in vain; after
-    the first block that ends there or higher none is placed.
+    Args:
+        order: The blocks.
+        alignment: Granule of offsets, in bytes.
+        tight: Whether a block goes to the smallest gap that holds it, in place of the lowest one.
+        near: Their :func:`neighbours`, where these are known.
+        top: Bytes: a packing as high is in vain; after the first block that ends there or higher
+            none is placed.
     """
     arena = Arena(alignment, neighbours(order) if near is None else near)
     if not tight:
@@ -239,7 +245,12 @@ def fit_into(
 ) -> Offsets | None:
     """Return offsets of all blocks within ``room`` bytes, None when none of the orders fits.
 
-    fixed: offsets of those blocks that stay where they are; None when one lies outside the room.
+    Args:
+        requests: The blocks.
+        alignment: Granule of offsets, in bytes.
+        room: Bytes of the memory.
+        fixed: Offsets of those blocks that stay where they are; where one lies outside the room,
+            nothing fits.
     """
     near = neighbours(requests)
     sizes = {r.id: r.size_bytes for r in requests}

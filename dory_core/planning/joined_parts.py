@@ -39,8 +39,10 @@ def joined_parts(
 ) -> tuple[PartPlan, ...]:
     """Return the parts of a layer with what each leaves for the next.
 
-    same: for each part, whether the part before has its inputs. joined: numbers of the parts whose
-    first constants the part before loads.
+    Args:
+        parts: The parts, in order.
+        same: For each part, whether the part before has its inputs.
+        joined: Numbers of the parts whose first constants the part before loads.
     """
     found, copy = [], 0
     for number, part in enumerate(parts):

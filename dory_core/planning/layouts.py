@@ -17,7 +17,13 @@ from dory_core.kernels.kernel import Traits
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A tensor in one layout. name: of its block; of what a layer writes, that of the tensor."""
+    """A tensor in one layout.
+
+    Attributes:
+        name: Of its block; of what a layer writes, that of the tensor.
+        tensor: Its logical shape and the width of its elements.
+        layout: The order of its elements in memory.
+    """
 
     name: str
     tensor: Tensor
@@ -33,10 +39,15 @@ class StoredTensor:
 class LayoutPlan:
     """Which form of each tensor the layers read and write, in the order of execution.
 
-    forms: by name of the block, in the order in which they are made. reads: forms of the operands
-    of each layer. writes: form of its output. before: (source, target) of the conversions that run
-    before each layer; after the last one those of network outputs and state. outputs: forms of the
-    network outputs. states: forms in which each state is read and left.
+    Attributes:
+        forms: By name of the block, in the order in which they are made.
+        reads: Forms of the operands of each layer.
+        writes: Form of its output.
+        before: (source, target) of the conversions that run before each layer; after the last one
+            those of network outputs and state.
+        inputs: Names of the network inputs, which are HWC.
+        outputs: Forms of the network outputs.
+        states: Forms in which each state is read and left.
     """
 
     forms: Mapping[str, StoredTensor]
@@ -73,8 +84,10 @@ class LayoutPlan:
         return makers
 
     def readers(self) -> dict[str, list[int]]:
-        """Return the numbers of the layers that read each form, in order, with conversions as in
-        :meth:`makers`."""
+        """Return the numbers of the layers that read each form, in order.
+
+        Conversions count as in :meth:`makers`.
+        """
         readers: dict[str, list[int]] = {name: [] for name in self.forms}
         end = len(self.writes) - 1
         for n, pairs in enumerate(self.before):

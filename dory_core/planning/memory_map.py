@@ -19,14 +19,25 @@ from dory_core.plan.timeline import NetworkTimeline
 class MemoryMap:
     """A network with everything in its place, whether it fits the budgets or not.
 
-    home: level of whole tensors. blocks: by level. peaks: bytes of each memory of home that
-    activations and streamed data use. static_bytes: linked constants, in level static_level.
-    below_bytes: used of the level below home, which image fills before the first inference, and
-    of which constants_apart bytes from its start lie in a memory that holds only constants, outside
-    of the budget. stack_bytes, packed_bytes: peak of home by both methods, as if it were one
-    memory. straddles: why the activations do not fit the memories of home without one that lies in
-    two of them; the map is then that of one memory. final_conversions: of network outputs, after
-    the last layer. states: in the order in which they are copied at the end.
+    Attributes:
+        steps: The layers in the order of execution.
+        inputs, outputs: Where those of the network lie.
+        timeline: What each operation takes, with stalls, in cycles.
+        home: Level of whole tensors.
+        peaks: Bytes of each memory of home that activations and streamed data use.
+        blocks: By level.
+        static_level: Level into which constants are linked.
+        static_bytes: Bytes of them.
+        stack_bytes, packed_bytes: Peak of home by both methods, as if it were one memory.
+        below_bytes: Bytes used of the level below home.
+        image: What fills that level before the first inference.
+        constants_apart: Bytes from its start that lie in a memory that holds only constants,
+            outside of the budget.
+        transfers: Between home and the level below, in the order of their start.
+        straddles: Why the activations do not fit the memories of home without one that lies in two
+            of them; the map is then that of one memory.
+        final_conversions: Of network outputs, after the last layer.
+        states: In the order in which they are copied at the end.
     """
 
     steps: tuple[LayerStep, ...]
@@ -164,7 +175,9 @@ def _larger(level: int, needed: int) -> str:
 def _l1_blocks(step: LayerStep, earlier: LayerStep | None) -> Iterator[Block]:
     """Yield the buffers of a layer in L1, and the resident tensors that lie there as well.
 
-    earlier: the layer that loads its first constants.
+    Args:
+        step: The layer.
+        earlier: The layer that loads its first constants, None for itself.
     """
     first, last = step.parts[0].position, step.parts[-1].position
     for buffer in step.l1:

@@ -40,14 +40,26 @@ Positions = tuple[Sequence[int], Sequence[int]]
 
 
 class Visit(NamedTuple):
-    """Parts in a row that use the same thing: number of the first in their layer, and how many."""
+    """Parts in a row that use the same thing.
+
+    Attributes:
+        first: Number of the first of them in the layer.
+        parts: How many.
+    """
 
     first: int
     parts: int
 
 
 class Piece(NamedTuple):
-    """What a visit uses: its block, and which bytes of the tensor, or which group of constants."""
+    """What a visit uses: bytes of a tensor, or a group of constants.
+
+    Attributes:
+        block: The block of L2 that holds it.
+        first, parts: Those of the visit.
+        offset, size: Byte range of the tensor; 0 for constants.
+        group: Number of the group of constants; 0 for a tensor.
+    """
 
     block: BlockId
     first: int
@@ -58,13 +70,7 @@ class Piece(NamedTuple):
 
 
 class NetworkParts:
-    """Makes the sequences of one network, of all layers or of some of them.
-
-    flow: the forms in which tensors lie in memory; each is a block. cuts: how each layer may be
-    cut. views: what lies in a block of other tensors. unit: bytes of which sizes and places of
-    transfers between L3 and L2 are multiples. wholes, backs: the blocks of tensors. by_rows:
-    inputs and outputs of the network that the caller hands over, or takes, by rows.
-    """
+    """Makes the sequences of one network, of all layers or of some of them."""
 
     def __init__(
         self,
@@ -110,8 +116,10 @@ class NetworkParts:
         self.stripes_of = cache(self._find_stripes)
 
     def layers_of(self, name: str) -> range:
-        """Return the layers from the one that makes a tensor to the last one that needs it, or what
-        lies in the same block."""
+        """Return the layers from the one that makes a tensor to the last one that needs it.
+
+        What lies in the same block counts as well.
+        """
         spans = [self._layers_of(one) for one in self.views.groups.get(name, (name,))]
         return range(min(span.start for span in spans), max(span.stop for span in spans))
 
@@ -361,7 +369,11 @@ def _chain(decision: Decision, n: int) -> tuple[int, tuple[Split, ...]]:
 def widest_gap(made: int, readers: Sequence[tuple[int, int, int]]) -> tuple[int, int] | None:
     """Return (last position before, first layer after) the longest time without a reader.
 
-    readers: (layer, first, last position). None when no gap is long enough to leave L2 and return.
+    None when no gap is long enough to leave L2 and return.
+
+    Args:
+        made: Position after which the tensor is complete.
+        readers: (layer, first, last position) of each reader, in order.
     """
     best: tuple[int, int, int] | None = None
     before = made

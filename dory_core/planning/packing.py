@@ -33,8 +33,10 @@ SOLVER_BLOCKS = 1000
 class MemoryPlan:
     """The packing of one memory and what the alternatives would have cost.
 
-    chosen: the smaller of both. stack_bytes, packed_bytes: peak of the bidirectional stack and of
-    the packing. proven: packed_bytes is the optimum.
+    Attributes:
+        chosen: The smaller of both.
+        stack_bytes, packed_bytes: Peak of the bidirectional stack and of the packing, in bytes.
+        proven: Whether ``packed_bytes`` is the optimum.
     """
 
     chosen: Packing
@@ -70,9 +72,14 @@ def optimal_packing(
 ) -> tuple[Packing, bool]:
     """Return (packing of the smallest peak, whether that is proven).
 
-    effort: limit of the solver in deterministic units; when it runs out, the best packing found so
-    far is returned and not proven. It is never larger than the bidirectional stack. stack: that,
-    where it is known.
+    The packing is never larger than the bidirectional stack.
+
+    Args:
+        requests: The blocks, with their sizes in bytes and live ranges.
+        alignment: Granule of offsets, in bytes.
+        effort: Limit of the solver in deterministic units; when it runs out, the best packing found
+            so far is returned and not proven.
+        stack: The bidirectional stack, where it is known.
     """
     if not requests:
         return Packing((), 0, "best fit"), True

@@ -25,8 +25,14 @@ from dory_core.tiling.outer import Part
 class Fetch(NamedTuple):
     """Bytes of L3 that a block of L2 is filled with before its first use.
 
-    source: tensor, or ``weights``. layer, chunk: for constants.
-    offset, size: byte range within the source. ready: earliest position of the start.
+    Attributes:
+        block: The block of L2.
+        source: Name of the tensor, or ``weights``.
+        offset, size: Bytes within the source.
+        start: Position at which it is started.
+        use: Position of the first part that needs it.
+        ready: Earliest position of the start.
+        layer, chunk: Numbers of the layer and of its group of constants; -1 for a tensor.
     """
 
     block: BlockId
@@ -41,7 +47,16 @@ class Fetch(NamedTuple):
 
 
 class Store(NamedTuple):
-    """Bytes of a block of L2 that go to L3. wait: position at which the block is free again."""
+    """Bytes of a block of L2 that go to L3.
+
+    Attributes:
+        block: The block of L2.
+        tensor: Name of the tensor that the bytes belong to.
+        block_offset: First byte in the block.
+        offset, size: Bytes within the tensor.
+        start: Position at which it is started.
+        wait: Position at which the block is free again.
+    """
 
     block: BlockId
     tensor: str
@@ -72,8 +87,16 @@ class Arrival(NamedTuple):
 class Run(NamedTuple):
     """A part with the blocks that hold its data, and byte offsets of its data in them.
 
-    moves: rows of the rolling buffer of its output that move to the start of it before. arrivals:
-    rows of network inputs that come before.
+    Attributes:
+        layer: Number of the layer.
+        part: Stripe and group of channels.
+        inputs: (block, first byte) of each operand.
+        output: (block, first byte) of what it writes.
+        weights: The block of fetched constants, None for linked ones.
+        report: (block, first byte, bytes) of the output that is complete after the part, None for
+            none.
+        moves: Rows of the rolling buffer of its output that move to the start of it before.
+        arrivals: Rows of network inputs that come before.
     """
 
     layer: int
@@ -88,12 +111,21 @@ class Run(NamedTuple):
 
 @dataclass(slots=True)
 class PartSequence:
-    """Runs by position, requests for L2 by block, transfers, and the lifetimes of tensors in L3.
+    """All parts of a network, the blocks of L2 that they need, and the transfers from and to L3.
 
-    stripes, chunks: blocks of stripes, and of constants that are fetched, and their layer. first,
-    last: positions of each layer's parts. turns: all positions of layers in fused chains, by layer;
-    those of other layers follow one another. end: the position after the last part. When the
-    sequence is only of some layers, runs and fetches are empty.
+    When the sequence is only of some layers, runs and fetches are empty.
+
+    Attributes:
+        runs: The parts by position.
+        requests: Sizes and live ranges of the blocks of L2.
+        fetches, stores: From L3 and to it, in the order in which they were found.
+        l3_requests: Live ranges of tensors in L3.
+        stripes, chunks: Blocks of stripes, and of constants that are fetched, with the number of
+            their layer.
+        first, last: Positions of each layer's parts.
+        end: The position after the last part.
+        turns: All positions of layers in fused chains, by layer; those of other layers follow one
+            another.
     """
 
     runs: list[Run] = field(default_factory=list)

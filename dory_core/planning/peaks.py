@@ -31,7 +31,13 @@ class LiveBytes:
     def build(
         self, decision: Decision, layers: range | None = None, tiles: Decision | None = None
     ) -> PartSequence:
-        """Return the sequence of a decision; tiles: another one with the tiles of the layers."""
+        """Return the sequence of a decision.
+
+        Args:
+            decision: The decision.
+            layers: The layers whose needs are wanted; None for all.
+            tiles: Another decision, with the tiles of the layers; None: the same one.
+        """
         splits = (tiles or decision).splits
         return build_sequence(
             self.network, decision, lambda n: self.chunks(n, splits[n], decision.splits[n]), layers
@@ -71,6 +77,12 @@ class LiveBytes:
 
         The moments before the first part and after the last one belong to
         the first and the last layer.
+
+        Args:
+            peaks: What is written.
+            decision: The decision.
+            layers: The layers.
+            tiles: As for :meth:`build`.
         """
         if not layers:
             return
@@ -93,8 +105,10 @@ class LiveBytes:
             peaks.program[n] = program
 
     def trials(self, decision: Decision, limit: int) -> Trials:
-        """Return the trials of whether decisions fit ``limit`` bytes, each compared with the last
-        one that did."""
+        """Return the trials of whether decisions fit ``limit`` bytes.
+
+        Each is compared with the last one that did.
+        """
         return Trials(self, decision, limit)
 
 
@@ -109,8 +123,10 @@ def _others(before: frozenset[str], after: frozenset[str]) -> frozenset[str]:
 
 
 class Peaks:
-    """The most bytes that each layer needs at once, at which of its parts first, and the sequence
-    that tells so: true in that layer, at positions of the time when it was made."""
+    """The most bytes that each layer needs at once, and at which of its parts first.
+
+    The sequence that tells so is true in that layer, at positions of the time when it was made.
+    """
 
     def __init__(self, layers: int) -> None:
         self.bytes = [0] * layers
@@ -119,8 +135,10 @@ class Peaks:
 
 
 class Peak:
-    """What is live where a layer needs most. part: of the layer; one before or after at the ends
-    of the network."""
+    """What is live where a layer needs most.
+
+    The number of the part is that in the layer; one before or after it at the ends of the network.
+    """
 
     def __init__(self, peaks: Peaks, layer: int) -> None:
         self.layer, self.part, self.program = layer, peaks.part[layer], peaks.program[layer]
@@ -142,6 +160,7 @@ class Trials:
         self._over = {n for n, most in enumerate(self._peaks.bytes) if most > limit}
 
     def __call__(self, decision: Decision) -> bool:
+        """Return True when a decision fits; the next one is compared with it then."""
         layers = self._live.changed(self._fitting, decision)
         if not self._over <= set(layers):
             return False

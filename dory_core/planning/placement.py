@@ -27,7 +27,13 @@ from dory_core.schedule.moves import weight_unit
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """How a network runs, and where everything lies."""
+    """How a network runs, and where everything lies.
+
+    Attributes:
+        candidate: The decision, its parts and its estimated cycles.
+        map: Where everything lies.
+        trials: What the moves proposed, in order.
+    """
 
     candidate: Candidate
     map: MemoryMap
@@ -49,9 +55,16 @@ def searched(problem: Problem, start: Candidate, without: frozenset[str] = froze
 
 
 def placed(problem: Problem, candidate: Candidate) -> Planned:
-    """Return a way with constants and the level below. Raises: DoesNotFit when that is too small.
+    """Return a way with constants and the level below.
 
     Whether the other levels are large enough is for the caller to see.
+
+    Args:
+        problem: The network.
+        candidate: The way.
+
+    Raises:
+        DoesNotFit: When the level below is too small.
     """
     program, flow = candidate.program, problem.network.flow
     tables = _constants(problem, candidate)
@@ -195,8 +208,14 @@ def _image(tables: Sequence[LayerWeights]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Below:
-    """The level below home. starts: offsets of tensors. used_bytes: with constants, of which
-    constants_apart bytes lie in a memory of their own."""
+    """The level below home.
+
+    Attributes:
+        starts: Offsets of tensors, in bytes.
+        blocks: Those of tensors.
+        used_bytes: Bytes with constants.
+        constants_apart: Bytes of these that lie in a memory of their own.
+    """
 
     starts: Mapping[str, int]
     blocks: tuple[Block, ...] = ()
@@ -205,7 +224,11 @@ class _Below:
 
 
 def _below(problem: Problem, candidate: Candidate, constants: int) -> _Below:
-    """Place tensors in the level below, after bytes of constants. Raises: DoesNotFit."""
+    """Place tensors in the level below, after bytes of constants.
+
+    Raises:
+        DoesNotFit: When the level is too small.
+    """
     if not candidate.program.l3_requests and not constants:
         return _Below({})
     hierarchy, budget = problem.ctx.memory, problem.budgets.bytes[BELOW]

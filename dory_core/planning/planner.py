@@ -32,11 +32,22 @@ def make_plan(
     show: Callable[[tuple[Trial, ...]], None] | None = None,
     least: bool = False,
 ) -> Plan:
-    """Return the Plan of a network. prefix: of its names in C. missing: as in the Plan. show: is
-    told what the moves proposed. least: the plan with the fewest bytes of L2, in place of the
-    fastest.
+    """Return the Plan of a network.
 
-    Raises: NotSupported or DoesNotFit.
+    Args:
+        tiling: The tilings of the layers.
+        ctx: The target.
+        budgets: Bytes of each level.
+        frontend: Name of the frontend, for the Plan.
+        hal: What starts the target's transfers; None where it has no HAL.
+        prefix: Prefix of the names in C.
+        missing: What the target lacks that an application needs on the chip.
+        show: Is told what the moves proposed.
+        least: Whether the plan with the fewest bytes of L2 is wanted, in place of the fastest.
+
+    Raises:
+        NotSupported: When inputs or outputs cannot pass by rows, or nothing can make a copy.
+        DoesNotFit: When no plan is within the budgets.
     """
     graph = tiling.graph
     budgets = shared(tiling, ctx, budgets)
@@ -90,7 +101,13 @@ def make_plan(
 
 
 def _arena_bytes(found: MemoryMap, budgets: Budgets, first: int) -> dict[int, int]:
-    """Return the bytes that the caller hands over of each level; first: of home's first memory."""
+    """Return the bytes that the caller hands over of each level.
+
+    Args:
+        found: The network with everything in its place.
+        budgets: Bytes of each level.
+        first: Bytes of home's first memory.
+    """
     sizes = {1: budgets.bytes[1], HOME: first - found.static_in(HOME)}
     if found.transfers:
         sizes[BELOW] = budgets.bytes[BELOW] + found.constants_apart

@@ -24,6 +24,12 @@ def prefetch(
     that of the chunk in front of it, at which some place of the arena is free until its use; all
     other blocks stay where they are, and so does the size of the arena. A place that is free from a
     start on is free from any later one, so the start is found by bisection.
+
+    Args:
+        program: The sequence, whose fetches start one position ahead.
+        blocks: Offsets of the blocks of home, in bytes.
+        arena_bytes: Bytes of home.
+        alignment: Granule of offsets, in bytes.
     """
     offsets = {block.id: block.offset for block in blocks}
     requests = _Lives(program.requests)

@@ -134,7 +134,11 @@ class Problem:
         return max(0, self.first_memory - self.linked_home)
 
     def bins(self, static: int) -> tuple[Bin, ...]:
-        """Return the memories of home; static: bytes of constants that are linked into it."""
+        """Return the memories of home.
+
+        Args:
+            static: Bytes of constants that are linked into it.
+        """
         memory = self.ctx.memory
         sizes = list(memory_budgets(memory, HOME, self.budgets.bytes[HOME]))
         sizes[0] = max(0, sizes[0] - static)
@@ -161,8 +165,7 @@ class Problem:
         return () if self.linked_elsewhere else self.constants_of(n, tiled, split)
 
     def chunks(self) -> Chunks:
-        """Return the function that tells the bytes of fetched groups of constants, and keeps
-        them."""
+        """Return the function that tells, and remembers, the bytes of fetched constants."""
         return cache(lambda n, tiles, split: self.fetched(n, self.part(n, tiles), split))
 
     @property
@@ -204,7 +207,12 @@ class Problem:
     # -- tiles --------------------------------------------------------------------------------
 
     def part(self, n: int, split: Split) -> TiledLayer:
-        """Return the tiling of the largest part of a layer. Raises: NotSupported, DoesNotFit."""
+        """Return the tiling of the largest part of a layer.
+
+        Raises:
+            NotSupported: When no kernel computes it.
+            DoesNotFit: When no tile of it fits L1.
+        """
         if split_is_whole(split):
             return self.tiled[n]
         return self.tiling.part(n, split)
@@ -217,7 +225,12 @@ class Problem:
 
 
 def _cuts(one: TiledLayer, unit: int) -> Cuts:
-    """Return the limits of how a layer may be cut. unit: granule of the start of stripes."""
+    """Return the limits of how a layer may be cut.
+
+    Args:
+        one: The layer.
+        unit: Granule of the start of stripes, in bytes.
+    """
     layer, cuts = one.layer, Cuts.of(one.layer, one.traits, one.in_place, unit)
     if cuts.groups == 1 or not is_channelwise(layer):
         return cuts

@@ -85,8 +85,14 @@ def binding(problem: Problem, planned: Planned) -> Binding:
 
 
 class _Held(NamedTuple):
-    """Bytes of a tensor that are live. whole: all of it, not some rows. window: bytes of its rows,
-    where it is an input that might arrive by rows; else 0."""
+    """Bytes of a tensor that are live.
+
+    Attributes:
+        name: Of the tensor.
+        bytes: How many.
+        whole: Whether these are all of it, not some rows.
+        window: Bytes of its rows, where it is an input that might arrive by rows; else 0.
+    """
 
     name: str
     bytes: int
@@ -256,8 +262,10 @@ class _Changes:
     # -- fewer channels ----------------------------------------------------------------------------
 
     def fewer_channels(self) -> Iterator[Change]:
-        """Yield the changes that a tensor which is live at the peak has fewer channels, and with it
-        those that have as many by their layers."""
+        """Yield the changes that a tensor which is live at the peak has fewer channels.
+
+        Tensors that have as many by their layers change with it.
+        """
         requests = owners(tuple(self.planned.candidate.program.requests.values()))
         step, _ = fullest_step(requests, self.alignment)
         groups, seen = self._groups(), set[frozenset[str]]()

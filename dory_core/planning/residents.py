@@ -281,8 +281,7 @@ class ResidentPlanner:
         return L1Residence(found=found, leaves=made is not None, stored=made is None or made.stored)
 
     def _placed(self, n: int, offsets: Mapping[BlockId, int]) -> L1Residence:
-        """Return the tensors of a layer that stay, with the offsets of all that lies in L1 with
-        it."""
+        """Return the tensors of a layer that stay, with the places of all that lies in L1 then."""
         if not self.over[n]:
             return MOVED
         own = self._own(n)

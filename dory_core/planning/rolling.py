@@ -23,9 +23,12 @@ _ALL = 1 << 62
 
 
 class Turn(NamedTuple):
-    """A part of a layer of a chain that runs; both are numbers, of the layer in the chain.
+    """A part of a layer of a chain that runs.
 
-    Below 0 are makers outside the chain: the caller, who makes rows of inputs.
+    Attributes:
+        layer: Number of the layer in the chain. Below 0 are makers outside the chain: the caller,
+            who makes rows of inputs.
+        part: Number of the part.
     """
 
     layer: int
@@ -52,7 +55,12 @@ class Needs(NamedTuple):
 
 
 class Move(NamedTuple):
-    """Bytes of a buffer that move to its start; source: their first byte."""
+    """Bytes of a buffer that move to its start.
+
+    Attributes:
+        source: First of the bytes.
+        size: How many.
+    """
 
     source: int
     size: int

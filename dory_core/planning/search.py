@@ -58,7 +58,11 @@ def _evaluated(problem: Problem, decision: Decision) -> Candidate | None:
 def is_better(problem: Problem, one: Candidate, other: Candidate, grows: bool = False) -> bool:
     """Return True when a candidate has fewer cycles than another one and needs no more L2.
 
-    grows: more L2 may be needed, within the budget.
+    Args:
+        problem: The network.
+        one: The candidate.
+        other: The one to beat.
+        grows: Whether more L2 may be needed, within the budget.
     """
     if other.straddles and not one.straddles:
         return True

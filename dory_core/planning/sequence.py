@@ -191,7 +191,13 @@ class _Builder:
     def _spread(
         self, n: int, operand: int | str | None, blocks: Sequence[BlockId]
     ) -> list[BlockId]:
-        """Return the block of each part; blocks: of the visits of an operand."""
+        """Return the block of each part.
+
+        Args:
+            n: Number of the layer.
+            operand: Number of the operand, ``w`` for constants, None for the output.
+            blocks: Those of the visits of it.
+        """
         visits = self.network.visits_of(n, operand, self.decision.splits[n])
         return [b for b, visit in zip(blocks, visits, strict=False) for _ in range(visit.parts)]
 
@@ -259,7 +265,11 @@ class _Builder:
         return [block]
 
     def _take_rows(self, n: int) -> None:
-        """Let the rows of network inputs come that a chain reads; n: one of its layers."""
+        """Let the rows of network inputs come that a chain reads.
+
+        Args:
+            n: One of its layers.
+        """
         network, first = self.network, n - self.decision.splits[n].place
         chain, start = network.chain_of(self.decision, n), self.program.first[first]
         start -= chain.positions[0][0]

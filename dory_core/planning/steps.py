@@ -45,7 +45,13 @@ from dory_core.tiling.tiled import TiledLayer
 
 
 def schedules_of(layer: Layer, tiled: TiledLayer, todo: Sequence[Part]) -> tuple[Schedule, ...]:
-    """Return the tile loops of the parts of a layer. tiled: its largest part."""
+    """Return the tile loops of the parts of a layer.
+
+    Args:
+        layer: The layer.
+        tiled: Its largest part, with its tile.
+        todo: The parts.
+    """
     schedule = tiled.schedule
     if len(todo) == 1:
         return (schedule,)
@@ -64,11 +70,17 @@ def make_steps(
 ) -> tuple[LayerStep, ...]:
     """Return the steps of a network without the constants of its layers.
 
-    program: of all layers. residency: what stays in L1, and the layers. blocks: of L2.
-    in_stripes: where tensors lie of which L2 has only stripes. loads: of first constants, by the
-    layer that starts them for which later one.
+    Args:
+        network: The layers and how they may be cut.
+        program: The sequence of all their parts.
+        residency: Tiles of the layers, and what stays in L1.
+        blocks: Places of the blocks of L2.
+        in_stripes: Places of tensors of which L2 has only stripes.
+        hierarchy: The memories and links of the target.
+        decision: Splits, and which first constants are loaded by an earlier layer.
 
-    Raises NotSupported when neither DMA nor cores can make a copy.
+    Raises:
+        NotSupported: When neither DMA nor cores can make a copy.
     """
     flow = network.flow
     steps: list[LayerStep] = []
@@ -115,7 +127,14 @@ def _in_l1(form: StoredTensor, offset: int) -> Place:
 def conversions_before(
     flow: LayoutPlan, n: int, blocks: Mapping[BlockId, Place], hierarchy: MemoryHierarchy
 ) -> tuple[Conversion, ...]:
-    """Return the conversions before a layer; at the end for the number of layers."""
+    """Return the conversions before a layer; at the end for the number of layers.
+
+    Args:
+        flow: The forms of all tensors.
+        n: Number of the layer; the number of layers for the end.
+        blocks: Places of the blocks of L2.
+        hierarchy: The memories of the target.
+    """
     return tuple(
         Conversion(
             blocks[BlockId(source)], blocks[BlockId(target)], _cycles(flow.forms[target], hierarchy)
@@ -133,9 +152,15 @@ def _cycles(form: StoredTensor, hierarchy: MemoryHierarchy) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _StepMaker:
-    """A layer, its largest part, and where its operands, its output and blocks of L2 lie.
+    """A layer, its largest part, and where its tensors and blocks of L2 lie.
 
-    taken: number and place of each network input that comes by rows.
+    Attributes:
+        layer: The layer.
+        tiled: Its largest part.
+        operands, output: Places of its tensors.
+        blocks: Places of the blocks of L2.
+        hierarchy: The memories and links of the target.
+        taken: Number and place of each network input that comes by rows, by name.
     """
 
     layer: Layer
@@ -157,9 +182,18 @@ class _StepMaker:
         load: AheadLoad | None,
         joined: Collection[int],
     ) -> LayerStep:
-        """Return the step. positions: of the runs. kept: lies in L1 after the layer.
+        """Return the step.
 
-        arrives, load: see ``part_timeline``.
+        Args:
+            runs: The parts of the layer.
+            positions: Of each of them, in the execution.
+            stay: Which tensors of the layer stay in L1.
+            kept: What lies in L1 after the layer.
+            conversions: Those that run before it.
+            arrives: Cycles until its first constants, which an earlier layer loads, are there;
+                None: it loads them.
+            load: What it loads for a later layer.
+            joined: Numbers of the parts whose first constants the part before loads.
         """
         layer, tiled, traits = self.layer, self.tiled, self.tiled.traits
         whole = len(runs) == 1
@@ -308,7 +342,12 @@ class _StepMaker:
     ) -> tuple[PartTimeline, ...]:
         """Return the timeline of each part; equal parts share one.
 
-        arrives: of the first part. load: of the last one.
+        Args:
+            parts: The parts.
+            resident: Operands that are not moved.
+            carriages: How the copies of the others are made.
+            arrives: As for :meth:`step`, of the first part.
+            load: As for :meth:`step`, of the last one.
         """
         layer, tiled, hierarchy = self.layer, self.tiled, self.hierarchy
         if tiled.view:

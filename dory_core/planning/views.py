@@ -1,9 +1,9 @@
-"""Layers that only give bytes another name: their tensors are slices of one block, and nothing is
-copied.
+"""Layers that only give bytes another name: their tensors are slices of one block.
 
-A Reshape keeps the bytes of its input. Rows that follow one another are a range of bytes, so a
-Slice of rows lies in its input, and a Concat of rows is the block that its inputs are written into.
-For tensors of one row the same holds for columns, for those of one pixel for channels.
+Nothing is copied. A Reshape keeps the bytes of its input. Rows that follow one another are a range
+of bytes, so a Slice of rows lies in its input, and a Concat of rows is the block that its inputs
+are written into. For tensors of one row the same holds for columns, for those of one pixel for
+channels.
 
 What an inference leaves as state lies where it has found it, when no layer reads that any more.
 """
@@ -20,9 +20,13 @@ from dory_core.planning.layouts import LayoutPlan
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """Which layers are views, and of what. layers: their positions. places: (block, byte) of every
-    tensor that is a slice of another one's block. groups: by the name of each tensor in such a
-    block all of them, the block's own first."""
+    """Which layers are views, and of what.
+
+    Attributes:
+        layers: Their positions.
+        places: (block, byte) of every tensor that is a slice of another one's block.
+        groups: By the name of each tensor in such a block all of them, the block's own first.
+    """
 
     layers: frozenset[int] = frozenset()
     places: Mapping[str, tuple[str, int]] = field(default_factory=dict)
@@ -34,7 +38,13 @@ class Views:
 
 
 def plan_views(layers: Sequence[Layer], flow: LayoutPlan, alignment: int) -> Views:
-    """Return the views of a network. alignment: of the places of tensors, in bytes."""
+    """Return the views of a network.
+
+    Args:
+        layers: In the order of execution.
+        flow: The forms that they read and write.
+        alignment: Granule of the places of tensors, in bytes.
+    """
     builder = _Builder(flow, alignment)
     found = frozenset(n for n, layer in enumerate(layers) if builder.add(n, layer))
     builder.keep_states()

@@ -50,6 +50,10 @@ class RealMean:
     Elements mean f32(scale * (element - zero_point)). They are added one after the other, row by
     row; the accumulator is even(f32(f32(mean / out_scale) + out_zero)). Source: onnxruntime,
     QLinearAveragePool.
+
+    Attributes:
+        scale, zero_point: What an element of the input means.
+        out_scale, out_zero: What an element of the output means.
     """
 
     scale: float

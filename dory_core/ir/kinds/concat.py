@@ -19,9 +19,12 @@ from dory_core.ir.tensor import Shape, Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Concat(Mover):
-    """The inputs one after another along an axis: 0 channels, 1 rows, 2 columns.
+    """The inputs one after another along an axis.
 
     Their elements are copied: all inputs have the same quantisation. The other axes agree.
+
+    Attributes:
+        axis: 0 channels, 1 rows, 2 columns.
     """
 
     axis: int

@@ -76,7 +76,14 @@ def word(
     read: Callable[[re.Match[str]], Any],
     shown: Callable[[Any], bool] | None = None,
 ) -> Word:
-    """Return a word of the first line; arguments as those of :class:`Word`."""
+    """Return a word of the first line.
+
+    Args:
+        pattern: Regular expression of the word, which a space or the end follows.
+        show: As of :class:`Word`.
+        read: As of :class:`Word`.
+        shown: As of :class:`Word`.
+    """
     return Word(re.compile(rf"(?:{pattern})(?= |$)"), show, read, shown)
 
 

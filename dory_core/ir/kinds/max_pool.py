@@ -30,7 +30,11 @@ _LEAST = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxPool(Operator):
-    """Maximum over a window; padding never wins."""
+    """Maximum over a window; padding never wins.
+
+    Attributes:
+        window: What one output element reads.
+    """
 
     window: Window
 

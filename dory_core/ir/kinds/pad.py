@@ -19,7 +19,12 @@ from dory_core.ir.tensor import Shape, Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pad(Mover):
-    """``before`` and ``after`` elements of ``value`` around the input along every axis."""
+    """Elements of one value around the input.
+
+    Attributes:
+        before, after: How many along channels, rows and columns.
+        value: The value, as an element of the output.
+    """
 
     before: Triple
     after: Triple

@@ -164,7 +164,9 @@ class Pairwise(Operator):
 def _random_pair(draw: RandomParts, reach: int) -> Sample:
     """Return a pair of tensors, of a tensor and a smaller one, or of a tensor and a constant.
 
-    reach: what the accumulator is about at most.
+    Args:
+        draw: What is drawn from.
+        reach: About the largest accumulator.
     """
     shape = draw.shape()
     small = np.where(draw.numbers.random(3) < 0.7, shape, 1).tolist()

@@ -79,7 +79,10 @@ class RandomParts:
     def requants(self, channels: int, reach: int, clip: Range | None) -> tuple[Requant, ...]:
         """Return one or two steps that map sums of products up to ``reach`` roughly to ``clip``.
 
-        channels: number of parameters; 1 for scalars.
+        Args:
+            channels: Number of parameters; 1 for scalars.
+            reach: The largest sum.
+            clip: (lo, hi) of the last step, None without.
         """
         bits = self.pick(*self.space.numerator_bits)
         if self.integer(0, 3):

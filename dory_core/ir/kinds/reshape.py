@@ -18,7 +18,11 @@ from dory_core.ir.tensor import Shape, Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reshape(Mover):
-    """Another shape (C, H, W) of the elements, which keep their order in memory (HWC)."""
+    """Another shape of the elements, which keep their order in memory (HWC).
+
+    Attributes:
+        shape: (C, H, W).
+    """
 
     shape: Triple
 
@@ -36,8 +40,10 @@ class Reshape(Mover):
         return inputs[0].transpose(1, 2, 0).reshape(height, width, channels).transpose(2, 0, 1)
 
     def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
-        """Return the elements of each channel: elements keep their order, channels change
-        fastest."""
+        """Return the elements of each channel.
+
+        Elements keep their order, in which channels change fastest.
+        """
         pixels = sources[0].height * sources[0].width
         lo, hi = (
             np.tile(end, pixels).reshape(-1, self.shape[0])

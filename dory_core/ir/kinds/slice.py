@@ -21,6 +21,9 @@ class Slice(Mover):
     """``y[i] = x[begin + i * step]`` along every axis, with ``size`` elements.
 
     Steps may be negative, never 0. A split is several of them.
+
+    Attributes:
+        begin, size, step: Along channels, rows and columns.
     """
 
     begin: Triple

@@ -16,7 +16,11 @@ from dory_core.ir.tensor import Shape, Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transpose(Mover):
-    """Axis a of the output is axis ``perm[a]`` of the input; axes are 0 C, 1 H, 2 W."""
+    """The same elements with their axes in another order.
+
+    Attributes:
+        perm: Axis a of the output is axis ``perm[a]`` of the input; axes are 0 C, 1 H, 2 W.
+    """
 
     perm: Triple
 

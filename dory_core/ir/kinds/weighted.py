@@ -42,7 +42,11 @@ class Weighted(Operator):
         return self.weights.values.size + (0 if self.bias is None else self.bias.values.size)
 
     def checked(self, shape: Shape) -> Shape:
-        """Return the shape of the output. Raises: NotSupported when the bias does not fit it."""
+        """Return the shape of the output.
+
+        Raises:
+            NotSupported: When the bias does not fit it.
+        """
         if self.bias is not None and self.bias.shape != shape[:1]:
             raise self.refused("its bias has another number of channels")
         return shape
@@ -104,11 +108,10 @@ class Weighted(Operator):
 
     @abstractmethod
     def constant_sums(self, weights: Ints, interval: Interval, source: Tensor) -> Ints:
-        """Return the sums that input channels which go add to each output at every place, shape
-        (Cout,).
+        """Return the sums that input channels which go add to each output at every place.
 
-        Where they would add something else at other places, or for other inputs, their weights are
-        0, or the output is constant.
+        Their shape is (Cout,). Where the channels would add something else at other places, or for
+        other inputs, their weights are 0, or the output is constant.
 
         Args:
             weights: Of these channels, shape (Cout, C, taps).

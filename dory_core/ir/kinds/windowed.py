@@ -13,7 +13,11 @@ from dory_core.ir.tensor import Tensor, value_range
 
 
 def output_size(op: Operator, window: Window, source: Tensor) -> tuple[int, int]:
-    """Return (height, width) of the output. Raises: NotSupported when no window fits."""
+    """Return (height, width) of the output.
+
+    Raises:
+        NotSupported: When no window fits.
+    """
     height, width = window.output_size(source.height, source.width)
     if min(height, width) < 1:
         raise op.refused(

@@ -23,7 +23,7 @@ _Integers = npt.NDArray[np.int64]
 def steps_of_sums(layer: Layer) -> tuple[tuple[Requant, ...], _Integers, _Integers]:
     """Return (steps, lo, hi): all that happens to the sums of products, and which can be reached.
 
-    A bias is the first of the steps. lo, hi: int64, shape (C,) for C output channels, or (1,).
+    A bias is the first of the steps. Bounds are int64, shape (C,) for C output channels, or (1,).
     """
     lo, hi = accumulator_bounds(layer.op, layer.inputs)
     steps = layer.op.requants
@@ -39,11 +39,16 @@ def search_steps(
     acc_lo: _Integers,
     acc_hi: _Integers,
 ) -> _Found | None:
-    """Return the parameters that a search finds for the staircase of steps, arguments as of
-    :func:`staircase`.
+    """Return the parameters that a search finds for the staircase of steps.
 
     Where it finds nothing and the first step has two addends, the staircases on each side of zero
     are searched: they have two addends as well.
+
+    Args:
+        search: Returns the parameters for a staircase, None for none.
+        steps: As for :func:`staircase`.
+        acc_lo: As for :func:`staircase`.
+        acc_hi: As for :func:`staircase`.
     """
     stairs = staircase(steps, acc_lo, acc_hi)
     found = None if stairs is None else search(stairs)

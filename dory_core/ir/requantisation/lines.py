@@ -28,10 +28,14 @@ ANY = 1 << 62
 
 
 def exact_addend_interval(stairs: Staircase, mul: Integers, div: int) -> tuple[Integers, Integers]:
-    """Return (lo, hi), shape (C,): with addends of lo .. hi, and no others, ``mul`` and ``div``
-    have these stairs. lo > hi where there are none.
+    """Return (lo, hi), shape (C,), of the addends with which mul and div have some stairs.
 
-    mul: shape (C,), |mul * acc| < 2^62. div: positive, |y * div| < 2^62.
+    Addends of lo .. hi have them, and no others. lo > hi where there are none.
+
+    Args:
+        stairs: The staircase of each channel.
+        mul: Shape (C,), |mul * acc| < 2^62.
+        div: Positive, |y * div| < 2^62.
     """
     slope = np.where(stairs.falling, -mul, mul)
     lo, hi = np.ones_like(slope), np.zeros_like(slope)
@@ -64,9 +68,11 @@ def end_bounds(stairs: Staircase, div: int, limit: int) -> tuple[Integers, Integ
 class Points:
     """What a line mul * x + add must keep to: above some points and below others.
 
-    x, y: (C, n), thresholds and levels times the divisor. The line reaches y at x and stays below y
-    at x - 1. end_x, above, below: (C, 2), the ends of the domain with bounds of the line there.
-    free: (C,), channels without thresholds: only the ends count.
+    Attributes:
+        x, y: (C, n), thresholds and levels times the divisor. The line reaches y at x and stays
+            below y at x - 1.
+        end_x, above, below: (C, 2), the ends of the domain with bounds of the line there.
+        free: (C,), channels without thresholds: only the ends count.
     """
 
     x: Integers
@@ -78,7 +84,15 @@ class Points:
 
     @classmethod
     def of(cls, stairs: Staircase, x_lo: Integers, x_hi: Integers, div: int, limit: int) -> Points:
-        """Return the points of ``stairs`` on [x_lo, x_hi], and |line| below ``limit``."""
+        """Return the points that a line must keep to.
+
+        Args:
+            stairs: The staircase of each channel.
+            x_lo: The least x of the domain, shape (C,).
+            x_hi: The largest one.
+            div: Levels are multiplied by it.
+            limit: Bound of the magnitude of the line.
+        """
         above = np.full((len(x_lo), 2), -limit)
         below = np.full((len(x_lo), 2), limit - 1)
         above[:, 0], below[:, 1] = end_bounds(stairs, div, limit)
@@ -108,7 +122,7 @@ class Points:
     def interval(self, mul: Integers) -> tuple[Integers, Integers, Integers]:
         """Return (lo, hi, growth), shape (C,), for a slope per channel.
 
-        lo, hi: the addends. growth: how much hi - lo grows with the slope, to first order.
+        Addends lo .. hi are possible, and hi - lo grows by growth with the slope, to first order.
         """
         rest = self.y - mul[:, None] * self.x
         channel = np.arange(len(mul))
@@ -130,7 +144,10 @@ class Points:
 class Lines:
     """A line per channel, and the slopes lo .. hi outside of which there is no other.
 
-    adds: the addends on each side.
+    Attributes:
+        mul: Slope of each channel, shape (C,).
+        adds: The addends on each side, shape (C,) each.
+        lo, hi: Slopes outside of which there is no other line, shape (C,).
     """
 
     mul: Integers
@@ -148,9 +165,13 @@ def search(
 ) -> Lines | None:
     """Return a line for each channel, None when one has none.
 
-    sides: each has an addend of its own. lo, hi: slopes to choose from. unit: what the addends are
-    multiples of. without: shape (C,), is set for channels that have no line, whose parameters
-    are arbitrary then.
+    Args:
+        sides: Points of each side; each side has an addend of its own.
+        lo: The least slope of each channel, shape (C,).
+        hi: The largest one.
+        unit: The addends are multiples of it.
+        without: Shape (C,): is set for channels that have no line, whose parameters are arbitrary
+            then. None: all must have one.
     """
     lo, hi = lo.copy(), hi.copy()
     mul = np.zeros_like(lo)
@@ -201,7 +222,11 @@ def slope_bounds(points: Points, limit: int) -> tuple[Integers, Integers]:
 def line_of(sides: Sequence[Points], limit: int, unit: int, steepest: int = ANY) -> Lines | None:
     """Search on a few points, then on all; the few tell quickly that there is no line.
 
-    steepest: the largest slope.
+    Args:
+        sides: Points of each side.
+        limit: Bound of the magnitude of the line.
+        unit: The addends are multiples of it.
+        steepest: The largest slope.
     """
     bounds = [slope_bounds(points, limit) for points in sides]
     lo = np.max([lower for lower, _ in bounds], axis=0)

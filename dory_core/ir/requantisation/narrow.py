@@ -34,16 +34,18 @@ _SHIFTS = 3
 class Narrow:
     """Parameters with the staircase of the original: y = clip((mul * x + add) >> shift).
 
-    mul, add: int64, shape (C,); where they exceed 32 bits, their value modulo 2^32 does, because
-        the sum fits. shift: the same for all channels.
-    reach: None, x is the accumulator; or shape (C,), x is the accumulator clamped to
-        [-reach - 1, reach].
-    low_bits: 0, mul * x + add fits 32 bits. Otherwise mul is cut in two limbs of which the lower
-        has ``low_bits`` bits, the same number of bits of add are zero, and in
-        y = clip((x * mul_high + add_high + (x * mul_low >> low_bits)) >> high_shift)
-        the product with mul_low and the sum fit 32 bits.
-    add_negative: None, or shape (C,): the addend where x is below zero.
-    offset: None, or shape (C,): what is added to the accumulator before all else.
+    Attributes:
+        mul, add: int64, shape (C,); where they exceed 32 bits, their value modulo 2^32 does,
+            because the sum fits.
+        shift: The same for all channels.
+        reach: None, x is the accumulator; or shape (C,), x is the accumulator clamped to -reach - 1
+            .. reach.
+        low_bits: 0, mul * x + add fits 32 bits. Otherwise mul is cut in two limbs: the product of x
+            with the lower one, which has ``low_bits`` bits, and the sum fit 32 bits. As many bits
+            of add are zero. Then y = clip((x * mul_high + add_high + (x * mul_low >> low_bits)) >>
+            high_shift).
+        add_negative: None, or shape (C,): the addend where x is below zero.
+        offset: None, or shape (C,): what is added to the accumulator before all else.
     """
 
     mul: Integers
@@ -69,7 +71,7 @@ class Narrow:
 
     @property
     def add_high(self) -> Integers:
-        """add without its zero bits."""
+        """The addend without its zero bits."""
         high: Integers = self.add >> self.low_bits
         return high
 
@@ -111,7 +113,12 @@ def narrow_clamped(stairs: Stairs) -> Narrow | None:
 
 
 def narrow_limbs(stairs: Stairs, clamped: bool = False) -> Narrow | None:
-    """Return parameters for two 32-bit multiplications; clamped: of a clamped accumulator."""
+    """Return parameters for two 32-bit multiplications.
+
+    Args:
+        stairs: The staircase of each channel.
+        clamped: Whether the accumulator is clamped first.
+    """
     bound = reach(_whole(stairs)) if clamped else None
     x_lo, x_hi = _domain(_whole(stairs), bound)
     largest = max(abs(int(x_lo.min())), abs(int(x_hi.max())), 1)
@@ -125,8 +132,13 @@ def narrow_product(stairs: Stairs, shift: int, wide: bool = False) -> Narrow | N
 
     mul fits 32 bits, mul * acc + add 62 bits, and 32 bits after the shift; with a shift of 32, y
     is the upper half of what a widening multiplication with addition gives. None where a channel
-    has no such parameters. wide: mul may exceed 32 bits; where there is nothing for a wide one,
-    there is nothing for any smaller shift.
+    has no such parameters.
+
+    Args:
+        stairs: The staircase of each channel.
+        shift: Bits.
+        wide: Whether mul may exceed 32 bits; where there is nothing for a wide one, there is
+            nothing for any smaller shift.
     """
     sides, whole = _sides(stairs), _whole(stairs)
     if not _are_numbers(sides):
@@ -177,8 +189,10 @@ def _found(
 
 
 def reach(stairs: Staircase) -> Integers:
-    """Return the smallest reach, shape (C,), such that clamping accumulators to
-    [-reach - 1, reach] changes no y."""
+    """Return the smallest reach, shape (C,), with which a clamp changes no y.
+
+    Accumulators are clamped to -reach - 1 .. reach.
+    """
     lo, hi = stairs.window()
     return np.where(stairs.constant, 0, np.maximum(np.maximum(hi, -lo - 1), 0))
 
@@ -232,7 +246,11 @@ def _narrow(
 ) -> Narrow | None:
     """Return lines for all channels with the largest shift that has them.
 
-    word: bits of the magnitude of the sum without the low limb.
+    Args:
+        stairs: The staircase of each channel.
+        bound: As ``Narrow.reach``.
+        low_bits: As in :class:`Narrow`.
+        word: Bits of the magnitude of the sum without the low limb.
     """
     sides, whole = _sides(stairs), _whole(stairs)
     if not _are_numbers(sides):

@@ -32,7 +32,13 @@ _STEEPER = tuple(1 << k for k in range(1, 14))
 
 @dataclass(frozen=True, slots=True)
 class PairLine:
-    """y = clip((mul[0] * x1 + mul[1] * x2 + add) >> shift), all within 32 bits."""
+    """y = clip((mul[0] * x1 + mul[1] * x2 + add) >> shift), all within 32 bits.
+
+    Attributes:
+        mul: Slope for each operand.
+        add: The addend.
+        shift: Bits.
+    """
 
     mul: tuple[int, int]
     add: int
@@ -66,8 +72,11 @@ def pair_line_of(
 ) -> PairLine | None:
     """Return one line for a function of two operands, None where there is none.
 
-    values: of each operand, rising. y: shape (first operand, second operand), inside of clip.
-    slopes: how much y grows with each operand, without rounding.
+    Args:
+        values: Of each operand, rising.
+        y: Shape (first operand, second operand), inside of clip.
+        clip: (lo, hi) of the function.
+        slopes: How much y grows with each operand, without rounding.
     """
     return next(_lines(list(values), y, clip, slopes), None)
 

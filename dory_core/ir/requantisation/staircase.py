@@ -36,12 +36,14 @@ class Staircase:
 
     Falling channels are mirrored, so that all rise: x is acc, or -acc where ``falling``.
 
-    falling: (C,), whether y falls as acc grows. x_lo, x_hi: (C,), the interval of x.
-    first, last: (C,), y at x_lo and x_hi; equal for constant channels.
-    levels: (C, n) or (1, n), the values of y. thresholds: (C, n), the smallest x whose y reaches
-        the level. Channels with fewer steps than n repeat the outermost; constant ones have
-        arbitrary entries.
-    clip: bounds that y keeps to by the definition of the last step, None without.
+    Attributes:
+        falling: (C,), whether y falls as acc grows.
+        x_lo, x_hi: (C,), the interval of x.
+        first, last: (C,), y at x_lo and x_hi; equal for constant channels.
+        levels: (C, n) or (1, n), the values of y.
+        thresholds: (C, n), the smallest x whose y reaches the level. Channels with fewer steps than
+            n repeat the outermost; constant ones have arbitrary entries.
+        clip: Bounds that y keeps to by the definition of the last step, None without.
     """
 
     falling: npt.NDArray[np.bool_]
@@ -60,7 +62,11 @@ class Staircase:
         return found
 
     def take(self, channels: npt.NDArray[Any]) -> Staircase:
-        """Return some channels. channels: their indices, or a mask of shape (C,)."""
+        """Return some channels.
+
+        Args:
+            channels: Their indices, or a mask of shape (C,).
+        """
         levels = self.levels if len(self.levels) == 1 else self.levels[channels]
         return Staircase(
             self.falling[channels],
@@ -116,9 +122,15 @@ def staircase(steps: Sequence[Requant], acc_lo: Integers, acc_hi: Integers) -> S
     """Return the staircase of a sequence of steps, None when it has too many to be listed.
 
     None as well where a step with two addends falls, or falls at its turn, and where a step in
-    binary32 is not the last. steps: applied first
-    to last; parameters per channel or one for all. acc_lo, acc_hi: shape (C,) or (1,), integers,
-    acc_lo <= acc_hi. Raises: ValueError without a step.
+    binary32 is not the last.
+
+    Args:
+        steps: Applied first to last; parameters per channel or one for all.
+        acc_lo: The least accumulator, shape (C,) or (1,).
+        acc_hi: The largest one.
+
+    Raises:
+        ValueError: Without a step.
     """
     if not steps:
         raise ValueError("no step")
@@ -167,8 +179,11 @@ class SignedStaircase:
 
     All are functions of x = acc + offset, which is negative below the turn.
 
-    offset: (C,). whole: on the whole interval. below, above: for x < 0 and x >= 0; where a channel
-    reaches only one side, the other one is constant at -1 or 0, with the nearest value of y.
+    Attributes:
+        offset: What is added to the accumulator, shape (C,).
+        whole: On the whole interval.
+        below, above: For x < 0 and x >= 0; where a channel reaches only one side, the other one is
+            constant at -1 or 0, with the nearest value of y.
     """
 
     offset: Integers
@@ -206,9 +221,13 @@ def signed_staircase(
 
 
 def split_staircase(stairs: Staircase, turn: Integers) -> SignedStaircase:
-    """Return a staircase in two sides, x < turn and x >= turn; turn: shape (C,).
+    """Return a staircase in two sides, x < turn and x >= turn.
 
     No channel falls.
+
+    Args:
+        stairs: The staircase.
+        turn: The x at which it is split, shape (C,).
     """
     offset = -turn
     whole = stairs.moved(offset)

@@ -11,8 +11,7 @@ from dory_core.ir.requantisation.layers import cached_per_layer
 
 @cached_per_layer
 def byte_table(layer: Layer) -> npt.NDArray[np.int64] | None:
-    """Return the outputs of a layer for each bit pattern of a byte; None when it is no such
-    function.
+    """Return the outputs of a layer for each bit pattern of a byte; None for other layers.
 
     Shape (256,), or (C, 256) when it differs from channel to channel. A pair of a tensor and one
     number, or one for each channel, is such a function. Entries of bytes that the input never has

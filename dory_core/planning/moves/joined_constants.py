@@ -64,7 +64,10 @@ def can_be_joined(
 def with_two_copies(residency: Residency, parts: Sequence[int], budget_bytes: int) -> Residency:
     """Return the layers with two copies of the buffer of constants where L1 has room for them.
 
-    parts: how many each layer has; only those of several parts change. budget_bytes: of L1.
+    Args:
+        residency: The layers.
+        parts: Number of parts of each layer; only those of several parts change.
+        budget_bytes: Bytes of L1.
     """
     tiled = list(residency.tiled)
     for n, (one, stay) in enumerate(zip(tiled, residency.layers, strict=True)):

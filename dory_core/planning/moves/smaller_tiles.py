@@ -70,8 +70,10 @@ def _search(
 def _smaller(
     problem: Problem, layer: PrefetchLayer, following: PrefetchLayer | None
 ) -> Iterator[PrefetchLayer]:
-    """Yield a layer in smaller tiles: within what the first constants of the following layer leave
-    of L1, then within less. Their constants take no more bytes."""
+    """Yield a layer in smaller tiles whose constants take no more bytes.
+
+    First within what the first constants of the following layer leave of L1, then within less.
+    """
     first = layer if following is None or not following.can_be_loaded else following
     taken = sum(layer.others[0][name] for name in layer.stay.beside)
     room = layer.room - taken - align_up(first.first_bytes, layer.unit)

@@ -58,7 +58,12 @@ class _Cascade:
     """The search for a decision that fits."""
 
     def __init__(self, problem: Problem, groups: Sequence[int]) -> None:
-        """Prepare the search. groups: the most of each layer."""
+        """Prepare the search.
+
+        Args:
+            problem: The network.
+            groups: The most groups of channels of each layer.
+        """
         assert problem.link is not None
         self.most_groups = groups
         self.problem = problem

@@ -145,7 +145,16 @@ class PrefetchLayer:
         hierarchy: MemoryHierarchy,
         budget_bytes: int,
     ) -> None:
-        """kept: bytes of the tensors that stay in L1 anywhere."""
+        """Find the buffers of a layer, and those that may move.
+
+        Args:
+            n: Number of the layer.
+            tiled: The layer in its tiles.
+            stay: Which of its tensors stay in L1, and where.
+            kept: Bytes of all tensors that stay in L1 anywhere, by name.
+            hierarchy: The memories and links of the target.
+            budget_bytes: Bytes of L1.
+        """
         self.n = n
         self.tiled = tiled
         self.stay = stay
@@ -179,8 +188,9 @@ class PrefetchLayer:
     def placed(self, weights: int | None, taken: Span | None) -> dict[str, int] | None:
         """Return places of the buffers; None when there are none.
 
-        weights: where the constants lie, None for anywhere. taken: bytes that a load for the next
-        layer takes.
+        Args:
+            weights: Where the constants lie, None for anywhere.
+            taken: Bytes that a load for the next layer takes.
         """
         busy = [*self.fixed, *([taken] if taken is not None else [])]
         found = {name: self.offsets[name] for name in self.stays}
@@ -248,9 +258,16 @@ def _meet(spans: Sequence[Span]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """The layers up to one. cycles: of those before it. arrives: see part_timeline. weights: where
-    its constants lie when they are loaded ahead. before: the way to the layer before, which starts
-    ``load`` and has its buffers at ``offsets`` (None: where they were)."""
+    """One way to compute the layers up to one.
+
+    Attributes:
+        cycles: Of the layers before it.
+        arrives: Cycles until its first constants are there, None: it loads them.
+        weights: Where its constants lie in L1 when they are loaded ahead.
+        before: The way to the layer before.
+        load: What that layer starts.
+        offsets: Where its buffers lie; None: where they were.
+    """
 
     cycles: int
     arrives: float | None = None
@@ -266,15 +283,19 @@ class _Way:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a layer loads for the next one, and the places of its buffers; None where they were."""
+    """What a layer loads for the next one, and the places of its buffers.
+
+    Attributes:
+        load: The load of the next layer's first block of constants, None for none.
+        offsets: Bytes from the start of L1 by buffer; None where the buffers stay where they were.
+    """
 
     load: AheadLoad | None
     offsets: Mapping[str, int] | None
 
 
 def cheapest_path(layers: Sequence[PrefetchLayer]) -> tuple[int, list[Found]]:
-    """Return the cycles of the cheapest way, what each layer loads ahead on it and where its
-    buffers lie."""
+    """Return the cycles of the cheapest way, and what each layer does on it."""
     ways = [_Way(0)]
     for one, following in zip(layers, [*layers[1:], None], strict=True):
         ways = _cheapest_ways(_steps(ways, one, following))
@@ -320,8 +341,11 @@ def _steps(
 def _cheapest(
     way: _Way, one: PrefetchLayer, following: PrefetchLayer
 ) -> tuple[AheadLoad, int, float] | None:
-    """Return with which tile a layer best loads for the following one, its cycles and for how many
-    more the link is busy then; None when both layers are not faster by it."""
+    """Return with which tile a layer best loads for the following one, and what that costs.
+
+    The costs are its cycles, and for how many more the link is busy then. None when both layers are
+    not faster by it.
+    """
     charge = first_weights(following.costs, following.tiled.schedule)
     best = None
     least = one.cycles(way.arrives, None)[0] + following.cycles(None, None)[0]
