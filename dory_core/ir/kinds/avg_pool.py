@@ -17,16 +17,14 @@ from dory_core.ir.kinds.fields import as_text, number, word
 from dory_core.ir.kinds.operator import (
     Bare,
     Intervals,
-    Loads,
-    Operator,
     Sample,
     Tensors,
     Values,
     moved_steps,
 )
 from dory_core.ir.kinds.random_parts import RandomParts
-from dory_core.ir.kinds.window import Window
 from dory_core.ir.kinds.windowed import (
+    Pool,
     check_no_empty_window,
     output_size,
     pad_features,
@@ -35,7 +33,7 @@ from dory_core.ir.kinds.windowed import (
     under_taps,
 )
 from dory_core.ir.requant import Requant
-from dory_core.ir.tensor import Shape, Tensor
+from dory_core.ir.tensor import Shape
 
 # Beyond every element of a byte: means in binary32 are bounded by it before they are integers.
 _LARGEST = 1 << 23
@@ -84,7 +82,7 @@ _ORIGIN = number("origin", lambda op: not op.counts_padding)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AvgPool(Operator):
+class AvgPool(Pool):
     """Sum over a window (the accumulator); the division is part of the requantisation.
 
     Attributes:
@@ -98,14 +96,12 @@ class AvgPool(Operator):
             0.
     """
 
-    window: Window
     counts_padding: bool = field(default=True, metadata=as_text(_INSIDE))
     origin: int = field(default=0, metadata=as_text(_ORIGIN))
     real: RealMean | None = field(default=None, metadata=as_text(_REAL))
 
     has_offsets: ClassVar[bool] = True
     bare: ClassVar[Bare] = Bare.ACCUMULATOR
-    is_channelwise: ClassVar[bool] = True
     samples: ClassVar[tuple[str, ...]] = ("avgpool",)
 
     def output_shape(self, sources: Tensors) -> Shape:
@@ -171,19 +167,6 @@ class AvgPool(Operator):
         if not self.counts_padding:
             return frozenset(found | {Feature.MEAN_INSIDE})
         return frozenset(found | pad_features(self.window))
-
-    def loads(self, source: Tensor) -> Loads:
-        """Return the elements under the window."""
-        return Loads(self.window.taps, 0)
-
-    @property
-    def title(self) -> str:
-        """The window."""
-        return f"{self.kind} {self.window.title}"
-
-    @property
-    def sliding(self) -> Window | None:
-        return self.window
 
     @property
     def padding(self) -> int:

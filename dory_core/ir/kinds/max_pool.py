@@ -12,34 +12,28 @@ from dory_core.ir.bounds import Accumulator, Apply, Interval, one
 from dory_core.ir.kinds.operator import (
     Bare,
     Intervals,
-    Loads,
     Offsets,
-    Operator,
     Sample,
     Tensors,
     Values,
     moved_steps,
 )
 from dory_core.ir.kinds.random_parts import RandomParts
-from dory_core.ir.kinds.window import Window
-from dory_core.ir.kinds.windowed import check_no_empty_window, output_size
-from dory_core.ir.tensor import Shape, Tensor
+from dory_core.ir.kinds.windowed import Pool, check_no_empty_window, output_size
+from dory_core.ir.tensor import Shape
 
 _LEAST = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MaxPool(Operator):
+class MaxPool(Pool):
     """Maximum over a window; padding never wins.
 
     Attributes:
         window: What one output element reads.
     """
 
-    window: Window
-
     bare: ClassVar[Bare] = Bare.AS_INPUTS
-    is_channelwise: ClassVar[bool] = True
     samples: ClassVar[tuple[str, ...]] = ("maxpool",)
 
     def output_shape(self, sources: Tensors) -> Shape:
@@ -61,19 +55,6 @@ class MaxPool(Operator):
     def channel_intervals(self, intervals: Intervals, sources: Tensors) -> Interval | None:
         """Return the intervals of the input."""
         return intervals[0]
-
-    def loads(self, source: Tensor) -> Loads:
-        """Return the elements under the window."""
-        return Loads(self.window.taps, 0)
-
-    @property
-    def title(self) -> str:
-        """The window."""
-        return f"{self.kind} {self.window.title}"
-
-    @property
-    def sliding(self) -> Window | None:
-        return self.window
 
     @property
     def offsets(self) -> Offsets:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 
 from dory_core.ir.bounds import Interval
 from dory_core.ir.features import Feature
 from dory_core.ir.kinds.channels import Ints
-from dory_core.ir.kinds.operator import Operator
+from dory_core.ir.kinds.operator import Loads, Operator
 from dory_core.ir.kinds.window import Window, taps_of
 from dory_core.ir.tensor import Tensor, value_range
 
@@ -65,3 +68,29 @@ def pad_features(window: Window) -> frozenset[Feature]:
 def padding_of(window: Window) -> int:
     """Return the element of the padding, 0 where there is none."""
     return window.pad_value if any(window.pads) else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool(Operator):
+    """A value of all elements under a window, for each channel.
+
+    Attributes:
+        window: What one output element reads.
+    """
+
+    window: Window
+
+    is_channelwise: ClassVar[bool] = True
+
+    def loads(self, source: Tensor) -> Loads:
+        """Return the elements under the window."""
+        return Loads(self.window.taps, 0)
+
+    @property
+    def title(self) -> str:
+        """The window."""
+        return f"{self.kind} {self.window.title}"
+
+    @property
+    def sliding(self) -> Window | None:
+        return self.window
