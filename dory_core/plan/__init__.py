@@ -10,7 +10,6 @@ from typing import Any
 from dory_core.hardware.memories import Link
 from dory_core.hardware.target import OperatingPoint, OutputFile
 from dory_core.kernels.binding import CORES
-from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import Block
 from dory_core.plan.document import GENERATOR, PLAN_VERSION, plan_json, timeline_json
 from dory_core.plan.layers import (
@@ -25,37 +24,13 @@ from dory_core.plan.layers import (
     WeightChunk,
     WeightTile,
 )
-from dory_core.plan.network_operations import Program
+from dory_core.plan.network_operations import ExtTransfer, Program
 from dory_core.plan.places import Conversion, Place, StatePlan, initial_table_bytes
 from dory_core.plan.timeline import NetworkTimeline
 
 TIMELINE_FILE = "timeline.json"
 #: Of all public names in C, where the user gives no other.
 DEFAULT_PREFIX = "dory"
-
-
-@dataclass(frozen=True, slots=True)
-class ExtTransfer:
-    """A transfer between L3 and L2 of contiguous bytes.
-
-    Attributes:
-        block: The block of L2.
-        l2_offset, l3_offset: Bytes from the start of each arena.
-        size: Bytes that are moved.
-        incoming: Whether it goes from L3 to L2.
-        start: It is started before the part at this position runs, after the waits there.
-        wait: It is waited for before the part at this position runs; equal to start when it blocks.
-        slot: Number of its ticket.
-    """
-
-    block: BlockId
-    l2_offset: int
-    l3_offset: int
-    size: int
-    incoming: bool
-    start: int
-    wait: int
-    slot: int = 0
 
 
 @dataclass(frozen=True, slots=True)

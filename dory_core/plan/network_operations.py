@@ -7,13 +7,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from dory_core.plan.block_ids import BlockId
+from dory_core.plan.blocks import Block
 from dory_core.plan.operations import LayerFunction, LayerProgram
+from dory_core.plan.places import Conversion, Place, StatePlan
 
-if TYPE_CHECKING:
-    from dory_core.plan import Conversion, ExtTransfer, Place, StatePlan
-    from dory_core.plan.blocks import Block
+
+@dataclass(frozen=True, slots=True)
+class ExtTransfer:
+    """A transfer between L3 and L2 of contiguous bytes.
+
+    Attributes:
+        block: The block of L2.
+        l2_offset, l3_offset: Bytes from the start of each arena.
+        size: Bytes that are moved.
+        incoming: Whether it goes from L3 to L2.
+        start: It is started before the part at this position runs, after the waits there.
+        wait: It is waited for before the part at this position runs; equal to start when it blocks.
+        slot: Number of its ticket.
+    """
+
+    block: BlockId
+    l2_offset: int
+    l3_offset: int
+    size: int
+    incoming: bool
+    start: int
+    wait: int
+    slot: int = 0
 
 
 @dataclass(frozen=True, slots=True)

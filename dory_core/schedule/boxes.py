@@ -18,7 +18,7 @@ from dory_core.ir.geometry import (
     output_granule,
 )
 from dory_core.ir.layout import Layout
-from dory_core.kernels.binding import BoundKernel
+from dory_core.kernels.bound_kernel import BoundKernel
 from dory_core.kernels.call import OPERANDS
 from dory_core.kernels.kernel import Constraint, Traits
 

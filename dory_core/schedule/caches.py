@@ -14,7 +14,7 @@ from functools import lru_cache
 from dory_core.hardware.memories import Cache, Memory
 from dory_core.ir import Layer, pixel_bytes
 from dory_core.ir.geometry import Tile
-from dory_core.kernels.binding import BoundKernel
+from dory_core.kernels.bound_kernel import BoundKernel
 from dory_core.kernels.call import OPERANDS
 from dory_core.kernels.kernel import Access, MemoryAccesses
 

@@ -15,7 +15,7 @@ from dory_core.hardware.copies import Carriage, Charge
 from dory_core.hardware.memories import Link, MemoryHierarchy
 from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile
-from dory_core.kernels.binding import BoundKernel
+from dory_core.kernels.bound_kernel import BoundKernel
 from dory_core.schedule.loops import Phase, Schedule
 from dory_core.schedule.moves import PLAIN, LayerMoves, moves_all, weight_unit
 

@@ -28,7 +28,7 @@ from dory_core.ir.geometry import (
     is_channelwise,
     partial_sum_bytes,
 )
-from dory_core.kernels.binding import BoundKernel
+from dory_core.kernels.bound_kernel import BoundKernel
 from dory_core.kernels.call import OPERANDS
 from dory_core.schedule.boxes import tile_bytes
 

@@ -12,7 +12,7 @@ from dory_core.hardware.memories import Link, MemoryHierarchy
 from dory_core.ir import Layer, Tensor, pixel_bytes
 from dory_core.ir.geometry import input_channels, make_tile
 from dory_core.ir.layout import HWC, Layout
-from dory_core.kernels.binding import BoundKernel
+from dory_core.kernels.bound_kernel import BoundKernel
 from dory_core.kernels.call import OPERANDS
 from dory_core.schedule.loops import L1_ALIGNMENT, Schedule
 

@@ -14,7 +14,7 @@ from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile, extent, make_tile
-from dory_core.kernels.binding import BoundKernel
+from dory_core.kernels.bound_kernel import BoundKernel
 from dory_core.kernels.call import OPERANDS
 from dory_core.schedule.boxes import fetch_constraints
 from dory_core.schedule.caches import pixel_by_pixel, waiting_cycles

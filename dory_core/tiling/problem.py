@@ -18,7 +18,7 @@ from dory_core.ir.geometry import (
     make_tile,
     with_border,
 )
-from dory_core.kernels.binding import BoundKernel
+from dory_core.kernels.bound_kernel import BoundKernel
 from dory_core.kernels.kernel import Constraint, Kernel, Term
 from dory_core.schedule.boxes import tile_granule
 from dory_core.schedule.loops import Buffering, L1Buffer, l1_buffers

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from dory_core.errors import DoryError
 from dory_core.ir import Layer
-from dory_core.kernels.binding import BoundKernel, BoundLayer, EngineRejection, KernelRejection
+from dory_core.kernels.binding import BoundLayer, EngineRejection, KernelRejection
+from dory_core.kernels.bound_kernel import BoundKernel
 from dory_core.kernels.kernel import Kernel, Traits
 from dory_core.schedule.costs import LayerCosts
 from dory_core.schedule.loops import Schedule

@@ -12,7 +12,8 @@ from dory_core.expr import evaluate
 from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Array, Layer, Requant
 from dory_core.ir.geometry import Tile
-from dory_core.kernels.binding import BoundKernel, BoundLayer, KernelRejection
+from dory_core.kernels.binding import BoundLayer, KernelRejection
+from dory_core.kernels.bound_kernel import BoundKernel
 from dory_core.kernels.kernel import Kernel, Term
 from dory_core.schedule.boxes import fetch_constraints
 from dory_core.schedule.costs import LayerCosts
