@@ -28,7 +28,7 @@ from collection import folder_of
 
 from dory_core.driver.pipeline import PASSES, TILED, Setup, Source, run, setup_for
 from dory_core.errors import DoryError
-from dory_core.planning.moves import MOVES
+from dory_core.planning.moves import MOVES, fused_chains
 from dory_core.planning.search import Trial
 from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.tiling.network import TiledGraph
@@ -127,6 +127,8 @@ class Job:
             return None
         seconds = time.process_time() - start
         kept = frozenset(trial.move for trial in shown if trial.kept)
+        if any(step.chain > 1 for step in plan.steps):
+            kept |= {fused_chains.NAME}  # plans of chains are also found without the move
         l2 = next(level.used for level in plan.levels if level.name == "L2")
         return Figures(plan.cycles, l2, seconds, kept)
 
