@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import Request
-from dory_core.planning.rolling import Move
+from dory_core.planning.rolling import MovedBytes
 from dory_core.tiling.outer import Part
 
 
@@ -81,7 +81,7 @@ class Arrival(NamedTuple):
     output: tuple[BlockId, int]
     first: int
     size: int
-    moves: Move | None
+    moves: MovedBytes | None
 
 
 class Run(NamedTuple):
@@ -105,7 +105,7 @@ class Run(NamedTuple):
     output: tuple[BlockId, int]
     weights: BlockId | None
     report: tuple[BlockId, int, int] | None
-    moves: Move | None = None
+    moves: MovedBytes | None = None
     arrivals: tuple[Arrival, ...] = ()
 
 

@@ -21,8 +21,8 @@ from dory_core.planning.part_sequence import Fetch, Store
 from dory_core.planning.problem import BELOW, HOME, Problem
 from dory_core.planning.search import Trial, improved
 from dory_core.planning.transfers import transfers
+from dory_core.schedule.copies import weight_unit
 from dory_core.schedule.loops import Schedule
-from dory_core.schedule.moves import weight_unit
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from dory_core.planning.memory_map import MemoryMap
 from dory_core.planning.placement import Planned
 from dory_core.planning.problem import BELOW, HOME, is_streamed
 from dory_core.planning.search import Trial
+from dory_core.schedule.copies import l1_dma
 from dory_core.schedule.costs import link_name
-from dory_core.schedule.moves import l1_dma
 from dory_core.tiling.parts import Tilings
 
 

@@ -19,7 +19,7 @@ from dory_core.planning.decision import Decision, Residency
 from dory_core.planning.layouts import plan_layouts
 from dory_core.planning.network_parts import NetworkParts
 from dory_core.planning.views import Views, plan_views
-from dory_core.schedule.moves import weight_unit
+from dory_core.schedule.copies import weight_unit
 from dory_core.tiling.outer import UNCUT, Cuts, Split
 from dory_core.tiling.part_layers import largest_part
 from dory_core.tiling.parts import Tilings, split_is_whole

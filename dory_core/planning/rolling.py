@@ -54,7 +54,7 @@ class Needs(NamedTuple):
     until: Callable[[int, int, int, int], int]
 
 
-class Move(NamedTuple):
+class MovedBytes(NamedTuple):
     """Bytes of a buffer that move to its start.
 
     Attributes:
@@ -80,7 +80,7 @@ class RollingBuffer:
     size_bytes: int
     writes: tuple[int, ...]
     reads: Mapping[tuple[int, int], tuple[int, ...]]
-    moves: Mapping[int, Move] = field(default_factory=dict)
+    moves: Mapping[int, MovedBytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reads", MappingProxyType(dict(self.reads)))
@@ -225,13 +225,13 @@ def rolling_buffer(
     origin = 0  # byte of the tensor at the start of the buffer
     at = list[int]()
     reads: dict[tuple[int, int], list[int]] = {key: [] for key in readers}
-    moves: dict[int, Move] = {}
+    moves: dict[int, MovedBytes] = {}
     for i, (layer, part) in enumerate(own):
         if layer == maker:
             start, new = writes[part]
             if start + new - origin > size:
                 first = min(kept[i], start)
-                moves[part] = Move(first - origin, start - first)
+                moves[part] = MovedBytes(first - origin, start - first)
                 origin = first
             at.append(start - origin)
             continue

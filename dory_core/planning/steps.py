@@ -29,9 +29,9 @@ from dory_core.planning.joined_parts import joined_parts, joined_timelines, same
 from dory_core.planning.layouts import LayoutPlan, StoredTensor
 from dory_core.planning.network_parts import NetworkParts
 from dory_core.planning.part_sequence import Arrival, PartSequence, Run
+from dory_core.schedule.copies import LayerCopies, weight_unit
 from dory_core.schedule.costs import link_name
 from dory_core.schedule.loops import PlacedBuffer, Schedule, l1_buffers, place_l1
-from dory_core.schedule.moves import LayerMoves, weight_unit
 from dory_core.schedule.timeline import (
     AheadLoad,
     LayerEstimate,
@@ -320,7 +320,7 @@ class _StepMaker:
         bases["y"] = [part.output for part in parts]
         schedules = [part.schedule for part in parts]
         unit = weight_unit(self.hierarchy)
-        moves = LayerMoves(layer, self.tiled.bound, resident, unit, schedules)
+        moves = LayerCopies(layer, self.tiled.bound, resident, unit, schedules)
         found = moves.carriages(self.hierarchy, bases)
         for operand, carriage in found.items():
             if carriage.by == IMPOSSIBLE:

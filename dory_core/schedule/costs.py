@@ -16,8 +16,8 @@ from dory_core.hardware.memories import Link, MemoryHierarchy
 from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile
 from dory_core.kernels.bound_kernel import BoundKernel
+from dory_core.schedule.copies import PLAIN, LayerCopies, moves_all, weight_unit
 from dory_core.schedule.loops import Phase, Schedule
-from dory_core.schedule.moves import PLAIN, LayerMoves, moves_all, weight_unit
 
 
 def link_name(link: Link) -> str:
@@ -41,7 +41,7 @@ class LayerCosts:
     layer: Layer
     bound: BoundKernel
     hierarchy: MemoryHierarchy
-    moves: LayerMoves
+    moves: LayerCopies
     carriages: Mapping[str, Carriage] | None
     _calls: dict[tuple[int, ...], int] = field(default_factory=dict, init=False, repr=False)
     _copies: dict[tuple[Any, ...], Charge] = field(default_factory=dict, init=False, repr=False)
@@ -49,7 +49,7 @@ class LayerCosts:
     @classmethod
     def of(cls, layer: Layer, bound: BoundKernel, hierarchy: MemoryHierarchy) -> LayerCosts:
         """Return the costs of a layer on a kernel, whatever its tiles."""
-        moves = LayerMoves(layer, bound, (), weight_unit(hierarchy))
+        moves = LayerCopies(layer, bound, (), weight_unit(hierarchy))
         return cls(layer, bound, hierarchy, moves, PLAIN if moves_all(hierarchy) else None)
 
     def on(self, bound: BoundKernel) -> LayerCosts:
@@ -69,7 +69,7 @@ class LayerCosts:
         """
         if self.carriages is not None:
             return self
-        moves = LayerMoves(self.layer, self.bound, (), weight_unit(self.hierarchy), schedules)
+        moves = LayerCopies(self.layer, self.bound, (), weight_unit(self.hierarchy), schedules)
         found = moves.carriages(self.hierarchy) if carriages is None else carriages
         return replace(self, moves=moves, carriages=found)
 
@@ -87,7 +87,7 @@ class LayerCosts:
         return self._calls[key]
 
     def copy(self, operand: str, *sizes: int) -> Charge:
-        """Return the cost of a copy of a tile, see ``LayerMoves.copy``."""
+        """Return the cost of a copy of a tile, see ``LayerCopies.copy``."""
         key = (operand, *sizes)
         if key not in self._copies:
             assert self.carriages is not None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dory_core.planning.rolling import Move, Needs, Turn, rolling_buffer, turns, turns_of
+from dory_core.planning.rolling import MovedBytes, Needs, Turn, rolling_buffer, turns, turns_of
 
 
 def reads(starts: tuple[int, ...], total: int, before: int, window: tuple[int, int, int]):
@@ -107,7 +107,7 @@ def test_a_skip_tensor_stays_as_long_as_the_sum_reads_it():
 def test_rows_that_are_read_again_move_before_each_stripe_that_has_no_room():
     order, writes, readers = residual(1)
     buffer = rolling_buffer(order, 0, writes[0], readers)
-    assert buffer.moves[3] == Move(1, 2)
+    assert buffer.moves[3] == MovedBytes(1, 2)
     assert len(buffer.moves) == 9
 
 

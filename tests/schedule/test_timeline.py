@@ -11,9 +11,9 @@ from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
 from dory_core.ir.geometry import make_tile
 from dory_core.kernels.binding import bind_kernel
 from dory_core.schedule.bounds import lower_bound
+from dory_core.schedule.copies import box_transfer
 from dory_core.schedule.costs import LayerCosts
 from dory_core.schedule.loops import Buffering, LoopOrder, make_schedule
-from dory_core.schedule.moves import box_transfer
 from dory_core.schedule.timeline import estimate
 from tests.tiling.sample_layers import SampleKernel, add, conv, random_layer, tensor
 

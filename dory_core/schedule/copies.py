@@ -67,7 +67,7 @@ def box_transfer(
     return DmaCost(size, rows if columns < tensor.width else 1)
 
 
-class LayerMoves:
+class LayerCopies:
     """The copies of one layer's tiles."""
 
     def __init__(
