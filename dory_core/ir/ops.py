@@ -19,12 +19,14 @@ from dory_core.ir.kinds.log_softmax import LogSoftmax
 from dory_core.ir.kinds.lstm import LSTM_STEPS, Lstm
 from dory_core.ir.kinds.lut import Lut
 from dory_core.ir.kinds.max_pool import MaxPool
+from dory_core.ir.kinds.norm import Norm
 from dory_core.ir.kinds.operator import Bare, Loads, Offsets, Operator, Sample, Triple
 from dory_core.ir.kinds.pad import Pad
 from dory_core.ir.kinds.pairwise import Add, Maximum, Minimum, Mul, Pairwise
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.kinds.reshape import Reshape
 from dory_core.ir.kinds.resize import Resize
+from dory_core.ir.kinds.shares import Shares
 from dory_core.ir.kinds.slice import Slice
 from dory_core.ir.kinds.softmax import Softmax
 from dory_core.ir.kinds.transpose import Transpose
@@ -64,6 +66,8 @@ __all__ = [
     "Lut",
     "Softmax",
     "LogSoftmax",
+    "Shares",
+    "Norm",
     "Lstm",
     "ArgMax",
     "Concat",

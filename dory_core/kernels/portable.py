@@ -60,6 +60,7 @@ from dory_core.kernels.portable_pixelwise import (
     PortableLut,
     PortableSoftmax,
 )
+from dory_core.kernels.portable_rows import PortableNorm, PortableShares
 
 
 def portable_kernels(
@@ -85,6 +86,8 @@ def portable_kernels(
         PortableLut,
         PortableSoftmax,
         PortableLogSoftmax,
+        PortableShares,
+        PortableNorm,
         # A target may offer both: the one in place has another name.
         PortableLstmInPlace if in_place else PortableLstm,
         PortableArgMax,

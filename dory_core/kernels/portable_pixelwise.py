@@ -65,7 +65,7 @@ class PortableSoftmax(PortableKind):
     name = "dory_portable_softmax"
     summary = "softmax of TensorFlow Lite's integers, or in binary32, in plain C"
     kind: ClassVar[type[ops.Op]] = ops.Softmax
-    parts = (KINDS_HEADER, "dory_portable_fixed.h")
+    parts: ClassVar[tuple[str, ...]] = (KINDS_HEADER, "dory_portable_fixed.h")
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return the bytes of the steps and of the exponentials."""

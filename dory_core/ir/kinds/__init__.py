@@ -17,11 +17,13 @@ from dory_core.ir.kinds.log_softmax import LogSoftmax
 from dory_core.ir.kinds.lstm import Lstm
 from dory_core.ir.kinds.lut import Lut
 from dory_core.ir.kinds.max_pool import MaxPool
+from dory_core.ir.kinds.norm import Norm
 from dory_core.ir.kinds.operator import Operator
 from dory_core.ir.kinds.pad import Pad
 from dory_core.ir.kinds.pairwise import Add, Maximum, Minimum, Mul
 from dory_core.ir.kinds.reshape import Reshape
 from dory_core.ir.kinds.resize import Resize
+from dory_core.ir.kinds.shares import Shares
 from dory_core.ir.kinds.slice import Slice
 from dory_core.ir.kinds.softmax import Softmax
 from dory_core.ir.kinds.transpose import Transpose
@@ -31,7 +33,8 @@ __all__ = ["KINDS", "by_name"]
 #: The kinds of the core; plugins add others with the hook ``dory_operators``.
 KINDS: tuple[type[Operator], ...] = (
     *(Conv, ConvTranspose, Linear, MaxPool, AvgPool, Add, Mul, Maximum, Minimum),
-    *(Lut, Softmax, LogSoftmax, Lstm, ArgMax, Concat, Slice, Pad, Resize, Transpose, Reshape),
+    *(Lut, Softmax, LogSoftmax, Shares, Norm, Lstm, ArgMax),
+    *(Concat, Slice, Pad, Resize, Transpose, Reshape),
 )
 
 

@@ -25,8 +25,8 @@ typedef struct {
 void dory_portable_lut(const dory_portable_lut_t *layer, const dory_portable_tile_t *tile,
                        const uint8_t *x, const uint8_t *table, uint8_t *y);
 
-/* Functions of the channels of each pixel. steps: those behind the accumulator. factor: 0, or of a
- * softmax in binary32. share_bits: 8 or 16, of a softmax in integers. */
+/* Functions of the channels of each pixel. steps: those behind the accumulator. factor: of shares,
+ * or of a softmax in binary32, else 0. share_bits: 8 or 16, of a softmax in integers. */
 typedef struct {
   dory_portable_type_t x, y;
   uint32_t factor;
@@ -49,6 +49,27 @@ void dory_portable_log_softmax(const dory_portable_pixelwise_t *layer,
                                const dory_portable_tile_t *tile, uint32_t channel,
                                const uint8_t *x, const uint8_t *table, const uint8_t *steps,
                                uint8_t *y);
+
+/* The factor times the share of each channel of the sum over all, rounded down, then the steps. Tiles
+ * are those of a softmax. table: 256 uint32, the exponential of a difference to the largest channel. */
+void dory_portable_shares(const dory_portable_pixelwise_t *layer, const dory_portable_tile_t *tile,
+                          uint32_t channel, const uint8_t *x, const uint8_t *table,
+                          const uint8_t *steps, uint8_t *y);
+
+/* Layer normalisation in integers. is_centred: the mean is taken off. wrap_bits: the accumulator is
+ * taken modulo 2^wrap_bits, as a signed number; 0 for as it is. */
+typedef struct {
+  dory_portable_type_t x, y;
+  uint8_t is_centred, has_bias;
+  uint32_t wrap_bits;
+  dory_portable_steps_t steps;
+} dory_portable_norm_t;
+
+/* The channels of each pixel over the root of their mean square, then the steps. Tiles are those of
+ * a softmax. weights: int32 of each output channel; behind them as many biases. */
+void dory_portable_norm(const dory_portable_norm_t *layer, const dory_portable_tile_t *tile,
+                        uint32_t channel, const uint8_t *x, const uint8_t *weights,
+                        const uint8_t *steps, uint8_t *y);
 
 /* Long short-term memory in the integers of TensorFlow Lite. clip: of the cell, 0 for none. steps:
  * twelve, of the sums over the input for the gates input, forget, cell and output, of those over the

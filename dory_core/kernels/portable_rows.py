@@ -1,0 +1,95 @@
+"""Portable kernels of functions of all channels of a pixel, in plain quotients of integers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from dory_core.expr import Number, ceil_div
+from dory_core.ir import Layer, Norm, Operator, Shares
+from dory_core.ir.geometry import Tile
+from dory_core.kernels.call import FunctionCall, Operand, named, size
+from dory_core.kernels.kernel import WeightBlock
+from dory_core.kernels.portable_base import PortableKind, packed
+from dory_core.kernels.portable_pixelwise import PortableSoftmax
+
+# Cycles of a quotient of 32 bits, and of a root.
+_QUOTIENT = 40
+_ROOT = 100
+
+
+class PortableShares(PortableSoftmax):
+    """Softmax as plain quotients of integers."""
+
+    __slots__ = ()
+    name = "dory_portable_shares"
+    summary = "softmax as quotients of plain integers in plain C"
+    kind: ClassVar[type[Operator]] = Shares
+    parts = PortableKind.parts
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """Encode the steps as ``mul``, the exponentials as ``weights``."""
+        return self._table_block(layer, c_out, packed(layer.of(Shares).table.values, 32, False))
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Return cycles of the core with the most pixels."""
+        each = self.costs.output + len(self._steps(layer)) * self.costs.step + _QUOTIENT
+        pixel = tile.c_in * 2 * self.costs.element + tile.c_out * each
+        return self.costs.call + ceil_div(tile.h * tile.w, self.cores) * pixel
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        return self._pixelwise(layer, factor=layer.of(Shares).factor)
+
+
+class PortableNorm(PortableKind):
+    """Layer normalisation in integers."""
+
+    __slots__ = ()
+    name = "dory_portable_norm"
+    summary = "layer normalisation in integers of 32 bits in plain C"
+    kind = Norm
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of the steps, the weights and the biases."""
+        rows = 1 if layer.of(Norm).bias is None else 2
+        return self._with_table(layer, tile, 4 * rows * tile.c_out)
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """Encode the steps as ``mul``, weights and biases as ``weights``."""
+        op = layer.of(Norm)
+        arrays = [op.weights] if op.bias is None else [op.weights, op.bias]
+        rows = np.stack([array.values[slice(*c_out)] for array in arrays])
+        return self._table_block(layer, c_out, packed(rows, 32, True))
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        return _QUOTIENT
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Return cycles of the core with the most pixels."""
+        passes = 2 if layer.of(Norm).centred else 1
+        each = self.costs.output + len(self._steps(layer)) * self.costs.step + _QUOTIENT
+        pixel = tile.c_in * passes * self.costs.element + tile.c_out * each + _ROOT
+        return self.costs.call + ceil_div(tile.h * tile.w, self.cores) * pixel
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        op = layer.of(Norm)
+        fields = self._io_and_steps(
+            layer,
+            is_centred=int(op.centred),
+            has_bias=int(op.bias is not None),
+            wrap_bits=op.wrap_bits,
+        )
+        arguments = {
+            "channel": size("y_channel"),
+            **named("x", "weights"),
+            "steps": self._table(layer),
+            "y": Operand("y"),
+        }
+        return self._call(layer, "dory_portable_norm_t", fields, arguments)
