@@ -123,3 +123,34 @@ def tanh(argument: Values, table: Values) -> Values:
     between = (lower << 8) + (place & 255) * (upper - lower)
     found = np.where(place >> 8 >= 255, 65535 << 8, between) - (1 << 23)
     return np.asarray(np.where(argument >= 0, found + 128, 127 - found) >> 8)
+
+
+def inverse_root(a: Values) -> tuple[Values, Values]:
+    """Return (mantissa, shift) of 1 / sqrt(a) = mantissa / 2^(31 + shift), by Newton-Raphson.
+
+    a: numbers from 0 on; 0 counts as 1. Source: TensorFlow Lite, GetInvSqrtQuantizedMultiplierExp.
+    """
+    large = a >= 1 << 29
+    scaled = np.where(large, a >> 2, np.maximum(a, 2))
+    pairs = (_leading_zeros(scaled) - 1) // 2 - 1
+    shift = 11 + large - pairs
+    operand = scaled << 2 * pairs >> 1  # in Q3.28, as x is
+    x, half = np.full_like(operand, 1 << 28), (operand + 1) >> 1
+    for _ in range(5):
+        cube = _saturated(high_product(high_product(x, x), x) << 6)
+        x = _saturated((high_product(x, 3 << 27) - high_product(half, cube)) << 3)
+    mantissa = high_product(x, 1518500250) << np.maximum(-shift, 0)
+    found = np.where(a <= 1, (1 << 31) - 1, mantissa)
+    return found, np.where(a <= 1, 0, np.maximum(shift, 0))
+
+
+def l2_norm(values: Values) -> Values:
+    """Return 128 times numbers over the root of the sum of their squares, along axis 0.
+
+    Source: TensorFlow Lite, reference/integer_ops/l2normalization.h.
+    """
+    mantissa, shift = inverse_root((values**2).sum(axis=0))
+    right = np.maximum(shift - 7, 0)
+    products = np.minimum(high_product(values << 7 - shift + right, mantissa), (1 << 31) - 1)
+    rounded = rounded_shift(products, np.maximum(right, 1))
+    return np.asarray(np.where(right > 0, rounded, products))

@@ -60,7 +60,7 @@ from dory_core.kernels.portable_pixelwise import (
     PortableLut,
     PortableSoftmax,
 )
-from dory_core.kernels.portable_rows import PortableNorm, PortableShares
+from dory_core.kernels.portable_rows import PortableL2Norm, PortableNorm, PortableShares
 
 
 def portable_kernels(
@@ -88,6 +88,7 @@ def portable_kernels(
         PortableLogSoftmax,
         PortableShares,
         PortableNorm,
+        PortableL2Norm,
         # A target may offer both: the one in place has another name.
         PortableLstmInPlace if in_place else PortableLstm,
         PortableArgMax,

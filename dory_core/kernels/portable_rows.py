@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from dory_core.expr import Number, ceil_div
-from dory_core.ir import Layer, Norm, Operator, Shares
+from dory_core.ir import L2Norm, Layer, Norm, Operator, Shares
 from dory_core.ir.geometry import Tile
-from dory_core.kernels.call import FunctionCall, Operand, named, size
+from dory_core.kernels.call import Argument, FunctionCall, Operand, named, size
 from dory_core.kernels.kernel import WeightBlock
 from dory_core.kernels.portable_base import PortableKind, packed
 from dory_core.kernels.portable_pixelwise import PortableSoftmax
@@ -17,6 +17,7 @@ from dory_core.kernels.portable_pixelwise import PortableSoftmax
 # Cycles of a quotient of 32 bits, and of a root.
 _QUOTIENT = 40
 _ROOT = 100
+_INVERSE_ROOT = 600
 
 
 class PortableShares(PortableSoftmax):
@@ -93,3 +94,33 @@ class PortableNorm(PortableKind):
             "y": Operand("y"),
         }
         return self._call(layer, "dory_portable_norm_t", fields, arguments)
+
+
+class PortableL2Norm(PortableKind):
+    """The channels over their Euclidean norm."""
+
+    __slots__ = ()
+    name = "dory_portable_l2norm"
+    summary = "normalisation by TensorFlow Lite's inverse root in plain C"
+    kind = L2Norm
+    parts = (*PortableKind.parts, "dory_portable_fixed.h")
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        return self.costs.step
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Return cycles of the core with the most pixels."""
+        each = self.costs.output + (1 + len(self._steps(layer))) * self.costs.step
+        pixel = tile.c_in * self.costs.element + tile.c_out * each + _INVERSE_ROOT
+        return self.costs.call + ceil_div(tile.h * tile.w, self.cores) * pixel
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        fields = self._io_and_steps(layer, zero_point=layer.of(L2Norm).zero_point)
+        arguments: dict[str, Argument] = {
+            "channel": size("y_channel"),
+            "x": Operand("x"),
+            "steps": self._table(layer),
+            "y": Operand("y"),
+        }
+        return self._call(layer, "dory_portable_l2norm_t", fields, arguments)

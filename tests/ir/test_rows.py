@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from dory_core.errors import NotSupported
-from dory_core.ir import Array, Norm, Op, Shares, reference
+from dory_core.ir import Array, L2Norm, Norm, Op, Shares, reference
+from dory_core.ir.fixed_point import inverse_root
 from dory_core.testing.kernels import alone, typed, values_of
 from dory_core.testing.random_layers import LayerSpace, RandomLayers
 
@@ -73,12 +74,33 @@ def test_bounds_of_a_normalisation_are_reached() -> None:
     assert max(found) == layer.ranges.acc_hi
 
 
+def test_inverse_root_is_that_of_reals() -> None:
+    numbers = np.unique(np.geomspace(2, (1 << 31) - 1, 20_000).astype(np.int64))
+    mantissa, shift = inverse_root(numbers)
+    assert (mantissa < 1 << 31).all() and (shift >= 0).all()
+    found = mantissa / 2.0 ** (31 + shift)
+    assert np.abs(found * np.sqrt(numbers) - 1).max() < 2e-6
+
+
+def test_l2_norm_is_that_of_reals_to_an_integer() -> None:
+    layer = typed(alone(L2Norm, zero_point=5), (24, 9, 9, -128, 127))
+    x = values_of(layer.inputs[0], np.random.default_rng(4))
+    real = 128 * (x - 5) / np.sqrt(((x - 5) ** 2).sum(axis=0))
+    assert np.abs(reference.run_layer(layer, (x,)) - real).max() < 0.501
+    assert layer.ranges.acc_hi == 129
+    alone_in_pixel = np.full((24, 9, 9), 5)
+    alone_in_pixel[3] = 127
+    assert reference.run_layer(layer, (alone_in_pixel,)).max() == 128
+    assert reference.run_layer(layer, (np.full((24, 9, 9), 5),)).max() == 0
+
+
 @pytest.mark.parametrize(
     ("layer", "reason"),
     [
         (alone(Shares, table=Array(np.ones(255, int)), factor=255), "a table of shape"),
         (alone(Shares, table=Array(np.arange(256)), factor=255), "none for the largest"),
         (alone(Shares, table=Array(np.full(256, 1 << 30)), factor=255), "exceed 32 bits"),
+        (alone(L2Norm, zero_point=200), "squares of values in"),
         (alone(Norm, weights=Array([1, 2])), "constants of shape"),
         (alone(Norm, weights=Array([1, 1 << 30, 2])), "products up to 137438953472 exceed"),
         (alone(Norm, weights=Array([1, 1, 2]), wrap_bits=33), "wraps to 33 bits"),

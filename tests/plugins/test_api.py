@@ -267,10 +267,10 @@ GROUPS = {
         Extent extent make_tile tensor_bytes
     """,
     "ops": """
-        Accumulator Add ArgMax AvgPool Bare Concat Conv ConvTranspose Interval KINDS LSTM_STEPS
-        Linear Loads LogSoftmax Lstm Lut MaxPool Maximum Minimum Mul Norm Offsets Op Operator Pad
-        Pairwise RandomParts RealMean Reshape Resize Sample Selection Shares Slice Softmax Steps
-        Transpose Triple Weighted Window as_text number word
+        Accumulator Add ArgMax AvgPool Bare Concat Conv ConvTranspose Interval KINDS L2Norm
+        LSTM_STEPS Linear Loads LogSoftmax Lstm Lut MaxPool Maximum Minimum Mul Norm Offsets Op
+        Operator Pad Pairwise RandomParts RealMean Reshape Resize Sample Selection Shares Slice
+        Softmax Steps Transpose Triple Weighted Window as_text number word
     """,
     "quoting": """
         LONGEST c_comment c_string html lines makefile markdown markdown_code number path script

@@ -71,6 +71,17 @@ void dory_portable_norm(const dory_portable_norm_t *layer, const dory_portable_t
                         uint32_t channel, const uint8_t *x, const uint8_t *weights,
                         const uint8_t *steps, uint8_t *y);
 
+/* The channels of each pixel over their Euclidean norm in the integers of TensorFlow Lite, times 128,
+ * then the steps. Tiles are those of a softmax. */
+typedef struct {
+  dory_portable_type_t x, y;
+  int32_t zero_point;
+  dory_portable_steps_t steps;
+} dory_portable_l2norm_t;
+
+void dory_portable_l2norm(const dory_portable_l2norm_t *layer, const dory_portable_tile_t *tile,
+                          uint32_t channel, const uint8_t *x, const uint8_t *steps, uint8_t *y);
+
 /* Long short-term memory in the integers of TensorFlow Lite. clip: of the cell, 0 for none. steps:
  * twelve, of the sums over the input for the gates input, forget, cell and output, of those over the
  * hidden state, of the kept and the added part of the cell, of the argument of its hyperbolic tangent

@@ -40,6 +40,7 @@ OPTION_TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "MUL": ("MulOptions", ("FusedActivationFunction",)),
     "CONCATENATION": ("ConcatenationOptions", ("Axis", "FusedActivationFunction")),
     "SOFTMAX": ("SoftmaxOptions", ("Beta",)),
+    "L2_NORMALIZATION": ("L2NormOptions", ("FusedActivationFunction",)),
     "LEAKY_RELU": ("LeakyReluOptions", ("Alpha",)),
     "MEAN": ("ReducerOptions", ("KeepDims",)),
     "SUM": ("ReducerOptions", ("KeepDims",)),

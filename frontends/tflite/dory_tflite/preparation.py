@@ -29,7 +29,7 @@ def fully_connected_factor(x: float, weights: float, y: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class AddFactors:
-    """Multipliers of the two operands and of their sum, for ADD and SUB."""
+    """Multipliers of the two operands and of their sum, or of the square of their difference."""
 
     first: Multiplier
     second: Multiplier
@@ -54,6 +54,20 @@ def sub_factors(first: float, second: float, y: float) -> AddFactors:
         quantize_multiplier(float(a / twice)),
         quantize_multiplier(float(b / twice)),
         quantize_multiplier(float(twice / (np.float32(1 << ADD_SHIFT) * np.float32(y)))),
+    )
+
+
+#: Left shift of the operands of SQUARED_DIFFERENCE.
+SQUARE_SHIFT = 7
+
+
+def square_factors(first: float, second: float, y: float) -> AddFactors:
+    """Multipliers of SQUARED_DIFFERENCE, prepared in double."""
+    twice = 2 * max(first, second)
+    return AddFactors(
+        quantize_multiplier(first / twice),
+        quantize_multiplier(second / twice),
+        quantize_multiplier(twice * twice / ((1 << 2 * SQUARE_SHIFT) * y)),
     )
 
 

@@ -60,9 +60,38 @@ def other_activation(b: TfliteBuilder) -> int:
     return y
 
 
+def norm_with_an_activation(b: TfliteBuilder) -> int:
+    x, y = b.input((1, 4), 0.05, 0), b.tensor((1, 4), 1 / 128, 0)
+    b.operator("L2_NORMALIZATION", (x,), (y,), FusedActivationFunction="RELU")
+    return y
+
+
+def norm_of_another_scale(b: TfliteBuilder) -> int:
+    x, y = b.input((1, 4), 0.05, 0), b.tensor((1, 4), 1 / 127, 0)
+    b.operator("L2_NORMALIZATION", (x,), (y,))
+    return y
+
+
+def squares_of_unsigned_bytes(b: TfliteBuilder) -> int:
+    x, y = (b.tensor((1, 4), 0.05, 3, "UINT8") for _ in range(2))
+    b.inputs.append(x)
+    b.operator("SQUARED_DIFFERENCE", (x, x), (y,))
+    return y
+
+
+def shapes_that_do_not_match(b: TfliteBuilder) -> int:
+    x, other = (b.input((1, n), 0.05, 3) for n in (4, 3))
+    y = b.tensor((1, 6), 0.05, 3)
+    b.operator("MUL", (x, other), (y,))
+    return y
+
+
 @pytest.mark.parametrize(
     ("network", "words"),
     [
+        (norm_with_an_activation, "FusedActivationFunction is RELU; supported only if there is no"),
+        (norm_of_another_scale, "supported only if the output has scale 1/128 and zero point 0"),
+        (squares_of_unsigned_bytes, "supported only if the input is INT8"),
         (float_relu, "input 0 is FLOAT32, output is FLOAT32; supported only if input and output"),
         (weights_of_four_bits, "is INT4, which is not read; supported only if the weight"),
         (scales_that_differ, "input 0 has scale 0.05 and zero point 3, output has scale 0.07"),
@@ -77,7 +106,22 @@ def test_what_was_found_stands_beside_what_is_supported(
     b = TfliteBuilder()
     error = refusal(b, network(b))
     assert words in error.message
-    assert error.hint or network is scales_that_differ
+    assert error.hint or network in SELF_EXPLAINING
+
+
+#: What to change is what the message says.
+SELF_EXPLAINING = (
+    scales_that_differ,
+    norm_with_an_activation,
+    norm_of_another_scale,
+    squares_of_unsigned_bytes,
+)
+
+
+def test_operands_that_are_not_repeated_are_refused() -> None:
+    b = TfliteBuilder()
+    error = refusal(b, shapes_that_do_not_match(b))
+    assert "operands of shapes [1, 4] and [1, 3] for [1, 6]" in error.message
 
 
 def test_floats_have_the_way_out() -> None:

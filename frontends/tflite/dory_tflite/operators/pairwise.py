@@ -1,39 +1,40 @@
-"""ADD, SUB, MUL, MAXIMUM and MINIMUM, with constants and broadcasts."""
+"""ADD, SUB, MUL, SQUARED_DIFFERENCE, MAXIMUM and MINIMUM, with constants and broadcasts."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from dory_core.api import Requant, ops
 from dory_core.importing import Array, requant
 from dory_tflite.fixed_point import quantize_multiplier
 from dory_tflite.model import FileTensor
-from dory_tflite.network import broadcastable, canonical_shape
+from dory_tflite.network import Triple, broadcastable, canonical_shape
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import ACTIVATION, SAME_QUANTISATION, SAME_TYPE, byte_tensors
-from dory_tflite.preparation import ADD_SHIFT, AddFactors, add_factors, sub_factors
+from dory_tflite.preparation import (
+    ADD_SHIFT,
+    SQUARE_SHIFT,
+    AddFactors,
+    add_factors,
+    square_factors,
+    sub_factors,
+)
 from dory_tflite.requantisation import negated, operand_step, rescaling
 
 Steps = tuple[Requant | None, Requant | None]
 
 
-def _pair(
-    node: Node, kind: type[ops.Operator], steps: Steps | None, requants: tuple[Requant, ...]
-) -> None:
-    """Append the layer; the operand with the shape of the output comes first."""
+def _operands(node: Node, steps: Steps | None) -> tuple[list[str], dict[str, Any]]:
+    """Return the inputs of a layer and its fields; the operand with the output's shape is first."""
     first, second = node.input(0), node.input(1)
     whole = canonical_shape(node.output())
-    if first.data is not None or canonical_shape(first) != whole:
+    if first.data is not None or (second.data is None and canonical_shape(first) != whole):
         first, second = second, first
         steps = None if steps is None else (steps[1], steps[0])
-    if first.data is not None or canonical_shape(first) != whole:
-        raise node.error(
-            f"operands of shapes {list(first.shape)} and {list(second.shape)} are both broadcast"
-        )
-    fields: dict[str, Any] = {"requants": requants}
-    if steps is not None:
-        fields["operand_requants"] = steps
-    inputs = [node.network.value(first)]
+    fields: dict[str, Any] = {} if steps is None else {"operand_requants": steps}
+    inputs = [_spread(node, first, whole)]
     if second.data is not None:
         values = node.stored_constant(second)
         if not broadcastable(values, whole):
@@ -41,7 +42,43 @@ def _pair(
         fields["constant"] = Array(values)
     else:
         inputs.append(node.network.value(second))
-    node.emit(kind, node.output(), *inputs, **fields)
+    return inputs, fields
+
+
+def _spread(node: Node, tensor: FileTensor, whole: Triple) -> str:
+    """Return a tensor in the shape (C, H, W) of the output, repeated along its axes of size 1."""
+    network, name = node.network, node.network.value(tensor)
+    read = network.tensors[name]
+    if any(size not in (1, most) for size, most in zip(read.shape, whole, strict=True)):
+        raise node.error(
+            f"operands of shapes {list(node.input(0).shape)} and {list(node.input(1).shape)} for"
+            f" {list(node.output().shape)}"
+        )
+    label = f"{node.label} repeated"
+    if read.channels != whole[0]:
+        name = network.hidden(
+            ops.Conv,
+            label,
+            (name,),
+            window=ops.Window(kernel=(1, 1)),
+            weights=Array(np.ones((whole[0], 1, 1, 1), np.int64)),
+            weight_bits=8,
+            requants=(requant(1, 0, 1, read.lo, read.hi),),
+        )
+    if (read.height, read.width) != whole[1:]:
+        rows, columns = (
+            Array([[n if size > 1 else 0] * 2 + [1, 0] for n in range(most)])
+            for size, most in zip((read.height, read.width), whole[1:], strict=True)
+        )
+        name = network.hidden(ops.Resize, label, (name,), rows=rows, columns=columns)
+    return name
+
+
+def _pair(
+    node: Node, kind: type[ops.Operator], steps: Steps | None, requants: tuple[Requant, ...]
+) -> None:
+    inputs, fields = _operands(node, steps)
+    node.emit(kind, node.output(), *inputs, requants=requants, **fields)
 
 
 def _sum(node: Node, factors: AddFactors, difference: bool) -> None:
@@ -87,6 +124,20 @@ def _mul(node: Node) -> None:
     _pair(node, ops.Mul, (steps[0], steps[1]), (step,))
 
 
+def _squared_difference(node: Node) -> None:
+    factors = square_factors(*_scales(node))
+    first, second = (
+        operand_step(factor, SQUARE_SHIFT, node.quantisation(node.input(n)).zero_point)
+        for n, factor in enumerate((factors.first, factors.second))
+    )
+    inputs, fields = _operands(node, (first, negated(second)))
+    label = f"{node.label} difference"
+    difference = node.network.hidden(ops.Add, label, inputs, **fields)
+    y, reach = node.quantisation(node.output()), 255 << SQUARE_SHIFT
+    step = rescaling([factors.output], [(0, reach * reach)], y.zero_point, y.bounds)
+    node.emit(ops.Mul, node.output(), difference, difference, requants=(step,))
+
+
 def _extreme(node: Node) -> None:
     _pair(node, ops.Maximum if node.op.code == "MAXIMUM" else ops.Minimum, None, ())
 
@@ -106,6 +157,12 @@ OPERATORS = (
     Operator("ADD", "Add", _add, (*_COMMON, ACTIVATION)),
     Operator("SUB", "Add", _sub, (*_COMMON, ACTIVATION)),
     Operator("MUL", "Mul", _mul, (*_COMMON, ACTIVATION)),
+    Operator(
+        "SQUARED_DIFFERENCE",
+        "Add and Mul",
+        _squared_difference,
+        (*_COMMON, Constraint("the input is INT8", lambda node: node.input().type == "INT8")),
+    ),
     Operator("MAXIMUM", "Maximum", _extreme, (*_COMMON, SAME_QUANTISATION)),
     Operator("MINIMUM", "Minimum", _extreme, (*_COMMON, SAME_QUANTISATION)),
 )

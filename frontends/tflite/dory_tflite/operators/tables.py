@@ -1,4 +1,4 @@
-"""Functions of one byte, SOFTMAX, LOG_SOFTMAX and ARG_MAX."""
+"""Functions of one byte, SOFTMAX, LOG_SOFTMAX, L2_NORMALIZATION and ARG_MAX."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dory_tflite.exponentials import log_softmax_tables, softmax_table
 from dory_tflite.fixed_point import Integers
 from dory_tflite.network import canonical_shape
 from dory_tflite.node import Constraint, Node, Operator
-from dory_tflite.operators.common import SAME_TYPE, byte_tensors, constant
+from dory_tflite.operators.common import SAME_TYPE, byte_tensors, constant, option_is
 from dory_tflite.preparation import quantized
 
 _BYTE = 256
@@ -88,6 +88,17 @@ def _log_softmax(node: Node) -> None:
         node.network.value(node.input()),
         table=Array(log_softmax_tables(x.scale)),
         requants=(requant(1, y.zero_point, 1, *y.bounds),),
+    )
+
+
+def _l2_norm(node: Node) -> None:
+    x, y = node.quantisation(node.input()), node.quantisation(node.output())
+    node.emit(
+        ops.L2Norm,
+        node.output(),
+        node.network.value(node.input()),
+        zero_point=x.zero_point,
+        requants=(requant(1, 0, 1, *y.bounds),),
     )
 
 
@@ -171,6 +182,17 @@ OPERATORS = (
         "LogSoftmax",
         _log_softmax,
         (*_COMMON, _SIGNED, _output_is(1 / 16, {"INT8": 127})),
+    ),
+    Operator(
+        "L2_NORMALIZATION",
+        "L2Norm",
+        _l2_norm,
+        (
+            *_COMMON,
+            _SIGNED,
+            _output_is(1 / 128, {"INT8": 0}),
+            option_is("FusedActivationFunction", ("NONE",), "there is no fused activation"),
+        ),
     ),
     Operator(
         "ARG_MAX",

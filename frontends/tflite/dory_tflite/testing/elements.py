@@ -8,16 +8,21 @@ import numpy as np
 
 from dory_tflite.testing.draft import Draft
 
+_EXTREMES = ("MAXIMUM", "MINIMUM")
+#: Pairs without a fused activation.
+_PLAIN = (*_EXTREMES, "SQUARED_DIFFERENCE")
+
 
 def _second(draft: Draft, x: int, same: bool) -> int:
-    """Return another operand: an input, x itself, a constant, or one per channel."""
+    """Return another operand: an input, x itself, a constant, or of other sizes where one is 1."""
     shape, choice = draft.shape(x), draft.number(0, 3)
     scale, zero_point = draft.quantisation(x) if same else (draft.scale(), draft.zero_point())
     if choice == 0:
         return x
     if choice == 1:
         return draft.builder.input(shape, scale, zero_point)
-    size = shape if draft.flag() else (1, 1, 1, shape[3])
+    other = (draft.number(1, 3) if n == 1 else n if draft.flag() else 1 for n in shape[1:])
+    size = (shape, (1, 1, 1, shape[3]), (1, *other))[draft.number(0, 2)]
     values = draft.random.integers(-128, 127, size, endpoint=True).astype(np.int8)
     if choice == 2:
         return draft.builder.constant(values, [scale], [zero_point])
@@ -28,14 +33,17 @@ def pair(code: str) -> Callable[[Draft, int], int]:
     """Return the function that adds an operator with two operands."""
 
     def build(draft: Draft, x: int) -> int:
-        same = code in ("MAXIMUM", "MINIMUM")
+        same = code in _EXTREMES
         other = _second(draft, x, same)
         first, second = draft.quantisation(x)[0], draft.quantisation(other)[0]
-        spread = 100 * (first * second * 100 if code == "MUL" else first + second)
-        shape = draft.shape(x)
+        spread = 100 * (first + second)
+        if code in ("MUL", "SQUARED_DIFFERENCE"):
+            spread = 100 * 100 * first * second if code == "MUL" else spread * spread / 4
+        shapes = zip(draft.shape(x), draft.shape(other), strict=True)
+        shape = tuple(map(max, shapes))
         y = draft.like(x, shape) if same else draft.output(shape, spread)
         operands = [x, other] if draft.flag() else [other, x]
-        fused = {} if same else {"FusedActivationFunction": draft.activation()}
+        fused = {} if code in _PLAIN else {"FusedActivationFunction": draft.activation()}
         draft.builder.operator(code, operands, [y], **fused)
         return y
 
