@@ -200,3 +200,22 @@ def onnx_net(name: str) -> OnnxNet:
     if folder is None or not (folder / name).is_dir():
         pytest.skip(f"no quantised ONNX network {name} beside $DORY_NETS or {_BESIDE}")
     return OnnxNet(folder / name)
+
+
+def _transformers_folder() -> Path | None:
+    folder = Path(os.environ.get("DORY_NETS", _BESIDE)).with_name("nets_transformers")
+    return folder if folder.is_dir() else None
+
+
+def transformer_names() -> list[str]:
+    """Return the names of Deeploy's transformers; empty when there are none."""
+    folder = _transformers_folder()
+    return sorted(p.parent.name for p in folder.glob("*/meta.json")) if folder else []
+
+
+def transformer_net(name: str) -> Path:
+    """Return the folder of one transformer: net.onnx, golden.npz, meta.json."""
+    folder = _transformers_folder()
+    if folder is None or not (folder / name).is_dir():
+        pytest.skip(f"no transformer {name} beside $DORY_NETS or {_BESIDE}")
+    return folder / name

@@ -7,7 +7,7 @@ A layer is Conv, Gemm, MatMul, MaxPool or Add, followed by
 which is y = clip(floor((mul[c] * x + add[c] + div / 2) / div), lo, hi), where (lo, hi) is
 (0, n - 1), or (-n / 2, n / 2 - 1) if signed. The operands of a residual Add carry such steps of
 their own. A RequantShift stands in the standard domain or in that of its exporter; older files
-name its attribute n_levels.
+name its attribute n_levels. Functions of rows, the last axis, stand in ``rows``.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from dory_onnx import Dialect, Node, OnnxModel, Step, import_onnx
 
 from dory_core.api import Graph, NotSupported
 from dory_core.importing import FrontendOptions
-from dory_deeploy.requant_shift import REQUANT_SHIFTS, plain_name, steps_of_requant_shift
+from dory_deeploy.requant_shift import (
+    DIVISIONS,
+    REQUANT_SHIFTS,
+    plain_name,
+    steps_of_division,
+    steps_of_requant_shift,
+)
+from dory_deeploy.rows import OWN_LAYERS
 
 #: Integer operators of Deeploy that this frontend does not read, and what to do about them.
 _REFUSED = {
-    "iGELU": "retrain with ReLU",
-    "iHardswish": "retrain with ReLU",
     "iSiLU": "retrain with ReLU",
     "iLeakyReLU": "retrain with ReLU",
-    "iSoftmax": "remove it when it is the last layer: the largest value stays the largest",
-    "ITAMax": "attention is not supported",
-    "ITAPartialMax": "attention is not supported",
-    "IntegerMean": "use an AveragePool or a MaxPool",
+    "ITAPartialMax": "export it as an ITAMax",
     "ReduceMean": "put a RequantShift behind it: its result is a fraction",
 }
 _INTEGER_PREFIXES = ("i", "Integer", "TrueInteger", "ITA", "Requant")
@@ -40,14 +42,19 @@ class DeeployDialect(Dialect):
     """RequantShift is the requantisation; everything else is the plain reading of the nodes."""
 
     reference = "deeploy"
-    arithmetic = Dialect.arithmetic | REQUANT_SHIFTS
+    arithmetic = Dialect.arithmetic | REQUANT_SHIFTS | DIVISIONS
     rounding_operands = REQUANT_SHIFTS
+    own_layers = OWN_LAYERS
 
-    def steps_of(self, model: OnnxModel, node: Node, shape: tuple[int, ...]) -> tuple[Step, ...]:
-        """Return the steps of a RequantShift or of a plain node."""
+    def steps_of(
+        self, model: OnnxModel, node: Node, shape: tuple[int, ...], axis: int = 1
+    ) -> tuple[Step, ...]:
+        """Return the steps of a RequantShift, a TrueIntegerDiv or a plain node."""
+        if node.op in DIVISIONS:
+            return steps_of_division(node)
         if node.op in REQUANT_SHIFTS:
-            return steps_of_requant_shift(model, node, shape)
-        return super().steps_of(model, node, shape)
+            return steps_of_requant_shift(model, node, shape, axis)
+        return super().steps_of(model, node, shape, axis)
 
     def check_host(self, node: Node) -> None:
         """Refuse integer operators: a host would have to compute them exactly."""

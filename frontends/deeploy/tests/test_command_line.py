@@ -20,10 +20,10 @@ def test_the_frontend_is_found_from_the_file(domain: str, tmp_path: Path) -> Non
 
 def test_a_refused_operator_is_one_sentence_and_a_way_out(tmp_path: Path) -> None:
     builder = DeeployBuilder((3, 6, 6)).conv(8, 1)
-    builder.node("iSoftmax", builder.value)
+    builder.node("iSiLU", builder.value)
     outcome = dory("check", builder.save(tmp_path / "net.onnx"), DORY_PLUGINS=PLUGINS)
     assert outcome.status == 3
-    assert "operator iSoftmax on '" in outcome.stdout + outcome.stderr
+    assert "operator iSiLU on '" in outcome.stdout + outcome.stderr
 
 
 @pytest.mark.parametrize("alone", [False, True])

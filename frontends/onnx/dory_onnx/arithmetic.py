@@ -124,14 +124,16 @@ def is_narrow_cast(node: Node) -> bool:
     return node.op == "Cast" and node.attributes.get("to") in NARROW_TYPES
 
 
-def steps_of(model: OnnxModel, node: Node, shape: tuple[int, ...]) -> tuple[Step, ...]:
+def steps_of(
+    model: OnnxModel, node: Node, shape: tuple[int, ...], axis: int = 1
+) -> tuple[Step, ...]:
     """Return the steps of an arithmetic node.
 
     constant - x turns the sign of x and adds the constant; x - constant turns the result as well.
 
     Raises: as :func:`step_of`.
     """
-    step = step_of(model, node, shape)
+    step = step_of(model, node, shape, axis)
     if node.op != "Sub":
         return (step,)
     turn = Step(node, np.array([-1]), kind="Mul")
@@ -139,8 +141,8 @@ def steps_of(model: OnnxModel, node: Node, shape: tuple[int, ...]) -> tuple[Step
     return (turn, added) if model.is_constant(node.input(0)) else (turn, added, turn)
 
 
-def step_of(model: OnnxModel, node: Node, shape: tuple[int, ...]) -> Step:
-    """Return the step of an arithmetic node that reads a value of ``shape`` (batch, channels, ...).
+def step_of(model: OnnxModel, node: Node, shape: tuple[int, ...], axis: int = 1) -> Step:
+    """Return the step of an arithmetic node over a value of ``shape``, channels along ``axis``.
 
     Raises: NotSupported for constants and bounds that have no exact meaning.
     """
@@ -162,21 +164,22 @@ def step_of(model: OnnxModel, node: Node, shape: tuple[int, ...]) -> Step:
     source = next(v for v in node.inputs if model.is_constant(v))
     content = model.constant(source)
     assert content is not None
-    return Step(node, _per_channel(node, source, content, shape), source)
+    return Step(node, _per_channel(node, source, content, shape, axis), source)
 
 
 def _per_channel(
-    node: Node, source: str, content: npt.NDArray[Any], shape: tuple[int, ...]
+    node: Node, source: str, content: npt.NDArray[Any], shape: tuple[int, ...], axis: int
 ) -> npt.NDArray[Any]:
     aligned = (1,) * (len(shape) - content.ndim) + tuple(content.shape)
-    channels = shape[1] if len(shape) > 1 else 1
+    channels = shape[axis] if len(shape) > 1 else 1
     if content.size == 1 and content.ndim <= len(shape):
         return content.reshape(1)
-    if len(aligned) == len(shape) and aligned[1] == channels and content.size == channels:
+    if len(aligned) == len(shape) and aligned[axis] == channels and content.size == channels:
         return content.reshape(-1)
+    what = "per channel" if axis == 1 else "for each element of the last axis"
     raise NotSupported(
         f"{node.label}: constant '{source}' of shape {list(content.shape)} is neither one value nor"
-        f" one per channel of {list(shape)}"
+        f" one {what} of {list(shape)}"
     )
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import gcd
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from dory_core.api import NotSupported, Requant, Tensor
 from dory_core.importing import requant
 from dory_onnx.arithmetic import ARITHMETIC, Step, requants_of, steps_of
 from dory_onnx.model import Node, OnnxModel
+
+if TYPE_CHECKING:
+    from dory_onnx.layers import LayersOfFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,8 @@ class Dialect:
         rounding_operands: Operators of these that are also allowed between a tensor with
             several readers and a residual Add.
         byte_weights: Weights of type uint8 are the bytes of signed weights.
+        own_layers: Functions by operator that append the layers of a node of it, whose result has
+            the shape of its first input unless ``shapes`` knows the operator.
     """
 
     extra_attributes: frozenset[str] = frozenset()
@@ -46,13 +54,16 @@ class Dialect:
     arithmetic: frozenset[str] = ARITHMETIC
     rounding_operands: frozenset[str] = frozenset()
     byte_weights: bool = False
+    own_layers: Mapping[str, Callable[[LayersOfFile, Node], None]] = MappingProxyType({})
 
-    def steps_of(self, model: OnnxModel, node: Node, shape: tuple[int, ...]) -> tuple[Step, ...]:
-        """Return the steps of a node of ``arithmetic`` for a ``shape`` (batch, channels, ...).
+    def steps_of(
+        self, model: OnnxModel, node: Node, shape: tuple[int, ...], axis: int = 1
+    ) -> tuple[Step, ...]:
+        """Return the steps of a node of ``arithmetic`` for a ``shape`` with channels along an axis.
 
         Raises: NotSupported for constants and bounds that have no exact meaning.
         """
-        return steps_of(model, node, shape)
+        return steps_of(model, node, shape, axis)
 
     def check_host(self, node: Node) -> None:
         """Raise NotSupported for a node that must not be left to the host."""

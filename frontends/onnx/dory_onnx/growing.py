@@ -11,7 +11,7 @@ from dory_core.importing import FrontendOptions, ranges
 from dory_onnx.arithmetic import ARITHMETIC, requants_of
 from dory_onnx.dialect import Dialect
 from dory_onnx.model import Node, OnnxModel
-from dory_onnx.operators import chw_of
+from dory_onnx.operators import chw_of, rows_of
 from dory_onnx.shapes import Shape, infer_shapes
 from dory_onnx.values import Value, input_tensors
 
@@ -36,7 +36,8 @@ class GrowingGraph:
     def __init__(self, model: OnnxModel, options: FrontendOptions, dialect: Dialect) -> None:
         self.model = model
         self.dialect = dialect
-        self.shapes: dict[str, Shape] = infer_shapes(model, dialect.arithmetic - ARITHMETIC)
+        keeping = (dialect.arithmetic - ARITHMETIC) | set(dialect.own_layers)
+        self.shapes: dict[str, Shape] = infer_shapes(model, keeping)
         self.inputs = input_tensors(model, options)
         self.chw: dict[str, Triple] = {t.name: t.shape for t in self.inputs}
         self.tensors: dict[str, Tensor] = {t.name: t for t in self.inputs}
@@ -44,6 +45,7 @@ class GrowingGraph:
         self.values = {
             value: Value(t.name) for value, t in zip(model.inputs, self.inputs, strict=True)
         }
+        self.by_rows: set[str] = set()  # tensors whose channels are the last axis of the file
         self.layers: list[ops.Operator] = []
         self.labels: dict[str, str] = {}  # of the node that computes a tensor
         self.names: dict[str, str] = {}  # of tensors in the file
@@ -152,12 +154,12 @@ class GrowingGraph:
         pads: as for :meth:`value`; they are in the shape, but not in the tensor.
         """
         value = self.value(name, pads)
-        wanted = chw_of(self.shapes.get(name, ()))
-        if wanted is None:
-            raise NotSupported(
-                f"{node.label}: it reads shape {list(self.shapes.get(name, ()))}, not that of one"
-                " image"
-            )
+        wanted = self._one_image(node, chw_of(self.shapes.get(name, ())), name)
+        if value.tensor in self.by_rows:
+            rows = self.as_rows(node, name).tensor
+            order = (1, 2, 0) if len(self.shapes[name]) == 4 else (2, 1, 0)
+            self.values[name] = Value(self._turned(node, name, rows, order))
+            return self.values[name]
         top, left, bottom, right = value.pads
         inner = (wanted[0], wanted[1] - top - bottom, wanted[2] - left - right)
         if value.pad_node is not None and inner != self.chw[value.tensor]:
@@ -165,3 +167,49 @@ class GrowingGraph:
             inner = wanted
         self.values[name] = self.with_shape(node, name, value, inner)
         return self.values[name]
+
+    def as_rows(self, node: Node, name: str) -> Value:
+        """Return the value that ``node`` reads as ``name``, with its last axis as channels.
+
+        The elements of such a tensor lie in the order of the file.
+        """
+        wanted = self._one_image(node, rows_of(self.shapes.get(name, ())), name)
+        value = self.value(name)
+        if value.tensor not in self.by_rows:
+            tensor = self.as_read(node, name).tensor
+            order = (2, 0, 1) if len(self.shapes[name]) == 4 else (2, 1, 0)
+            if len(self.shapes[name]) > 2:
+                tensor = self._turned(node, name, tensor, order)
+                self.by_rows.add(tensor)
+            self.values[name] = Value(tensor)
+        elif self.chw[value.tensor] != wanted:
+            output = self.begin(node, name, wanted)
+            self.append(ops.Reshape(**self.common(node, value.tensor), shape=wanted))
+            self.by_rows.add(output)
+            self.values[name] = Value(output)
+        return self.values[name]
+
+    def as_it_lies(self, node: Node, name: str) -> Value:
+        """Return the value that ``node`` reads as ``name``, in its shape and with either axis as
+        channels."""
+        by_rows = self.value(name).tensor in self.by_rows
+        return self.as_rows(node, name) if by_rows else self.as_read(node, name)
+
+    def _turned(self, node: Node, name: str, tensor: str, order: Triple) -> str:
+        """Return a tensor with its axes in another order; layers only where elements move."""
+        shape = self.chw[tensor]
+        made = (shape[order[0]], shape[order[1]], shape[order[2]])
+        memory = [axis for axis in (1, 2, 0) if shape[axis] > 1]
+        output = self.begin(node, name, made)
+        common = self.common(node, tensor)
+        if [order[axis] for axis in (1, 2, 0) if made[axis] > 1] == memory:
+            self.append(ops.Reshape(**common, shape=made))
+        else:
+            self.append(ops.Transpose(**common, perm=order))
+        return output
+
+    def _one_image(self, node: Node, chw: Triple | None, name: str) -> Triple:
+        if chw is None:
+            shown = list(self.shapes.get(name, ()))
+            raise NotSupported(f"{node.label}: it reads shape {shown}, not that of one image")
+        return chw

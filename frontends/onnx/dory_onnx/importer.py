@@ -14,7 +14,7 @@ from dory_onnx.layers import LayersOfFile
 from dory_onnx.marks import reader_of
 from dory_onnx.means import REDUCTIONS
 from dory_onnx.model import Node, OnnxModel, load
-from dory_onnx.operators import LAYER_OPERATORS, check_inputs, chw_of, zero_pads
+from dory_onnx.operators import LAYER_OPERATORS, check_inputs, chw_of, rows_of, zero_pads
 from dory_onnx.quantised import check_quantised
 from dory_onnx.values import Value
 
@@ -65,7 +65,10 @@ class _Import(LayersOfFile):
             layer = node.op in LAYER_OPERATORS or (
                 node.op in REDUCTIONS and node.position in self.feeding
             )
-            if layer and node.input(0) in self.values:
+            own = self.dialect.own_layers.get(node.op)
+            if own is not None and node.input(0) in self.values:
+                own(self, node)
+            elif layer and node.input(0) in self.values:
                 self.layer(node)
             elif not (self.pair(node) or self._passed(node) or self.moved(node)):
                 self._leave_to_host(node)
@@ -85,8 +88,12 @@ class _Import(LayersOfFile):
         value = self.values[source]
         if node.op not in ("Identity", "Dropout") and value.pad_node is not None:
             value = self.values[source] = self.with_zeros(value)
-        if keeps_order(node, self.shapes, self.chw[value.tensor]):
+        by_rows = value.tensor in self.by_rows
+        if keeps_order(node, self.shapes, self.chw[value.tensor], by_rows):
             self.values[node.outputs[0]] = value
+            return True
+        if by_rows and node.op in RESHAPES and rows_of(self.shapes.get(node.outputs[0], ())):
+            self.values[node.outputs[0]] = self.value(source)  # its elements keep their order
             return True
         if is_narrow_cast(node):
             self._check_range(node, value)
@@ -94,7 +101,10 @@ class _Import(LayersOfFile):
             return True
         carried = node.op in ("Mul", "Add", "Sub", "Cast")
         if carried or node.op in self.dialect.rounding_operands:
-            steps = self.dialect.steps_of(self.model, node, self.shapes[source])
+            if by_rows:
+                value = self.as_rows(node, source) if self._moved(source) else value
+            axis = -1 if by_rows else 1
+            steps = self.dialect.steps_of(self.model, node, self.shapes[source], axis)
             self.values[node.outputs[0]] = replace(value, steps=(*value.steps, *steps))
             return True
         if node.position not in self.feeding:
@@ -111,9 +121,9 @@ class _Import(LayersOfFile):
     def _rescaling(self, node: Node, source: str) -> bool:
         """Import arithmetic that belongs to no layer, as the mean of one element."""
         value = self.values[source]
-        shape = self.shapes[source]
-        if chw_of(shape) != self.chw[value.tensor]:
-            value = self.as_read(node, source)
+        shape, by_rows = self.shapes[source], value.tensor in self.by_rows
+        if self._moved(source):
+            value = self.as_it_lies(node, source)
         if node.op == "Relu" and not value.steps:
             tensor = self.tensors[value.tensor]
             if tensor.lo >= 0:
@@ -121,11 +131,17 @@ class _Import(LayersOfFile):
                 return True
             own: tuple[Step, ...] = (Step(node, hi=max(tensor.hi, 0), kind="Clip"),)
         else:
-            own = (*value.steps, *self.dialect.steps_of(self.model, node, shape))
-        steps, _ = self.chain(node, None)
+            axis = -1 if by_rows else 1
+            own = (*value.steps, *self.dialect.steps_of(self.model, node, shape, axis))
+        steps, _ = self.chain(node, None, by_rows)
         requants = self.dialect.layer_requants(node, (*own, *steps), 1)
         self.append_rescaling(node, value.tensor, requants)
         return True
+
+    def _moved(self, name: str) -> bool:
+        """Return True when a value has another shape than its tensor."""
+        tensor, shape = self.values[name].tensor, self.shapes[name]
+        return (rows_of if tensor in self.by_rows else chw_of)(shape) != self.chw[tensor]
 
     def _check_range(self, node: Node, value: Value) -> None:
         """Raise NotSupported for a Cast that changes values of its tensor."""
@@ -139,7 +155,8 @@ class _Import(LayersOfFile):
             )
 
     def _padded(self, node: Node, source: str) -> Value:
-        value = self.value(source, pads=True)
+        by_rows = self.values[source].tensor in self.by_rows
+        value = self.as_read(node, source) if by_rows else self.value(source, pads=True)
         new = zero_pads(self.model, node, self.shapes[source])
         if not any(new):
             return value
@@ -222,7 +239,7 @@ class _Import(LayersOfFile):
 
     def _forms(self) -> dict[str, ranges.FileForm]:
         """Return how tensors stand in the file: in CHW order, inputs with their names there."""
-        forms = dict.fromkeys(self.tensors, ranges.FileForm(_CHW))
+        forms = dict.fromkeys(self.tensors.keys() - self.by_rows, ranges.FileForm(_CHW))
         for name, tensor in zip(self.model.inputs, self.inputs, strict=True):
             forms[tensor.name] = ranges.FileForm(_CHW, name)
         return forms

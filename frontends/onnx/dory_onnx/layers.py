@@ -38,6 +38,7 @@ from dory_onnx.operators import (
     conv_window,
     hwc_columns,
     pool_window,
+    rows_of,
     weights_of,
     with_pads,
 )
@@ -66,7 +67,7 @@ class LayersOfFile(GrowingGraph):
 
     def _is_layer(self, node: Node) -> bool:
         """Return True when a node is a layer at every position of the network."""
-        if node.op in LAYER_OPERATORS:
+        if node.op in LAYER_OPERATORS or node.op in self.dialect.own_layers:
             return True
         is_pair = node.op in _PAIRS
         if node.op == "Add" or not (is_pair or node.op in REDUCTIONS):
@@ -130,11 +131,11 @@ class LayersOfFile(GrowingGraph):
         self._mean(node, value, with_pads(window, value.pads), divisor)
 
     def _maximum(self, node: Node, value: Value, window: ops.Window) -> None:
-        common, requants = self._behind(node, value.tensor, 1)
+        common, requants = self.behind(node, value.tensor, 1)
         self.append(ops.MaxPool(**common, requants=requants, window=window))
 
     def _mean(self, node: Node, value: Value, window: ops.Window, divisor: int) -> None:
-        common, requants = self._behind(node, value.tensor, divisor)
+        common, requants = self.behind(node, value.tensor, divisor)
         self.append(ops.AvgPool(**common, requants=requants, window=window))
 
     def _border_mean(self, node: Node, value: Value, border: BorderMean) -> None:
@@ -151,13 +152,19 @@ class LayersOfFile(GrowingGraph):
                 window=with_pads(border.window, value.pads),
             )
         )
-        common, requants = self._behind(node, sums, border.divisor)
+        common, requants = self.behind(node, sums, border.divisor)
         self.append(ops.Mul(**common, requants=requants, constant=border.factors))
 
-    def _behind(self, node: Node, source: str, divisor: int) -> tuple[Common, tuple[Requant, ...]]:
-        """Return the fields of a layer over a tensor, and the requantisations after it."""
-        steps, _ = self.chain(node, None)
-        requants = self.dialect.layer_requants(node, steps, divisor)
+    def behind(
+        self, node: Node, source: str, divisor: int = 1, own: tuple[Step, ...] = ()
+    ) -> tuple[Common, tuple[Requant, ...]]:
+        """Return the fields of a layer over a tensor, and the requantisations after it.
+
+        The result has the same axis as channels. divisor: as in :meth:`Dialect.layer_requants`.
+        own: steps of the node itself.
+        """
+        steps, _ = self.chain(node, None, source in self.by_rows)
+        requants = self.dialect.layer_requants(node, (*own, *steps), divisor)
         return self.common(node, source), requants
 
     def _zeros_of_maximum(self, node: Node, value: Value, window: ops.Window) -> Value:
@@ -187,10 +194,11 @@ class LayersOfFile(GrowingGraph):
                 f" layer reads shape {list(shape)}: it must be fully connected over [1, {columns}]"
             )
         steps, bias = self.chain(node, bias_of(self.model, node, outputs))
+        by_rows = value.tensor in self.by_rows  # then they lie in the order of the file
         return ops.Linear(
             **self.common(node, value.tensor),
             requants=self.dialect.layer_requants(node, steps, 1),
-            weights=Array(hwc_columns(weights, self.chw[value.tensor])),
+            weights=Array(weights if by_rows else hwc_columns(weights, self.chw[value.tensor])),
             weight_bits=bits,
             bias=None if bias is None else Array(bias),
         )
@@ -218,9 +226,12 @@ class LayersOfFile(GrowingGraph):
         names = self._in_order(node)
         if node.op in ("Add", "Sub"):
             values = [self._operand(name) for name in names]
-            if self.chw[values[0].tensor] != self.chw[values[1].tensor]:
-                values = [self.as_read(node, name) for name in names]
-            steps, _ = self.chain(node, None)
+            forms = {(self.chw[v.tensor], v.tensor in self.by_rows) for v in values}
+            by_rows = any(v.tensor in self.by_rows for v in values)
+            if len(forms) > 1:
+                read = self.as_rows if by_rows else self.as_read
+                values = [read(node, name) for name in names]
+            steps, _ = self.chain(node, None, by_rows)
             first, second = (Operand(self.tensors[v.tensor], v.steps) for v in values)
             meaning = self.dialect.residual_add(node, (first, second), steps)
         else:
@@ -308,21 +319,23 @@ class LayersOfFile(GrowingGraph):
     # --- chains -------------------------------------------------------------------------------
 
     def chain(
-        self, node: Node, bias: npt.NDArray[np.int64] | None
+        self, node: Node, bias: npt.NDArray[np.int64] | None, by_rows: bool = False
     ) -> tuple[tuple[Step, ...], npt.NDArray[np.int64] | None]:
         """Take the arithmetic after a layer and register the value at its end as its tensor.
 
-        An Add directly after a Conv or matrix is bias; returns (other steps, bias).
+        An Add directly after a Conv or matrix is bias; returns (other steps, bias). by_rows: the
+        channels of the tensor are the last axis.
         """
         shape = self.shapes.get(node.outputs[0])
-        chw = None if shape is None else chw_of(shape)
+        chw = None if shape is None else (rows_of if by_rows else chw_of)(shape)
         if chw is None:
             shown = "unknown" if shape is None else str(list(shape))
             raise NotSupported(f"{node.label}: its output shape is {shown}, not that of one image")
         tensor = f"layer_{len(self.layers):02d}"
         self.chw[tensor], self.labels[tensor] = chw, node.label
+        self.by_rows |= {tensor} if by_rows else set()
         steps, passed, end = follow_chain(
-            self.model, self.shapes, self.dialect, node.outputs[0], chw
+            self.model, self.shapes, self.dialect, node.outputs[0], chw, by_rows
         )
         self.taken.update(n.position for n in passed)
         self.values[end] = Value(tensor)

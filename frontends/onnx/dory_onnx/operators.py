@@ -68,6 +68,14 @@ def chw_of(shape: Shape) -> tuple[int, int, int] | None:
     return (shape[1], shape[2], shape[3])
 
 
+def rows_of(shape: Shape) -> tuple[int, int, int] | None:
+    """Return (C, H, W) of an ONNX shape with batch 1 whose last axis is C; None for none."""
+    if chw_of(shape) is None:
+        return None
+    *leading, channels = (1, *shape[1:]) if len(shape) < 4 else shape[1:]
+    return (channels, 1, leading[-1]) if len(shape) < 4 else (channels, leading[0], leading[1])
+
+
 def conv_window(
     node: Node, values: npt.NDArray[np.int64], shape: Shape, padded: Pads
 ) -> ops.Window:

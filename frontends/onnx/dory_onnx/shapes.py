@@ -340,7 +340,7 @@ _RULES: Mapping[str, Callable[[OnnxModel, Node, Shape], Shape | None]] = {
     "Resize": _resized,
     "Transpose": _transposed,
     "Slice": _sliced,
-    **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax"), _reduced),
+    **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "IntegerMean"), _reduced),
 }
 
 
