@@ -226,16 +226,25 @@ def input_bytes(layer: Layer, tile: Tile, operand: int = 0) -> Number:
 def operand_tile(layer: Layer, tile: Tile, operand: int) -> Tile:
     """Return ``tile`` with the sizes of the box that it reads of an operand."""
     c, h, w = layer.whole_axes(operand)
-    if not (c or h or w):
+    follows = layer.op.follows_output(operand)
+    if not (c or h or w or follows):
         return tile
     x = layer.inputs[operand]
+    rows, columns = (tile.h, tile.w) if follows else (tile.x_h, tile.x_w)
     return replace(
         tile,
         c_in=x.channels if c else tile.c_in,
-        x_h=x.height if h else tile.x_h,
-        x_w=x.width if w else tile.x_w,
+        x_h=x.height if h else rows,
+        x_w=x.width if w else columns,
         last=None,
     )
+
+
+def read_span(layer: Layer, operand: int, span: Span) -> tuple[int, int]:
+    """Return (start, size) of the rows or columns of an input that a tile reads."""
+    if layer.op.follows_output(operand):
+        return span.start, span.size
+    return span.x_start, span.x_size
 
 
 def output_bytes(layer: Layer, tile: Tile) -> Number:

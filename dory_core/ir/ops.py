@@ -19,6 +19,7 @@ from dory_core.ir.kinds.linear import Linear
 from dory_core.ir.kinds.log_softmax import LogSoftmax
 from dory_core.ir.kinds.lstm import LSTM_STEPS, Lstm
 from dory_core.ir.kinds.lut import Lut
+from dory_core.ir.kinds.matmul import MatMul
 from dory_core.ir.kinds.max_pool import MaxPool
 from dory_core.ir.kinds.norm import Norm
 from dory_core.ir.kinds.operator import Bare, Loads, Offsets, Operator, Sample, Triple
@@ -56,6 +57,7 @@ __all__ = [
     "ConvTranspose",
     "Linear",
     "Loads",
+    "MatMul",
     "MaxPool",
     "AvgPool",
     "RealMean",

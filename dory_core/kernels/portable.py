@@ -42,6 +42,7 @@ from dory_core.kernels.portable_base import (
     weight_type,
 )
 from dory_core.kernels.portable_lstm import PortableLstm, PortableLstmInPlace
+from dory_core.kernels.portable_matmul import PortableMatMul
 from dory_core.kernels.portable_moves import (
     PortableConcat,
     PortableMove,
@@ -77,6 +78,7 @@ def portable_kernels(
     kinds: tuple[Callable[..., Kernel], ...] = (
         PortableConv,
         PortableLinear,
+        PortableMatMul,
         PortableMaxPool,
         PortableAvgPool,
         PortableAdd,

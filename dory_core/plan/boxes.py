@@ -106,9 +106,13 @@ def operand_box(step: LayerStep, tiles: Tiles, name: str) -> Box:
         size = layout.size_bytes(tensor)
         return Box(base, 1, 1, 1, size, size, size)
     side = "" if is_output else "x_"
+    place = "" if is_output or step.layer.op.follows_output(operand) else "x_"
     axes = (tiles.axes["h"], tiles.axes["w"], tiles.axes["o"] if is_output else tiles.x_channels)
-    h_start, w_start, c_start = (axis.get(f"{side}start") for axis in axes)
-    h, w, c = (axis.get(f"{side}size") for axis in axes)
+    sides = (place, place, side)
+    h_start, w_start, c_start = (
+        axis.get(f"{one}start") for axis, one in zip(axes, sides, strict=True)
+    )
+    h, w, c = (axis.get(f"{one}size") for axis, one in zip(axes, sides, strict=True))
     if not is_output:
         all_c, all_h, all_w = step.layer.whole_axes(operand)
         h_start, h = (0, tensor.height) if all_h else (h_start, h)

@@ -9,7 +9,7 @@ from functools import cache
 
 from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Layer, Tensor
-from dory_core.ir.geometry import Tile
+from dory_core.ir.geometry import Tile, read_span
 from dory_core.kernels.call import OPERANDS
 from dory_core.plan.block_ids import BlockId, BlockKind
 from dory_core.plan.blocks import Request, align_up, fullest_step, level_alignment
@@ -312,5 +312,7 @@ def _reads_whole(tiled: TiledLayer, schedule: Schedule, operand: int, x: Tensor)
         return False  # it changes its layout on the way
     if tiled.layer.op.reads_vector:
         return True
-    whole_rows = all_h or schedule.h[0].x_size == x.height
-    return whole_rows and (all_w or schedule.w[0].x_size == x.width)
+    (_, rows), (_, columns) = (
+        read_span(tiled.layer, operand, axis[0]) for axis in (schedule.h, schedule.w)
+    )
+    return (all_h or rows == x.height) and (all_w or columns == x.width)

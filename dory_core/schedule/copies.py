@@ -10,7 +10,7 @@ from types import MappingProxyType
 from dory_core.hardware.copies import AS_IT_IS, Carriage, CopySet, DmaCost, carry
 from dory_core.hardware.memories import Link, MemoryHierarchy
 from dory_core.ir import Layer, Tensor, pixel_bytes
-from dory_core.ir.geometry import input_channels, make_tile
+from dory_core.ir.geometry import input_channels, make_tile, read_span
 from dory_core.ir.layout import HWC, Layout
 from dory_core.kernels.bound_kernel import BoundKernel
 from dory_core.kernels.call import OPERANDS
@@ -175,13 +175,17 @@ class LayerCopies:
         bases: Iterable[int],
     ) -> CopySet:
         name, tensor, layout = operand
-        all_c, all_h, all_w = self.layer.whole_axes(OPERANDS.index(name))
+        number = OPERANDS.index(name)
+        all_c, all_h, all_w = self.layer.whole_axes(number)
         starts, pitches, shapes = {L1_ALIGNMENT, *bases}, set[int](), set[DmaCost]()
         chw = self.planar and layout.is_hwc and tensor.channels > 1
         for schedule in schedules:
             channels = _input_spans(schedule)
-            heights, widths = ({s.x_size for s in axis} for axis in (schedule.h, schedule.w))
-            for h, w, (_, c) in product(heights, widths, channels):
+            rows, columns = (
+                {read_span(self.layer, number, span) for span in axis}
+                for axis in (schedule.h, schedule.w)
+            )
+            for (_, h), (_, w), (_, c) in product(rows, columns, channels):
                 shapes.add(self._input(name, h, w, c))
             if self.layer.op.reads_vector:
                 starts |= {self._linear_bytes(tensor, c) for c, _ in channels}
@@ -189,11 +193,11 @@ class LayerCopies:
             starts |= _starts(
                 tensor,
                 layout,
-                {0 if all_h else s.x_start for s in schedule.h},
-                {0 if all_w else s.x_start for s in schedule.w},
+                {0 if all_h else start for start, _ in rows},
+                {0 if all_w else start for start, _ in columns},
                 {0 if all_c else c for c, _ in channels},
             )
-            whole = all_w or not self._splits_columns
+            whole = all_w or all(size == tensor.width for _, size in columns)
             all_channels = all_c or len(channels) == 1
             if schedule.is_channelwise and not all_c:  # of one group of channels, or of all
                 all_channels = channels == {(0, tensor.channels)}

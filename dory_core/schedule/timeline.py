@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from dory_core.hardware.copies import Charge
+from dory_core.ir.geometry import read_span
+from dory_core.kernels.call import OPERANDS
 from dory_core.schedule.costs import LayerCosts, link_name
 from dory_core.schedule.loops import Phase, Schedule, TileStep, tile_phases
 
@@ -247,7 +249,9 @@ class _Walk:
             h, column = schedule.h[step.h], schedule.w[step.w]
             _, channels = schedule.input_channels(step)
             for k, name in enumerate(self._moved):
-                charge = costs.copy(name, h.x_size, column.x_size, channels)
+                layer, operand = costs.layer, OPERANDS.index(name)
+                (_, rows), (_, columns) = (read_span(layer, operand, s) for s in (h, column))
+                charge = costs.copy(name, rows, columns, channels)
                 self._wait_for("load x2" if k else "load x", step, charge)
         if w and step.load_w:
             c_out, (_, c_in) = schedule.c_out[step.o].size, schedule.input_channels(step)

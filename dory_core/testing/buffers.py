@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.ir import Tensor
-from dory_core.ir.geometry import Span, Tile
+from dory_core.ir.geometry import Span, Tile, read_span
 from dory_core.ir.layout import Layout
 from dory_core.ir.packing import pack_elements
 from dory_core.kernels import call
@@ -122,11 +122,12 @@ def _input_tile(case: KernelCase, at: TileSpans, operand: int, layout: Layout) -
     tensor, in_place = case.layer.inputs[operand], case.kernel.traits(case.layer).in_place
     c, h, w = case.layer.whole_axes(operand)
     whole = w or in_place or not layout.is_hwc
+    (_, rows), (_, columns) = (read_span(case.layer, operand, axis) for axis in (at.h, at.w))
     return replace(
         tensor,
         channels=tensor.channels if c else at.count,
-        height=tensor.height if h else at.h.x_size,
-        width=tensor.width if whole else at.w.x_size,
+        height=tensor.height if h else rows,
+        width=tensor.width if whole else columns,
     )
 
 
@@ -170,8 +171,9 @@ def _box(case: KernelCase, at: TileSpans, operand: int, values: Values) -> Value
         return values
     layout = traits.input_layouts(case.layer)[operand]
     all_w = all_w or traits.in_place or not layout.is_hwc
-    height = values.shape[1] - at.h.x_start if traits.in_place else at.h.x_size
-    axes = (at.start, at.count), (at.h.x_start, height), (at.w.x_start, at.w.x_size)
+    (row, rows), columns = (read_span(case.layer, operand, axis) for axis in (at.h, at.w))
+    height = values.shape[1] - row if traits.in_place else rows
+    axes = (at.start, at.count), (row, height), columns
     return values[
         tuple(
             slice(None) if whole else slice(first, first + size)

@@ -149,8 +149,39 @@ def _recurrent() -> Graph:
     return b.graph((b.linear(5, source=last, output=I8), rows), {state: left})
 
 
+def _attention() -> Graph:
+    """Two heads of attention over nine tokens, whose scores pass a softmax."""
+    b = GraphBuilder((12, 1, 9), values=I8, seed=25, name="attention")
+    one = ops.Window(kernel=(1, 1))
+    query, key, value = (
+        b.layer(ops.Reshape, b.conv(12, one, source="input", output=I8), shape=(6, 9, 2))
+        for _ in range(3)
+    )
+    scores = b.layer(
+        ops.MatMul,
+        b.layer(ops.Transpose, key, perm=(1, 2, 0)),
+        b.layer(ops.Transpose, query, perm=(0, 2, 1)),
+        zero_points=(3, -7),
+        requants=(requant(range(5, 14), 300, 1 << 11, *I8),),
+    )
+    shares = b.layer(
+        ops.Softmax, scores, table=_softmax(0.05), requants=(requant(1, -128, 1, *I8),)
+    )
+    mixed = b.layer(
+        ops.MatMul,
+        b.layer(ops.Transpose, value, perm=(0, 2, 1)),
+        shares,
+        zero_points=(0, -128),
+        requants=(requant(41, 1 << 9, 1 << 10, *I8),),
+    )
+    tokens = b.layer(ops.Reshape, b.layer(ops.Transpose, mixed, perm=(0, 2, 1)), shape=(12, 1, 9))
+    b.conv(12, one, source=tokens, output=I8)
+    return b.graph((b.layer(ops.Add, b.last, "input"),))
+
+
 KINDS_NETWORKS: tuple[tuple[str, Callable[[], Graph]], ...] = (
     ("excited", _excited),
     ("pyramid", _pyramid),
     ("recurrent", _recurrent),
+    ("attention", _attention),
 )

@@ -20,6 +20,7 @@ from dory_core.ir import (
     Layer,
     LogSoftmax,
     Lut,
+    MatMul,
     Maximum,
     MaxPool,
     Mul,
@@ -96,6 +97,12 @@ def scalar(layer: Op, x: list[np.ndarray], shape: tuple[int, ...], place: tuple[
         x0, x1, v0, v1 = (int(n) for n in layer.columns.values[w])
         taps = itertools.product(((y0, u0), (y1, u1)), ((x0, v0), (x1, v1)))
         return sum(int(x[0][c, row, column]) * a * b for (row, a), (column, b) in taps)
+    if isinstance(layer, MatMul):
+        matrices = (h if one.shape[1] > 1 else 0 for one in x)
+        columns, rows = x[0][c, next(matrices)], x[1][:, next(matrices), w]
+        first, second = layer.zero_points
+        pairs = zip(columns, rows, strict=True)
+        return sum((int(a) - first) * (int(b) - second) for a, b in pairs)
     assert isinstance(layer, ConvTranspose)
     window, total = layer.window, 0 if layer.bias is None else int(layer.bias.values[c])
     for i, row, column in np.ndindex(x[0].shape):

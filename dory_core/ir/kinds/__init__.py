@@ -17,6 +17,7 @@ from dory_core.ir.kinds.linear import Linear
 from dory_core.ir.kinds.log_softmax import LogSoftmax
 from dory_core.ir.kinds.lstm import Lstm
 from dory_core.ir.kinds.lut import Lut
+from dory_core.ir.kinds.matmul import MatMul
 from dory_core.ir.kinds.max_pool import MaxPool
 from dory_core.ir.kinds.norm import Norm
 from dory_core.ir.kinds.operator import Operator
@@ -33,7 +34,7 @@ __all__ = ["KINDS", "by_name"]
 
 #: The kinds of the core; plugins add others with the hook ``dory_operators``.
 KINDS: tuple[type[Operator], ...] = (
-    *(Conv, ConvTranspose, Linear, MaxPool, AvgPool, Add, Mul, Maximum, Minimum),
+    *(Conv, ConvTranspose, Linear, MatMul, MaxPool, AvgPool, Add, Mul, Maximum, Minimum),
     *(Lut, Softmax, LogSoftmax, Shares, Norm, L2Norm, Lstm, ArgMax),
     *(Concat, Slice, Pad, Resize, Transpose, Reshape),
 )

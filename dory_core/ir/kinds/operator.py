@@ -268,6 +268,13 @@ class Operator(ABC):
         """
         return False, False, False
 
+    def follows_output(self, operand: int) -> bool:
+        """Return True when a tile has the rows and columns of an input that it has of the output.
+
+        Else it has those of the first input. Axes that are whole are so in any case.
+        """
+        return False
+
     def channel_groups(self, source: Tensor, output: Tensor) -> int | None:
         """Return the number of groups of channels that are computed apart from one another.
 

@@ -100,6 +100,20 @@ void dory_portable_lstm(const dory_portable_lstm_t *layer, const dory_portable_t
                         const uint8_t *x, const uint8_t *state, const uint8_t *weights,
                         const uint8_t *bias, const uint8_t *steps, uint8_t *y);
 
+/* Products of matrices: a row of the image is one, its columns are the rows of the matrix, its channels
+ * the columns of the matrix. one_x, one_x2: the tensor has one matrix for all of the output. Zero
+ * points are subtracted from the elements. */
+typedef struct {
+  dory_portable_type_t x, x2, y;
+  int32_t x_zero, x2_zero;
+  uint8_t one_x, one_x2;
+  dory_portable_steps_t steps;
+} dory_portable_matmul_t;
+
+/* x2 times x: tiles of x2 have whole rows, tiles of x whole columns. */
+void dory_portable_matmul(const dory_portable_matmul_t *layer, const dory_portable_tile_t *tile,
+                          const uint8_t *x, const uint8_t *x2, const uint8_t *steps, uint8_t *y);
+
 /* Number of the largest channel, the first one of equals. */
 void dory_portable_argmax(const dory_portable_pixelwise_t *layer, const dory_portable_tile_t *tile,
                           const uint8_t *x, const uint8_t *steps, uint8_t *y);
