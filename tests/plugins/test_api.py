@@ -268,8 +268,8 @@ GROUPS = {
     """,
     "ops": """
         Accumulator Add ArgMax AvgPool Bare Concat Conv ConvTranspose Interval KINDS L2Norm
-        LSTM_STEPS Linear Loads LogSoftmax Lstm Lut MaxPool Maximum Minimum Mul Norm Offsets Op
-        Operator Pad Pairwise RandomParts RealMean Reshape Resize Sample Selection Shares Slice
+        LSTM_STEPS Linear Loads LogSoftmax Lstm Lut MatMul MaxPool Maximum Minimum Mul Norm Offsets
+        Op Operator Pad Pairwise RandomParts RealMean Reshape Resize Sample Selection Shares Slice
         Softmax Steps Transpose Triple Weighted Window as_text number word
     """,
     "quoting": """

@@ -219,6 +219,22 @@ class Network:
             bound = self._in_order(tensor, bound)
         return bound.name
 
+    def turned(self, tensor: FileTensor) -> str:
+        """Return a tensor with the elements of one whose last two dimensions change places.
+
+        A layer is added only where they do not lie so already.
+        """
+        *front, rows, columns = self.axes(tensor)
+        bound = replace(self.place(tensor), axes=(*front, columns, rows))
+        name, label = bound.name, f"Transpose of tensor {tensor.index}"
+        if not self.in_order(bound):
+            name = self.hidden(ops.Transpose, label, (name,), perm=self._to_order(bound))
+        *leading, first, second = tensor.shape
+        shape = canonical_shape(replace(tensor, shape=(*leading, second, first)))
+        if self.tensors[name].shape != shape:
+            name = self.hidden(ops.Reshape, label, (name,), shape=shape)
+        return name
+
     def pad(self, tensor: FileTensor) -> None:
         """Compute padding that was left to the reader."""
         bound = self.place(tensor)
@@ -291,11 +307,15 @@ class Network:
         if self.in_order(bound):
             self._rebind(tensor, bound, bound.name)
             return self.place(tensor)
+        return self._moved(bound, ops.Transpose, tensor, perm=self._to_order(bound))
+
+    def _to_order(self, bound: Bound) -> Triple:
+        """Return the order of a Transpose after which elements lie in the order of the file."""
         shape = self.tensors[bound.name].shape
-        wide = [axis for axis in bound.axes if axis is not None and shape[axis] > 1]
+        wide = [axis for axis in bound.axes or () if axis is not None and shape[axis] > 1]
         narrow = [axis for axis in _MEMORY_ORDER if axis not in wide]
         height, width, channels = (*narrow, *wide)
-        return self._moved(bound, ops.Transpose, tensor, perm=(channels, height, width))
+        return channels, height, width
 
     def _append(
         self,

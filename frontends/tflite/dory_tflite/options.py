@@ -33,6 +33,7 @@ OPTION_TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "FullyConnectedOptions",
         ("FusedActivationFunction", "WeightsFormat", "KeepNumDims"),
     ),
+    "BATCH_MATMUL": ("BatchMatMulOptions", ("AdjX", "AdjY")),
     "AVERAGE_POOL_2D": _POOL,
     "MAX_POOL_2D": _POOL,
     "ADD": ("AddOptions", ("FusedActivationFunction",)),

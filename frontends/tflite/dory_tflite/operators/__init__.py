@@ -10,6 +10,7 @@ from dory_tflite.operators import (
     border,
     convolution,
     lstm,
+    matmul,
     movers,
     pairwise,
     pools,
@@ -20,7 +21,7 @@ from dory_tflite.operators import (
 
 OPERATORS: Mapping[str, Operator] = {
     operator.code: operator
-    for module in (convolution, pools, pairwise, tables, movers, border, state, svdf, lstm)
+    for module in (convolution, matmul, pools, pairwise, tables, movers, border, state, svdf, lstm)
     for operator in module.OPERATORS
 }
 

@@ -59,7 +59,7 @@ def _factors(node: Node, weights: FileTensor, single_float: bool) -> list[float]
 _SOURCE = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 0, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 2}
 
 
-def _requants(
+def requants_of(
     node: Node, rows: Integers, bias: Integers, lo: int, hi: int, factors: list[float]
 ) -> tuple[Requant, ...]:
     """Return the step after sums of ``rows`` (C, taps) with inputs of lo .. hi, and ``bias``."""
@@ -145,7 +145,7 @@ def _convolve(node: Node, weights: Integers, groups: int) -> None:
         name,
         window=window,
         groups=groups,
-        requants=_requants(node, rows, bias, lo, hi, factors),
+        requants=requants_of(node, rows, bias, lo, hi, factors),
         **weight_fields(weights, bias),
     )
 
@@ -177,7 +177,7 @@ def _linear(node: Node) -> None:
     factors = _factors(node, node.input(1), single_float=len(node.input(1).scales) == 1)
     name = node.network.flat(source) if rows == 1 else _rows(node, source, rows, columns, outputs)
     read = node.network.tensors[name]
-    requants = _requants(node, weights, bias, read.lo, read.hi, factors)
+    requants = requants_of(node, weights, bias, read.lo, read.hi, factors)
     if rows == 1:
         fields = weight_fields(weights, bias)
         node.emit(ops.Linear, node.output(), name, requants=requants, **fields)
@@ -232,7 +232,7 @@ def _transposed(node: Node) -> None:
             pads=(pads[0][0], pads[1][0], pads[0][1], pads[1][1]),
         ),
         zero_point=x.zero_point,
-        requants=_requants(node, rows, bias, lo, hi, _factors(node, node.input(1), False)),
+        requants=requants_of(node, rows, bias, lo, hi, _factors(node, node.input(1), False)),
         **weight_fields(weights, bias),
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 from dory_tflite.testing.builder import TfliteBuilder
 from dory_tflite.testing.draft import Draft
 from dory_tflite.testing.elements import pair, prelu, reduction, relu6, unary
+from dory_tflite.testing.matrices import batch_matmul
 from dory_tflite.testing.movers import (
     concat,
     pack,
@@ -29,6 +30,7 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
     "DEPTHWISE_CONV_2D": depthwise,
     "TRANSPOSE_CONV": transpose_conv,
     "FULLY_CONNECTED": linear,
+    "BATCH_MATMUL": batch_matmul,
     "ADD": pair("ADD"),
     "SUB": pair("SUB"),
     "MUL": pair("MUL"),
