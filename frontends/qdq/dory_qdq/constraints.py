@@ -66,6 +66,11 @@ _WEIGHTS = Constraint(
     "products of two computed tensors are not supported",
     position=1,
 )
+_COMPUTED = Constraint(
+    "an operand is computed",
+    lambda call: not (_is_constant(call, 0) and _is_constant(call, 1)),
+    "fold the constants before",
+)
 _CEIL = Constraint(
     "ceil_mode is 0 where count_include_pad is 1",
     lambda call: not (call.attribute("ceil_mode", 0) and call.attribute("count_include_pad", 0)),
@@ -113,7 +118,7 @@ CONSTRAINTS: Mapping[str, tuple[Constraint, ...]] = MappingProxyType(
             _has("alpha", 1, _GEMM),
             _has("beta", 1, _GEMM),
         ),
-        "MatMul": (_WEIGHTS,),
+        "MatMul": (_COMPUTED,),
         "AveragePool": (_CEIL, _ones("dilations")),
         "Pad": (_PAD,),
         "Div": (_DIVISOR,),

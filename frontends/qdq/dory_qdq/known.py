@@ -12,9 +12,10 @@ from dory_core.importing import ReadOperator
 from dory_qdq.call import Call
 from dory_qdq.constraints import CONSTRAINTS, check
 from dory_qdq.operators import movers
+from dory_qdq.operators.matrices import lower_matmul
 from dory_qdq.operators.pairs import lower_pair
 from dory_qdq.operators.pools import lower_average, lower_mean
-from dory_qdq.operators.products import lower_conv, lower_gemm, lower_matmul
+from dory_qdq.operators.products import lower_conv, lower_gemm
 from dory_qdq.operators.resize import lower_linear, lower_nearest
 from dory_qdq.operators.tables import FUNCTIONS, lower_function, lower_softmax
 from dory_qdq.qlinear import FORMS
@@ -69,7 +70,7 @@ _BECOMES: Mapping[str, str] = MappingProxyType(
         "Constant": "nothing",
         "Conv": "Conv",
         "Gemm": "Linear; Conv of 1x1 for several rows",
-        "MatMul": "Linear; Conv of 1x1 for several rows",
+        "MatMul": "MatMul; with a constant Linear, or Conv of 1x1 for several rows",
         "Add": "Add; Lut with a constant",
         "Mul": "Mul; Lut with a constant",
         **dict.fromkeys(("AveragePool", "GlobalAveragePool", "ReduceMean"), "AvgPool"),

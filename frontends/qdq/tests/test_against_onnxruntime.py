@@ -153,6 +153,11 @@ def test_qlinear_operators_are_exact(zero: int, tmp_path: Path) -> None:
     assert list(wrong(range(6), tmp_path, MULTI, (), QOPERATOR[zero])) == []
 
 
+@pytest.mark.parametrize("zero", QOPERATOR)
+def test_products_of_qlinear_matmul_are_exact(zero: int, tmp_path: Path) -> None:
+    assert list(wrong(range(12), tmp_path, 1, ("product",), QOPERATOR[zero])) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("zero", QOPERATOR)
 def test_many_networks_of_qlinear_operators_are_exact(zero: int, tmp_path: Path) -> None:

@@ -80,10 +80,40 @@ def test_list_of_operators_is_that_of_the_import_and_of_its_refusals(tmp_path: P
     refused(model, tmp_path, "Gemm", f"supported only if {taken['Gemm'][1]}")
 
 
-def test_a_product_of_two_tensors_names_the_second(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ((1, 5), (4, 1), "matrices of shapes [1, 5] and [4, 1] cannot be multiplied"),
+        ((1, 2, 3, 4), (1, 3, 4, 5), "shapes [1, 2, 3, 4] and [1, 3, 4, 5] cannot be multiplied"),
+        ((1, 4), (4,), "it multiplies shapes [1, 4] and [4], no matrices"),
+    ],
+)
+def test_matrices_that_cannot_be_multiplied(
+    first: tuple[int, ...], second: tuple[int, ...], words: str, tmp_path: Path
+) -> None:
+    builder = Builder(np.random.default_rng(2))
+    one, other = builder.input(first), builder.input(second)
+    out = builder.node("MatMul", [one.name, other.name])
+    last = builder.quantised(out, (1, 1), 0.1)
+    model = onnx.load_from_string(builder.model([(last.stored, last.shape)]))
+    refused(model, tmp_path, words)
+
+
+@pytest.mark.parametrize(("op", "sizes"), [("Gemm", (5, 1)), ("MatMul", (1, 1, 5))])
+def test_operands_that_have_no_scale(op: str, sizes: tuple[int, ...], tmp_path: Path) -> None:
+    builder = Builder(np.random.default_rng(2))
+    one = builder.input((1, 5))
+    other = builder.constant(np.ones(sizes, np.float32))
+    out = builder.node(op, [one.name, other])
+    last = builder.quantised(out, (1, 1), 0.1)
+    model = onnx.load_from_string(builder.model([(last.stored, last.shape)]))
+    refused(model, tmp_path, f"its weights '{other}' are float32, not quantised")
+
+
+def test_a_gemm_of_two_tensors_names_the_second(tmp_path: Path) -> None:
     builder = Builder(np.random.default_rng(2))
     one, other = builder.input((1, 5)), builder.input((5, 1))
-    out = builder.node("MatMul", [one.name, other.name])
+    out = builder.node("Gemm", [one.name, other.name])
     last = builder.quantised(out, (1, 1), 0.1)
     model = onnx.load_from_string(builder.model([(last.stored, last.shape)]))
     refused(model, tmp_path, f"supported only if the weights are constant: '{other.name}'")

@@ -88,7 +88,7 @@ def shapes_that_do_not_match(b: TfliteBuilder) -> int:
 
 def matrices_of_two_types(b: TfliteBuilder) -> int:
     x, y = b.input((1, 2, 3, 4), 0.05, 0), b.tensor((1, 2, 3, 5), 0.05, 0)
-    w = b.tensor((1, 2, 4, 5), 0.05, 0, "INT16")
+    w = b.tensor((1, 2, 4, 5), 0.05, 0, "UINT8")
     b.inputs.append(w)
     b.operator("BATCH_MATMUL", (x, w), (y,))
     return y
@@ -123,10 +123,10 @@ def matrices_of_a_batch(b: TfliteBuilder) -> int:
         (scales_that_differ, "input 0 has scale 0.05 and zero point 3, output has scale 0.07"),
         (weights_that_are_computed, "is INT8 that the network computes; supported only if the w"),
         (weights_of_half_precision, "input 0 is INT16 [1, 4] constant"),
-        (matrices_of_two_types, "input 1 is INT16"),
+        (matrices_of_two_types, "input 1 is UINT8"),
         (matrices_that_do_not_fit, "shapes [1, 2, 3, 4] and [1, 2, 4, 5] cannot be multiplied"),
         (several_constant_matrices, "is a constant of several matrices, [2, 4, 5]"),
-        (matrices_of_a_batch, "has a batch, or four dimensions"),
+        (matrices_of_a_batch, "has 4 dimensions that are not 1"),
         (other_activation, "the fused activation is SIGN_BIT; supported only if the fused act"),
     ],
 )

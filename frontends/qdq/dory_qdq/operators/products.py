@@ -1,4 +1,4 @@
-"""Conv, Gemm and MatMul, and their QLinear forms: sums of products with a scale in binary32."""
+"""Conv, Gemm and MatMul with weights, and their QLinear forms: a scale in binary32."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Products:
 
 def lower_conv(call: Call) -> Place | Sums:
     """Append a convolution."""
-    x, weights = call.real(0), _weights(call, 1)
+    x, weights = call.real(0), weights_of(call, 1)
     shape = weights.values.shape
     if not 3 <= len(shape) <= 4 or 0 in shape or len(x.place.shape) != len(shape):
         raise call.error(f"weights of shape {list(shape)} on an input of {list(x.place.shape)}")
@@ -76,14 +76,14 @@ def lower_conv(call: Call) -> Place | Sums:
 
 def lower_gemm(call: Call) -> Place | Sums:
     """Append a Gemm with constant weights."""
-    weights = _weights(call, 1)
+    weights = weights_of(call, 1)
     turned = bool(call.attribute("transB", 0))
     return _matrix(call, weights, not turned, 2)
 
 
-def lower_matmul(call: Call) -> Place | Sums:
+def lower_with_weights(call: Call) -> Place | Sums:
     """Append a MatMul with constant weights."""
-    return _matrix(call, _weights(call, 1), True, None)
+    return _matrix(call, weights_of(call, 1), True, None)
 
 
 def _matrix(call: Call, weights: QuantisedConstant, turned: bool, bias: int | None) -> Place | Sums:
@@ -119,7 +119,8 @@ def _result(call: Call, place: Place, found: _Products) -> Place | Sums:
     return place if found.factors is not None else Sums(place, found.scales)
 
 
-def _weights(call: Call, position: int) -> QuantisedConstant:
+def weights_of(call: Call, position: int) -> QuantisedConstant:
+    """Return the quantised weights at a position; raises NotSupported for anything else."""
     value = call.inputs[position] if position < len(call.inputs) else None
     if isinstance(value, QuantisedConstant):
         if value.bits > 8:

@@ -126,6 +126,30 @@ def matmul(b: Builder, x: Tensor) -> Tensor:
     return b.quantised(out, (1, len(values)), b.scale(_size(values.shape[1])))
 
 
+def product(b: Builder, x: Tensor) -> Tensor:
+    """MatMul of the matrices of an image with others: computed or constant, of either side."""
+    turned = bool(b.rng.random() < 0.3)
+    shape = x.shape
+    if turned:
+        order = (0, 1, 3, 2)
+        name = b.node("Transpose", [x.name], perm=list(order))
+        shape = tuple(shape[n] for n in order)
+        x = b.quantised(name, shape, x.scale, x.zero)
+    is_first, heads, choice = bool(b.rng.random() < 0.5), shape[1], b.rng.random()
+    inner, size = shape[3] if is_first else shape[2], int(b.rng.integers(1, 9))
+    matrix = (inner, size) if is_first else (size, inner)
+    if choice < 0.25:
+        values = b.rng.integers(-64, 65, matrix)  # onnxruntime takes no int8 in front of uint8
+        plain = values.astype(np.int8) if is_first or b.signed else (values + 64).astype(np.uint8)
+        other = b.weights(plain, np.float32(0.01), 0)
+    else:
+        leading = (1, 1 if choice < 0.5 else heads)
+        other = b.input((*leading, *matrix) if choice < 0.9 or heads > 1 else matrix).name
+    out = b.node("MatMul", [x.name, other] if is_first else [other, x.name])
+    result = (1, heads, shape[2], size) if is_first else (1, heads, size, shape[3])
+    return b.quantised(out, result, b.scale(_size(inner)))
+
+
 def _other(b: Builder, x: Tensor) -> Tensor:
     """Return a second operand: of the same shape, from another branch."""
     return relu(b, x) if b.rng.random() < 0.5 else leaky_relu(b, x)
@@ -323,6 +347,7 @@ OPERATORS: Mapping[str, Layer] = MappingProxyType(
 MORE_OPERATORS: Mapping[str, Layer] = MappingProxyType(
     {
         "subtract": subtract,
+        "product": product,
         "max_pool_up": max_pool_up,
         "average_pool_up": average_pool_up,
         "global_max_pool": global_max_pool,

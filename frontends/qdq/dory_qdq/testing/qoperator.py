@@ -80,7 +80,7 @@ def _shift_weights(graph: Any, nodes: Sequence[Any], zero: int) -> None:
         if node.op_type not in ("QLinearConv", "QLinearMatMul", "QGemm"):
             continue
         x_zero, weights, w_zero = (constants.get(node.input[n]) for n in (2, 3, 5))
-        if x_zero is None or numpy_helper.to_array(x_zero).dtype != np.uint8:
+        if x_zero is None or weights is None or numpy_helper.to_array(x_zero).dtype != np.uint8:
             continue
         for tensor in (weights, w_zero):
             shifted = (numpy_helper.to_array(tensor).astype(np.int16) + zero).astype(np.uint8)
