@@ -109,6 +109,15 @@ BLOCK_COPIED = 60
 BLOCK_COPIED_ROW = 30
 BLOCK_COPIED_WORD = 4
 BLOCK_COPIED_WIDTH = 48
+# Products of matrices, by counting instructions: laying out four columns of the first one, and four
+# rows of them; a row of the second one whose elements are added up, and a word of it; terms of
+# channels or of pixels, per 16 outputs; a matrix. Rows that are no words wait as in convolutions.
+MATRICES_GROUP = 40
+MATRICES_STEP = 28
+MATRICES_ROW = 14
+MATRICES_ROW_WORD = 3
+MATRICES_TERMS = 21
+MATRICES_MATRIX = 60
 # Four neighbours that share inputs, by counting instructions: tenths of a cycle for 64 products, of
 # which three take 66 instructions instead of 72, with stride 2 69, and wait for the memory as the
 # block does; a group of four channels without them, and a row of its windows; the next four pixels;

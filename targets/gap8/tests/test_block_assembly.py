@@ -15,9 +15,9 @@ from xpulpv2 import Machine, Program, assembly_of, signed
 RAW, STEP, LIMBS = 0, 1, 2
 NO_CLIP, UNSIGNED, SIGNED = 0, 1, 2
 # Places in the memory of the machine.
-INPUTS, WEIGHTS, PARAMETERS, OUTPUTS, TABLE, ARGUMENTS, STACK = (
+INPUTS, WEIGHTS, PARAMETERS, OUTPUTS, TABLE, ARGUMENTS, TERMS, STACK = (
     *(0x1000, 0x4000, 0x8000, 0xA000),
-    *(0xD000, 0xE000, 0xF800),
+    *(0xD000, 0xE000, 0xE800, 0xF800),
 )
 
 
@@ -35,10 +35,12 @@ def assembly(
     one: int = 0,
     slide: Mapping[str, object] = MappingProxyType({}),
     halves: int = 0,
+    terms: tuple[int, int] = (0, 0),
 ) -> str:
     """Return the assembly text of a variant, as the preprocessor leaves it.
 
-    slide: macros of the block on neighbours that share inputs.
+    slide: macros of the block on neighbours that share inputs. terms: whether there are terms of
+    channels, and of pixels.
     """
     macros = {
         "DORY_KERNEL": "kernel",
@@ -57,6 +59,8 @@ def assembly(
         "DORY_BLOCK_PIXELS": width,
         "DORY_BLOCK_ONE": one,
         "DORY_HALVES": halves,
+        "DORY_BLOCK_COLUMN_TERMS": terms[0],
+        "DORY_BLOCK_ROW_TERMS": terms[1],
         "DORY_BLOCK_SLIDE": int(bool(slide)),
         **slide,
     }
@@ -128,14 +132,22 @@ class End:
             assert not any(beyond), "stored beyond its channels"
 
 
-def check(variant: Variant, seed: int, width: int = 4, one: int = 0, halves: int = 0) -> Machine:
+def check(
+    variant: Variant,
+    seed: int,
+    width: int = 4,
+    one: int = 0,
+    halves: int = 0,
+    terms: tuple[int, int] = (0, 0),
+) -> Machine:
     """Run blocks of `width` pixels on random values and compare their outputs with numpy's.
 
-    one: whether inputs are one segment. halves: whether they are sums of two bytes.
+    one: whether inputs are one segment. halves: whether they are sums of two bytes. terms: as for
+    :func:`assembly`.
     """
     form, _, _, x_signed, lanes, _ = variant
     random = np.random.default_rng(seed)
-    machine = Machine(Program.parse(assembly(*variant, width, one, halves=halves)))
+    machine = Machine(Program.parse(assembly(*variant, width, one, halves=halves, terms=terms)))
     segments, steps, groups, fours = (
         int(random.integers(*r)) for r in ((1, 2 if one else 4), (2, 6), (1, 4), (1, 4))
     )
@@ -159,7 +171,13 @@ def check(variant: Variant, seed: int, width: int = 4, one: int = 0, halves: int
             machine.put(TABLE + 4 * width * segment + 4 * pixel, address)
     skip = 0 if one else 16 * int(random.integers(0, 3))
     groups_of_weights = w.astype(f"<i{bits // 8}").reshape(groups, -1)
-    weights = b"".join(group.tobytes() + bytes([85]) * skip for group in groups_of_weights)
+    of_channels = random.integers(-5000, 5000, (groups, 4)) * terms[0]
+    of_pixels = random.integers(-5000, 5000, pixels) * terms[1]
+    behind = [one.astype("<i4").tobytes() * terms[0] for one in of_channels]
+    weights = b"".join(
+        group.tobytes() + term + bytes([85]) * skip
+        for group, term in zip(groups_of_weights, behind, strict=True)
+    )
     machine.memory[WEIGHTS : WEIGHTS + len(weights)] = weights
 
     channels = 4 * groups
@@ -168,10 +186,12 @@ def check(variant: Variant, seed: int, width: int = 4, one: int = 0, halves: int
     y_bytes = (channels + 4 * int(random.integers(0, 3))) * (4 if form == RAW else 1)
     ends = (TABLE, TABLE + 4 * width * segments, steps, groups)
     machine.put(ARGUMENTS, *ends, WEIGHTS, PARAMETERS, OUTPUTS, y_bytes, *end.numbers, skip)
-    machine.put(ARGUMENTS + 52, fours, width * stride)
+    machine.put(ARGUMENTS + 52, fours, width * stride, TERMS)
+    machine.put(TERMS, *map(int, of_pixels))
     machine.call(ARGUMENTS, STACK)
 
     v = np.einsum("apsl,gascl->pgc", x, w).reshape(pixels, channels)
+    v = v + of_channels.reshape(-1) + of_pixels[:, None]
     end.compare(machine, v, y_bytes)
     return machine
 
@@ -206,6 +226,28 @@ def test_every_variant_of_inputs_in_two_halves(form, reach, clip) -> None:
     for seed, (width, one) in enumerate([(4, 0), (4, 1), (3, 0), (3, 1)]):
         machine = check((form, reach, clip, 0, 4, 0), seed, width, one, 1)
         assert machine.stalls == 0, "an instruction waits for a load"
+
+
+@pytest.mark.parametrize("terms", [(1, 0), (0, 1), (1, 1)])
+@pytest.mark.parametrize(
+    ("form", "reach", "turned"),
+    [(RAW, 0, 0), (STEP, 0, 0), (STEP, 1, 1), (LIMBS, 1, 0), (LIMBS, 0, 1)],
+)
+def test_every_variant_with_terms_of_channels_and_pixels(form, reach, turned, terms) -> None:
+    for seed in range(4):
+        variant = (form, reach, SIGNED if form else NO_CLIP, seed % 2, 4, turned)
+        machine = check(variant, seed, 4, 1, terms=terms)
+        assert machine.stalls == 0, "an instruction waits for a load"
+
+
+def test_terms_cost_21_instructions_for_sixteen_outputs() -> None:
+    def group(terms: tuple[int, int]) -> int:
+        program = Program.parse(assembly(STEP, 0, SIGNED, 1, 4, 0, 4, 1, terms=terms))
+        start = next(i for i, (op, o) in enumerate(program.instructions) if o[:1] == ["x1"]) + 1
+        return program.target("4f", start) - start
+
+    assert group((1, 0)) - group((0, 0)) == 20
+    assert group((0, 1)) - group((0, 0)) == 21
 
 
 def test_another_addend_costs_14_instructions_for_four_outputs() -> None:

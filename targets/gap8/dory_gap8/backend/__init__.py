@@ -13,6 +13,7 @@ from dory_gap8.backend.held import HeldKernel
 from dory_gap8.backend.linear import LinearKernel
 from dory_gap8.backend.linear_bytes import LinearBytesKernel
 from dory_gap8.backend.lut import LutKernel
+from dory_gap8.backend.matrices import MatricesKernel
 from dory_gap8.backend.movers import ConcatKernel, MoveKernel, ResizeKernel, SoftmaxKernel
 from dory_gap8.backend.pair import PairKernel
 from dory_gap8.backend.pool import AvgPoolKernel, MaxPoolKernel
@@ -37,6 +38,7 @@ __all__ = [
     "HeldKernel",
     "LinearKernel",
     "LutKernel",
+    "MatricesKernel",
     "MaxPoolKernel",
     "MoveKernel",
     "PairKernel",
@@ -70,6 +72,8 @@ def candidates(layer: Layer, cores: int) -> list[Kernel]:
         return [held, *block, *plain, *partial, depthwise, DepthwiseKernel(cores)]
     if isinstance(kind, ops.Linear):
         return [LinearBytesKernel(cores), LinearKernel(cores), LinearKernel(cores, True)]
+    if isinstance(kind, ops.MatMul):
+        return [MatricesKernel(cores)]
     if isinstance(kind, ops.MaxPool):
         return [MaxPoolBytesKernel(cores), MaxPoolKernel(cores)]
     if isinstance(kind, ops.AvgPool):

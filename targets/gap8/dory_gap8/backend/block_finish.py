@@ -68,11 +68,12 @@ _CLIPS = {
 def finish(layer: Layer) -> Finish:
     """Return how the block turns the sums of ``layer`` into outputs."""
     channels = layer.weighted.weights.shape[0]
-    return _finish(weighted_epilogue(layer), layer.output.bits, channels)
+    return finish_of(weighted_epilogue(layer), layer.output.bits, channels)
 
 
 @functools.lru_cache(maxsize=128)
-def _finish(epilogue: Epilogue, bits: int, channels: int) -> Finish:
+def finish_of(epilogue: Epilogue, bits: int, channels: int) -> Finish:
+    """Return how the block turns sums into outputs of some bits, of some channels."""
     narrow = epilogue.narrow
     if narrow is None or bits != 8 or epilogue.clip_form not in _CLIPS:
         none = np.zeros((channels, 0), dtype=np.int64)

@@ -12,7 +12,7 @@
  * pointers of the table in place.
  *
  * Where all blocks have one segment (DORY_BLOCK_ONE), its pointers lie on the stack instead, and ra
- * holds the steps of the loop. */
+ * holds the steps of the loop. Terms of channels and of pixels are added behind the last step. */
 
 #define DORY_BLOCK_TEXT_(s) #s
 #define DORY_BLOCK_TEXT(s) DORY_BLOCK_TEXT_(s)
@@ -44,6 +44,7 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 #define DORY_AT_INPUT_1 "124(sp)"
 #define DORY_AT_INPUT_2 "128(sp)"
 #define DORY_AT_INPUT_3 "132(sp)"
+#define DORY_AT_TERMS "136(sp)"
 
 /* What belongs to pixel 3. */
 #if DORY_BLOCK_PIXELS == 4
@@ -343,6 +344,46 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 
 #if DORY_BLOCK_ONE
 
+#if DORY_BLOCK_COLUMN_TERMS
+#define DORY_ADD_COLUMN_TERMS               \
+  DORY_I("p.lw t0, 4(t6!)")                 \
+  DORY_I("p.lw t1, 4(t6!)")                 \
+  DORY_I("p.lw t2, 4(t6!)")                 \
+  DORY_I("p.lw t3, 4(t6!)")                 \
+  DORY_EACH("add ", s0, s4, s8, a4, "t0")   \
+  DORY_EACH("add ", s1, s5, s9, a5, "t1")   \
+  DORY_EACH("add ", s2, s6, s10, a6, "t2")  \
+  DORY_EACH("add ", s3, s7, s11, a7, "t3")
+#else
+#define DORY_ADD_COLUMN_TERMS
+#endif
+#if DORY_BLOCK_ROW_TERMS
+/* The terms of the pixels come where their pointers were, which the next group loads again. */
+#define DORY_FIRST_TERMS DORY_I("lw a5, 60(a0)")
+#define DORY_KEEP_TERMS DORY_I("sw a5, " DORY_AT_TERMS)
+#define DORY_ADD_ROW_TERMS                  \
+  DORY_I("lw a2, 8(t4)")                    \
+  DORY_I("lw a0, 0(t4)")                    \
+  DORY_I("lw a1, 4(t4)")                    \
+  DORY_I("lw a3, 12(t4)")                   \
+  DORY_EACH("add ", s0, s1, s2, s3, "a0")   \
+  DORY_EACH("add ", s4, s5, s6, s7, "a1")   \
+  DORY_EACH("add ", s8, s9, s10, s11, "a2") \
+  DORY_EACH("add ", a4, a5, a6, a7, "a3")
+#define DORY_LOAD_TERMS DORY_I("lw t4, " DORY_AT_TERMS)
+#define DORY_MOVE_TERMS                     \
+  DORY_I("lw t4, " DORY_AT_TERMS)           \
+  DORY_I("lw a0, " DORY_AT_INPUT_0)         \
+  DORY_I("addi t4, t4, 16")                 \
+  DORY_I("sw t4, " DORY_AT_TERMS)
+#else
+#define DORY_FIRST_TERMS
+#define DORY_KEEP_TERMS
+#define DORY_ADD_ROW_TERMS
+#define DORY_LOAD_TERMS
+#define DORY_MOVE_TERMS
+#endif
+
 /* The pointers of the first pixels, from the table in t0. */
 #define DORY_FIRST_INPUTS                                     \
   DORY_I("lw a0, 0(t0)")                                      \
@@ -362,9 +403,13 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_STEP(DORY_START, "")                                   \
   DORY_I("lp.setup x0, ra, 3f")                               \
   DORY_STEP(DORY_ADD, "3: ")                                  \
+  DORY_LOAD_TERMS                                             \
+  DORY_ADD_COLUMN_TERMS                                       \
   DORY_I("lw t1, " DORY_AT_PARAMETERS)                        \
+  DORY_ADD_ROW_TERMS                                          \
   DORY_OUTPUT
 #define DORY_MOVE_INPUTS                                      \
+  DORY_MOVE_TERMS                                             \
   DORY_I("lw t2, " DORY_AT_X_STEP)                            \
   DORY_I("lw a0, " DORY_AT_INPUT_0)                           \
   DORY_I("lw a1, " DORY_AT_INPUT_1)                           \
@@ -381,6 +426,8 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 
 #else
 
+#define DORY_FIRST_TERMS
+#define DORY_KEEP_TERMS
 #define DORY_FIRST_INPUTS
 #define DORY_GROUPS                                           \
   DORY_I("lw ra, " DORY_AT_TABLE)                             \
@@ -455,12 +502,14 @@ __asm__(DORY_FUNCTION(DORY_BLOCK_NAME)
         DORY_I("sub t6, t6, a5")
         DORY_I("lw a1, 52(a0)") /* fours */
         DORY_I("lw a2, 56(a0)") /* x_step */
+        DORY_FIRST_TERMS
         DORY_I("sw a4, " DORY_AT_GROUPS)
         DORY_I("sw t6, " DORY_AT_WEIGHTS)
         DORY_I("sw t3, " DORY_AT_FIRST_PARAMETERS)
         DORY_I("sw t4, " DORY_AT_FIRST_Y)
         DORY_I("sw a1, " DORY_AT_FOURS)
         DORY_I("sw a2, " DORY_AT_X_STEP)
+        DORY_KEEP_TERMS
         DORY_FIRST_INPUTS
         "5: " DORY_I("lp.setup x1, a4, 4f")
         DORY_GROUPS

@@ -20,19 +20,29 @@
  *                     DORY_PIXEL_WORDS are the bytes and words of a pixel's inputs, two words at
  *                     least, and DORY_CHANNELS their number
  *   DORY_APART        whether there are blocks of pixels that are no such neighbours, too
+ *   DORY_BLOCK_COLUMN_TERMS, DORY_BLOCK_ROW_TERMS   whether each channel, each pixel has a term that is
+ *                     added to its sums; with DORY_BLOCK_ONE and four pixels (0 where not defined)
  *
  * Inputs are read where they lie: the inputs of a pixel are segments of `steps` steps, and a table names where each segment of each pixel begins. Nothing has to be gathered for windows,
  * strides or dilations, and a segment that is padding points to zeros.
  *
  * Weights of four output channels are interleaved: for each word of inputs of all segments in turn a
  * word of each channel, so that one pointer feeds the block. Parameters are interleaved likewise,
- * for each channel [offset] [reach], then mul, add or mul_low, mul_high, add, then [below].
+ * for each channel [offset] [reach], then mul, add or mul_low, mul_high, add, then [below]. The terms of
+ * four channels stand behind their weights.
  *
  * On the chip the block is assembly: 8 loads and 16 dot products per step, with all registers in
  * use, which no compiler manages. Everywhere else it is the C function that follows; both give the
  * same bytes.
  */
 #include "dory_gap8_block_value.h"
+
+#ifndef DORY_BLOCK_COLUMN_TERMS
+#define DORY_BLOCK_COLUMN_TERMS 0
+#endif
+#ifndef DORY_BLOCK_ROW_TERMS
+#define DORY_BLOCK_ROW_TERMS 0
+#endif
 
 #define DORY_WORD (4 / (int32_t)sizeof(DORY_X_T)) /* elements in a word */
 
@@ -87,6 +97,9 @@ typedef struct {
   int32_t inputs; /* of a segment: the C function reads no more, the assembly whole steps */
   int32_t fours;  /* blocks of pixels that follow one another, 1 at least */
   int32_t x_step; /* bytes by which the pointers move from one block to the next */
+#if DORY_BLOCK_ROW_TERMS
+  const int32_t *terms; /* of the first pixel, followed by those of the others */
+#endif
 } dory_block_t;
 #endif
 
@@ -106,7 +119,7 @@ static inline int32_t dory_block_dot(const DORY_X_T *x, int32_t n, const int8_t 
   return dory_gap8_dot4_u8(dory_gap8_load4_u8(halves + 4), weights, sum);
 #elif DORY_LANES == 4
   const DORY_X4_T v = n >= 4 ? DORY_LOAD4_X(x)
-                             : DORY_SET4_X(x[0], n > 1 ? x[1] : 0, n > 2 ? x[2] : 0, 0);
+                             : DORY_SET4_X(n > 0 ? x[0] : 0, n > 1 ? x[1] : 0, n > 2 ? x[2] : 0, 0);
   return DORY_DOT4(v, dory_gap8_load4_i8(w), sum);
 #else
   int16_t pair[2];
@@ -119,11 +132,32 @@ static inline int32_t dory_block_dot(const DORY_X_T *x, int32_t n, const int8_t 
 #include "dory_gap8_slide_run.h"
 #else
 
+/* Adds the terms of the channels, which follow their weights, and those of the pixels. */
+static inline void dory_block_terms(int32_t sum[DORY_BLOCK_PIXELS][4], const int8_t *channels,
+                                    const int32_t *pixels) {
+#if DORY_BLOCK_COLUMN_TERMS || DORY_BLOCK_ROW_TERMS
+  int32_t terms[4] = {0, 0, 0, 0};
+#if DORY_BLOCK_COLUMN_TERMS
+  memcpy(terms, channels, sizeof terms);
+#endif
+  for (int j = 0; j < DORY_BLOCK_PIXELS; j++) {
+    for (int c = 0; c < 4; c++) {
+      sum[j][c] += terms[c] + (DORY_BLOCK_ROW_TERMS ? pixels[j] : 0);
+    }
+  }
+#endif
+  (void)sum;
+  (void)channels;
+  (void)pixels;
+}
+
 /* Computes `groups` times four channels of a block of pixels, from `first` on. */
-static inline void dory_block_four(const dory_block_t *b, dory_block_y_t *first) {
+static inline void dory_block_four(const dory_block_t *b, dory_block_y_t *first,
+                                   const int32_t *terms) {
   for (int32_t group = 0; group < b->groups; group++) {
     const int32_t words = (int32_t)(b->table_end - b->table) / DORY_BLOCK_PIXELS * b->steps;
-    const int8_t *w = b->weights + group * (16 * words + b->skip);
+    const int32_t bytes = 16 * (words + DORY_BLOCK_COLUMN_TERMS) + b->skip;
+    const int8_t *w = b->weights + group * bytes;
     int32_t sum[DORY_BLOCK_PIXELS][4] = {{0}};
     for (const DORY_X_T **row = b->table; row != b->table_end; row += DORY_BLOCK_PIXELS) {
       for (int32_t step = 0; step < b->steps; step++, w += 16) {
@@ -135,6 +169,7 @@ static inline void dory_block_four(const dory_block_t *b, dory_block_y_t *first)
         }
       }
     }
+    dory_block_terms(sum, w, terms);
     for (int32_t j = 0; j < DORY_BLOCK_PIXELS; j++) {
       dory_block_y_t *const y =
           first + j * (b->y_bytes / (int32_t)sizeof(dory_block_y_t)) + 4 * group;
@@ -150,8 +185,16 @@ static inline void dory_block_four(const dory_block_t *b, dory_block_y_t *first)
 static inline void dory_block_run(const dory_block_t *b) {
   const int32_t step = b->x_step / (int32_t)sizeof(DORY_X_T);
   dory_block_y_t *y = b->y;
+#if DORY_BLOCK_ROW_TERMS
+  const int32_t *terms = b->terms;
+#else
+  const int32_t *const terms = NULL;
+#endif
   for (int32_t n = b->fours;; y += DORY_BLOCK_PIXELS * (b->y_bytes / (int32_t)sizeof(dory_block_y_t))) {
-    dory_block_four(b, y);
+    dory_block_four(b, y, terms);
+#if DORY_BLOCK_ROW_TERMS
+    terms += DORY_BLOCK_PIXELS;
+#endif
     if (--n == 0) {
       return;
     }

@@ -65,6 +65,14 @@ typedef struct {
   const dory_gap8_requant_t *requant;
 } dory_gap8_window_t;
 
+/* Products of matrices, see dory_gap8_matrices_impl.h. zeros: of elements of x, x2. block: sizes of the
+ * tile, and what becomes of sums; scratch holds x as the block reads it and the terms of rows. */
+typedef struct {
+  const void *x, *x2;
+  int32_t x_zero, x2_zero;
+  dory_gap8_window_t block;
+} dory_gap8_matrices_t;
+
 /* Depthwise kernels that read x[x_h][x_w][x_c]. Outputs come in fours along the axis a and one by one
  * along the axis b: rows and columns, or columns and rows. */
 typedef struct {
