@@ -108,6 +108,7 @@ class GrowingGraph:
             return replace(value, steps=())
         output = self.begin(node, name, self.chw[value.tensor])
         self.append_rescaling(node, value.tensor, requants)
+        self.by_rows |= {output} if value.tensor in self.by_rows else set()
         return Value(output)
 
     def append_rescaling(self, node: Node, source: str, requants: tuple[Requant, ...]) -> None:
@@ -158,7 +159,7 @@ class GrowingGraph:
         if value.tensor in self.by_rows:
             rows = self.as_rows(node, name).tensor
             order = (1, 2, 0) if len(self.shapes[name]) == 4 else (2, 1, 0)
-            self.values[name] = Value(self._turned(node, name, rows, order))
+            self.values[name] = Value(self.turned(node, name, rows, order))
             return self.values[name]
         top, left, bottom, right = value.pads
         inner = (wanted[0], wanted[1] - top - bottom, wanted[2] - left - right)
@@ -176,10 +177,12 @@ class GrowingGraph:
         wanted = self._one_image(node, rows_of(self.shapes.get(name, ())), name)
         value = self.value(name)
         if value.tensor not in self.by_rows:
-            tensor = self.as_read(node, name).tensor
+            tensor = (
+                value.tensor if len(self.shapes[name]) == 1 else self.as_read(node, name).tensor
+            )
             order = (2, 0, 1) if len(self.shapes[name]) == 4 else (2, 1, 0)
             if len(self.shapes[name]) > 2:
-                tensor = self._turned(node, name, tensor, order)
+                tensor = self.turned(node, name, tensor, order)
                 self.by_rows.add(tensor)
             self.values[name] = Value(tensor)
         elif self.chw[value.tensor] != wanted:
@@ -195,7 +198,7 @@ class GrowingGraph:
         by_rows = self.value(name).tensor in self.by_rows
         return self.as_rows(node, name) if by_rows else self.as_read(node, name)
 
-    def _turned(self, node: Node, name: str, tensor: str, order: Triple) -> str:
+    def turned(self, node: Node, name: str, tensor: str, order: Triple) -> str:
         """Return a tensor with its axes in another order; layers only where elements move."""
         shape = self.chw[tensor]
         made = (shape[order[0]], shape[order[1]], shape[order[2]])

@@ -13,20 +13,12 @@ from dory_core.importing import Array, FrontendOptions, requant
 from dory_onnx.arithmetic import Step
 from dory_onnx.chains import follow_chain
 from dory_onnx.dialect import AddMeaning, Dialect, Operand
-from dory_onnx.growing import Common, GrowingGraph
+from dory_onnx.growing import Common
+from dory_onnx.matrices import append_matrix, is_matrix_of_rows
 from dory_onnx.means import REDUCTIONS, BorderMean, border_mean, is_rounded, reduced_window
-from dory_onnx.model import EXPORT_HINT, Node, OnnxModel
-from dory_onnx.movers import (
-    MOVERS,
-    OLD_ATTRIBUTES,
-    RESIZES,
-    extents_of,
-    factors_of,
-    joined_axis,
-    repeated,
-    taken_of,
-    turned_axes,
-)
+from dory_onnx.model import Node, OnnxModel
+from dory_onnx.movers import OLD_ATTRIBUTES
+from dory_onnx.moving import MovingGraph
 from dory_onnx.operators import (
     LAYER_OPERATORS,
     MATRICES,
@@ -53,7 +45,7 @@ _PAIRS: Mapping[str, type[ops.Pairwise]] = MappingProxyType(
 _BYTES_NOTE = "weights of type uint8 are read as the bytes of signed weights"
 
 
-class LayersOfFile(GrowingGraph):
+class LayersOfFile(MovingGraph):
     """A growing Graph to which nodes of the file are appended as layers.
 
     taken: positions of nodes that belong to a layer before them. feeding: of those that are a layer
@@ -83,6 +75,9 @@ class LayersOfFile(GrowingGraph):
         if any(self.model.readers(o) or o in self.model.outputs for o in node.outputs[1:] if o):
             raise NotSupported(f"{node.label}: its second output is used")
         shape = self.shapes[node.input(0)]
+        if is_matrix_of_rows(self, node):
+            append_matrix(self, node)
+            return
         if node.op in MATRICES:
             self.append(self._linear(node, self.value(node.input(0)), shape))
             return
@@ -96,7 +91,7 @@ class LayersOfFile(GrowingGraph):
 
     def _conv(self, node: Node, value: Value, shape: Shape) -> ops.Operator:
         bits = self.dialect.weight_bits(node)
-        values = self._weights(node, bits)
+        values = self.weights(node, bits)
         window = conv_window(node, values, shape, value.pads)
         steps, bias = self.chain(node, bias_of(self.model, node, len(values)))
         return ops.Conv(
@@ -186,7 +181,7 @@ class LayersOfFile(GrowingGraph):
         if node.op == "Gemm":
             check_gemm(node)
         bits = self.dialect.weight_bits(node)
-        weights = self._weights(node, bits)
+        weights = self.weights(node, bits)
         outputs, columns = weights.shape
         if len(shape) != 2 or columns != shape[1]:
             raise NotSupported(
@@ -203,7 +198,7 @@ class LayersOfFile(GrowingGraph):
             bias=None if bias is None else Array(bias),
         )
 
-    def _weights(self, node: Node, bits: int) -> npt.NDArray[np.int64]:
+    def weights(self, node: Node, bits: int) -> npt.NDArray[np.int64]:
         """Return the weights of a layer; a note says where their type is not what they mean."""
         values, stored_as_bytes = weights_of(self.model, node, bits, self.dialect.byte_weights)
         if stored_as_bytes and _BYTES_NOTE not in self.notes:
@@ -228,6 +223,7 @@ class LayersOfFile(GrowingGraph):
             values = [self._operand(name) for name in names]
             forms = {(self.chw[v.tensor], v.tensor in self.by_rows) for v in values}
             by_rows = any(v.tensor in self.by_rows for v in values)
+            by_rows |= self.shapes[names[0]] != self.shapes[names[1]]
             if len(forms) > 1:
                 read = self.as_rows if by_rows else self.as_read
                 values = [read(node, name) for name in names]
@@ -235,8 +231,9 @@ class LayersOfFile(GrowingGraph):
             first, second = (Operand(self.tensors[v.tensor], v.steps) for v in values)
             meaning = self.dialect.residual_add(node, (first, second), steps)
         else:
-            values = [self.as_read(node, name) for name in names]
-            steps, _ = self.chain(node, None)
+            by_rows = any(self.value(name).tensor in self.by_rows for name in names)
+            values = [(self.as_rows if by_rows else self.as_read)(node, name) for name in names]
+            steps, _ = self.chain(node, None, by_rows)
             meaning = AddMeaning((None, None), self.dialect.layer_requants(node, steps, 1))
         self.notes.extend(meaning.notes)
         common = self.common(node, values[0].tensor, values[1].tensor)
@@ -246,13 +243,18 @@ class LayersOfFile(GrowingGraph):
     def _in_order(self, node: Node) -> list[str]:
         """Return the operands of a pair, that of the result's shape first.
 
-        The other one may be smaller, except for sums. Raises: NotSupported.
+        The other one may be smaller, and have fewer dimensions where channels are the last of them;
+        not in a difference. Raises: NotSupported.
         """
         names, result = list(node.inputs), self.shapes[node.outputs[0]]
         if self.shapes[names[0]] != result:
             names.reverse()
         whole, other = (self.shapes[name] for name in names)
-        spread = node.op not in ("Add", "Sub") and whole == result and len(whole) == len(other)
+        spread = whole == result and (
+            len(whole) == len(other)
+            if node.op not in ("Add", "Sub")
+            else node.op == "Add" and self.values[names[0]].tensor in self.by_rows
+        )
         if whole != other and not spread:
             shown = " and ".join(str(list(self.shapes[name])) for name in node.inputs)
             raise NotSupported(
@@ -267,54 +269,6 @@ class LayersOfFile(GrowingGraph):
         if value.pad_node is not None:
             value = self.values[name] = self.with_zeros(value)
         return value
-
-    def moved(self, node: Node) -> bool:
-        """Import what moves elements for a layer that reads them; False when ``node`` does not."""
-        if node.op not in MOVERS or node.position not in self.feeding:
-            return False
-        count = len(node.inputs) if node.op == "Concat" else 1
-        names = node.inputs[:count]
-        if not names or any(name not in self.values for name in names):
-            return False
-        check_attributes(node, self.dialect.extra_attributes | OLD_ATTRIBUTES)
-        shape = self.shapes[names[0]]
-        axis = joined_axis(node, len(shape)) if node.op == "Concat" else 0
-        factors = factors_of(self.model, node, shape) if node.op in RESIZES else None
-        order = turned_axes(node, len(shape)) if node.op == "Transpose" else (0, 1, 2)
-        made = chw_of(self.shapes.get(node.outputs[0], ()))
-        if made is None or min(made) < 1:
-            raise NotSupported(
-                f"{node.label}: what it makes of {list(shape)} follows from no constants, or is not"
-                " one image",
-                EXPORT_HINT,
-            )
-        sources = tuple(self.as_read(node, name).tensor for name in names)
-        if node.op in ("Slice", "Split"):
-            self._taken(node, sources[0], shape)
-            return True
-        output = self.begin(node, node.outputs[0], made)
-        common = self.common(node, *sources)
-        if node.op == "Concat":
-            self.append(ops.Concat(**common, axis=axis))
-        elif node.op == "Transpose":
-            self.append(ops.Transpose(**common, perm=order))
-        else:
-            assert factors is not None  # else the shape would be unknown
-            taps = [repeated(n, f) for n, f in zip(shape[2:], factors, strict=True)]
-            self.append(ops.Resize(**common, rows=taps[0], columns=taps[1]))
-        self.values[node.outputs[0]] = Value(output)
-        return True
-
-    def _taken(self, node: Node, source: str, shape: Shape) -> None:
-        """Append the layers of a Slice or Split whose results are read."""
-        for name, taken in taken_of(self.model, node, shape).items():
-            if not self.model.readers(name) and name not in self.model.outputs:
-                continue
-            begin, size, step = extents_of(taken[1:])
-            output = self.begin(node, name, size)
-            common = self.common(node, source)
-            self.append(ops.Slice(**common, begin=begin, size=size, step=step))
-            self.values[name] = Value(output)
 
     # --- chains -------------------------------------------------------------------------------
 
@@ -340,7 +294,7 @@ class LayersOfFile(GrowingGraph):
         self.taken.update(n.position for n in passed)
         self.values[end] = Value(tensor)
         self.names[tensor] = end
-        if node.op == "Conv" or node.op in MATRICES:
+        if node.op == "Conv" or (node.op in MATRICES and self.model.is_constant(node.input(1))):
             first = next((i for i, step in enumerate(steps) if step.op != "Cast"), 0)
             if steps and steps[first].op == "Add":
                 total = added_bias(steps[first], bias, chw[0])

@@ -20,26 +20,33 @@ _REPEATING = frozenset(
 )
 #: Operators that repeat rows and columns.
 RESIZES = ("Upsample", "Resize")
-MOVERS = frozenset(["Concat", "Transpose", "Slice", "Split", *RESIZES])
+MOVERS = frozenset(["Concat", "Transpose", "Slice", "Split", "Gather", *RESIZES])
 #: Attributes that these operators had in older versions of ONNX.
 OLD_ATTRIBUTES = frozenset(["starts", "ends", "axes", "split", "scales"])
 _LARGEST_FACTOR = 1 << 10
 
 
-def axis_of(axis: int, rank: int) -> int | None:
-    """Return which of (C, H, W) an axis of a value with ``rank`` axes is; None for the batch."""
-    if rank == 3 and axis == 2:
-        return 2
-    return axis - 1 if axis else None
+def tensor_axes(rank: int, by_rows: bool) -> tuple[int | None, ...]:
+    """Return which of (C, H, W) each axis of a value with ``rank`` axes is; None for the batch.
+
+    by_rows: the last axis is C.
+    """
+    if by_rows:
+        return (None, *(1, 2, 0)[4 - rank :]) if rank > 1 else (0,)
+    return {2: (None, 0), 3: (None, 0, 2)}.get(rank, (None, 0, 1, 2))
 
 
 def extents_of(
-    taken: Sequence[range],
+    taken: Sequence[range], axes: Sequence[int | None]
 ) -> tuple[tuple[int, int, int], tuple[int, int, int], tuple[int, int, int]]:
-    """Return (begin, size, step) along (C, H, W) of elements taken along axes after the batch."""
-    channels, *rest = taken
-    rows, columns = (range(1), range(1), *rest)[-2:]
-    chw = (channels, rows, columns)
+    """Return (begin, size, step) along (C, H, W) of elements taken along axes of a value.
+
+    axes: of :func:`tensor_axes`.
+    """
+    chw = [range(1)] * 3
+    for one, axis in zip(taken, axes, strict=True):
+        if axis is not None:
+            chw[axis] = one
     return (
         (chw[0].start, chw[1].start, chw[2].start),
         (len(chw[0]), len(chw[1]), len(chw[2])),
@@ -47,9 +54,9 @@ def extents_of(
     )
 
 
-def joined_axis(node: Node, rank: int) -> int:
+def joined_axis(node: Node, rank: int, by_rows: bool) -> int:
     """Return along which of (C, H, W) a Concat joins. Raises: NotSupported for the batch."""
-    axis = axis_of(int(node.attributes.get("axis", 1)) % rank, rank)
+    axis = tensor_axes(rank, by_rows)[int(node.attributes.get("axis", 1)) % rank]
     if axis is None:
         raise NotSupported(
             f"{node.label}: it joins along axis 0, the batch: one image is computed at a time",
@@ -64,17 +71,15 @@ def permutation_of(node: Node, rank: int) -> tuple[int, ...] | None:
     return order if sorted(order) == list(range(rank)) else None
 
 
-def turned_axes(node: Node, rank: int) -> tuple[int, int, int]:
-    """Return the order of (C, H, W) that a Transpose makes. Raises: NotSupported for the batch."""
+def turned_axes(node: Node, rank: int) -> tuple[int, ...]:
+    """Return the order of axes that a Transpose makes. Raises: NotSupported for the batch."""
     order = permutation_of(node, rank)
     if order is None or order[0] != 0:
         raise NotSupported(
             f"{node.label}: perm = {list(node.attributes.get('perm', ()))} moves the batch",
             "leave the first axis where it is",
         )
-    if rank < 4:
-        return (2, 1, 0) if order[-1] == 1 and rank == 3 else (0, 1, 2)
-    return (order[1] - 1, order[2] - 1, order[3] - 1)
+    return order
 
 
 def ranges_of(model: OnnxModel, node: Node, shape: Sequence[int]) -> list[range] | None:
@@ -128,6 +133,33 @@ def taken_of(model: OnnxModel, node: Node, shape: Sequence[int]) -> dict[str, li
             EXPORT_HINT,
         )
     return found
+
+
+def gathered(model: OnnxModel, node: Node, shape: Sequence[int]) -> dict[str, list[range]]:
+    """Return which elements of ``shape`` a Gather takes, by the name of its result.
+
+    Raises: NotSupported unless its indices are constants at equal distances, and for the batch.
+    """
+    indices = model.constant(node.input(1))
+    numbers = None if indices is None or indices.ndim > 1 else whole_numbers(indices)
+    axis = int(node.attributes.get("axis", 0))
+    if not numbers or not -len(shape) <= axis < len(shape):
+        raise NotSupported(
+            f"{node.label}: what it takes of {list(shape)} follows from no constants", EXPORT_HINT
+        )
+    axis %= len(shape)
+    places = [number % shape[axis] for number in numbers]
+    step = places[1] - places[0] if len(places) > 1 else 1
+    found = range(places[0], places[0] + step * len(places), step or 1)
+    if list(found) != places or (axis == 0 and shape[0] > 1):
+        raise NotSupported(
+            f"{node.label}: it takes elements {list(numbers)} of axis {axis} of {list(shape)};"
+            " supported are constant indices at equal distances",
+            "reorder the constants of the layers around it instead",
+        )
+    taken = [range(size) for size in shape]
+    taken[axis] = found
+    return {node.outputs[0]: taken}
 
 
 def parts_of(

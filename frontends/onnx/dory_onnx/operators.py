@@ -70,10 +70,11 @@ def chw_of(shape: Shape) -> tuple[int, int, int] | None:
 
 def rows_of(shape: Shape) -> tuple[int, int, int] | None:
     """Return (C, H, W) of an ONNX shape with batch 1 whose last axis is C; None for none."""
-    if chw_of(shape) is None:
+    if len(shape) != 1 and chw_of(shape) is None:
         return None
-    *leading, channels = (1, *shape[1:]) if len(shape) < 4 else shape[1:]
-    return (channels, 1, leading[-1]) if len(shape) < 4 else (channels, leading[0], leading[1])
+    sizes = shape if len(shape) == 1 else shape[1:]
+    heads, rows, channels = (1, 1, *sizes)[-3:]
+    return (channels, heads, rows)
 
 
 def conv_window(

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import NotSupported, ops
+from dory_onnx.broadcasting import broadcast, multiplied
 from dory_onnx.folding import FOLDS, Fold
 from dory_onnx.model import Node, OnnxModel, whole_numbers
 from dory_onnx.movers import factors_of, parts_of, permutation_of, ranges_of
@@ -41,7 +42,7 @@ def infer_shapes(model: OnnxModel, keeping: Collection[str] = ()) -> dict[str, S
         if node.op == "Split":
             shapes.update(_split(model, node, shapes))
             continue
-        if node.op in keeping:
+        if node.op in keeping and node.op not in _RULES:
             shape = shapes.get(node.input(0))
         else:
             shape = _shape_of(model, node, shapes)
@@ -149,9 +150,11 @@ def _ints(node: Node, name: str, count: int, default: int) -> tuple[int, ...]:
 
 def _shape_of(model: OnnxModel, node: Node, shapes: Mapping[str, Shape]) -> Shape | None:
     if node.op in _BROADCAST:
-        return _broadcast(model, node, shapes)
+        return broadcast(model, node, shapes)
     if node.op == "Concat":
         return _joined(node, [shapes.get(value) for value in node.inputs])
+    if node.op == "MatMul" and not model.is_constant(node.input(1)):
+        return multiplied(node, [shapes.get(value) for value in node.inputs])
     first = shapes.get(node.input(0))
     if first is None:
         return None
@@ -166,21 +169,6 @@ def _shape_of(model: OnnxModel, node: Node, shapes: Mapping[str, Shape]) -> Shap
         ) from error
 
 
-def _broadcast(model: OnnxModel, node: Node, shapes: Mapping[str, Shape]) -> Shape | None:
-    operands: list[Shape] = []
-    for value in node.inputs:
-        content = model.constant(value)
-        shape = shapes.get(value) if content is None else tuple(content.shape)
-        if shape is None:
-            return None
-        operands.append(shape)
-    try:
-        return tuple(int(d) for d in np.broadcast_shapes(*operands))
-    except ValueError:
-        shown = " and ".join(str(list(s)) for s in operands)
-        raise NotSupported(f"{node.label}: operands of shapes {shown} do not match") from None
-
-
 def _joined(node: Node, operands: Sequence[Shape | None]) -> Shape | None:
     known = [shape for shape in operands if shape is not None]
     axis = int(node.attributes.get("axis", 1))
@@ -192,6 +180,14 @@ def _joined(node: Node, operands: Sequence[Shape | None]) -> Shape | None:
         raise NotSupported(f"{node.label}: operands of shapes {shown} cannot be joined")
     total = sum(shape[axis] for shape in known)
     return (*known[0][:axis], total, *known[0][axis + 1 :])
+
+
+def _gathered(model: OnnxModel, node: Node, shape: Shape) -> Shape | None:
+    indices = model.constant(node.input(1))
+    if indices is None:
+        return None
+    axis = range(len(shape))[int(node.attributes.get("axis", 0))]
+    return (*shape[:axis], *np.shape(indices), *shape[axis + 1 :])
 
 
 def reduced_axes(model: OnnxModel, node: Node, shape: Shape) -> set[int] | None:
@@ -340,6 +336,7 @@ _RULES: Mapping[str, Callable[[OnnxModel, Node, Shape], Shape | None]] = {
     "Resize": _resized,
     "Transpose": _transposed,
     "Slice": _sliced,
+    "Gather": _gathered,
     **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "IntegerMean"), _reduced),
 }
 

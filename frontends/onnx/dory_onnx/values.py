@@ -33,7 +33,7 @@ def input_tensors(model: OnnxModel, options: FrontendOptions) -> tuple[Tensor, .
     storage, _ = ranges.storage_for(lo, hi)
     tensors = []
     for position, (name, shape) in enumerate(model.inputs.items()):
-        chw = chw_of(shape)
+        chw = (shape[0], 1, 1) if len(shape) == 1 else chw_of(shape)
         if chw is None:
             raise NotSupported(
                 f"input '{name}' has shape {list(shape)}: only [1, C, H, W], [1, C, L] and [1, F]"
