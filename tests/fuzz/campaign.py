@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType, MappingProxyType
 
 from dory_core.errors import DoryError
-from tests.fuzz import tight
+from tests.fuzz import fused, tight
 from tests.fuzz.cases import Case, Check, Verdict, check_in_folder, refusal
 from tests.fuzz.damage import check_damage, damaged
 from tests.fuzz.mutants import SUBJECTS, check_mutant
@@ -25,13 +25,14 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
     {
         "network": check_network,
         "tight": tight.check_tight,
+        "fused": fused.check_fused,
         "damage": check_damage,
         "mutant": check_mutant,
     }
 )
 #: Seconds of a case; what takes longer is bad.
 LIMITS_S: Mapping[str, int] = MappingProxyType(
-    {"network": 600, "tight": 600, "damage": 30, "mutant": 300}
+    {"network": 600, "tight": 600, "fused": 600, "damage": 30, "mutant": 300}
 )
 _BATCH = 8
 _LARGEST_DAMAGE = 8
@@ -45,7 +46,8 @@ _ERRORS = (
 
 def subjects(kind: str) -> tuple[str, ...]:
     """Return what cases of a kind are about."""
-    return tuple(sorted({"mutant": SUBJECTS, "tight": tight.FORMATS}.get(kind, FORMATS)))
+    known = {"mutant": SUBJECTS, "tight": tight.FORMATS, "fused": fused.FORMATS}
+    return tuple(sorted(known.get(kind, FORMATS)))
 
 
 def cases(kinds: Iterable[str], first: int, only: Iterable[str] = ()) -> Iterator[Case]:
@@ -101,9 +103,8 @@ def try_all(tried: Iterable[Case], workers: int, dask: str = "") -> Iterator[Ver
 
 def shrunk(verdict: Verdict) -> Verdict:
     """Return the bad verdict of the smallest case of the same kind, subject and seed."""
-    largest = {"network": MOST_STEPS, "tight": MOST_STEPS, "damage": _LARGEST_DAMAGE}.get(
-        verdict.case.kind, 0
-    )
+    sizes = dict.fromkeys(("network", "tight", "fused"), MOST_STEPS) | {"damage": _LARGEST_DAMAGE}
+    largest = sizes.get(verdict.case.kind, 0)
     for size in range(1, largest):
         smaller = try_case(replace(verdict.case, size=size))
         if smaller.bad:
@@ -122,6 +123,8 @@ def save(verdict: Verdict, folder: Path) -> Path:
         drawn(verdict.case, place)
     elif verdict.case.kind == "tight":
         tight.drawn(verdict.case, place)
+    elif verdict.case.kind == "fused":
+        fused.drawn(verdict.case, place)
     command = f"python -m tests.fuzz --case {verdict.case}"
     report = f"{command}\n\n{verdict.outcome}\n{verdict.text}\n"
     (place / "report.txt").write_text(report, encoding="utf-8")

@@ -317,7 +317,8 @@ def check(case: Case, folder: Path, network: Drawn, compile_: Compile) -> Verdic
     if wrong is not None:
         text = f"{way}: {wrong[0].input}: layer {wrong[1].index} {wrong[1].name}: {wrong[1].first}"
         return Verdict(case, "wrong", text, bad=True)
-    return Verdict(case, "exact", f"{len(result.plan.steps)} layers; {way}")
+    fused = sum(step.chain > 1 for step in result.plan.steps)
+    return Verdict(case, "exact", f"{len(result.plan.steps)} layers, {fused} fused; {way}")
 
 
 def _whole(case: Case) -> Case:

@@ -44,6 +44,13 @@ def test_networks_in_little_memory_are_exact(subject: str) -> None:
     assert verdict.outcome == "exact", verdict.text
 
 
+@pytest.mark.parametrize("subject", subjects("fused"))
+def test_networks_in_fused_chains_are_exact(subject: str) -> None:
+    verdict = try_case(Case("fused", subject, 12))
+    assert verdict.outcome == "exact", verdict.text
+    assert ", 0 fused" not in verdict.text
+
+
 @pytest.mark.parametrize("subject", subjects("damage"))
 def test_damaged_files_are_refused_with_a_reason(subject: str) -> None:
     found = Counter(try_case(Case("damage", subject, seed)).outcome for seed in range(0, 400, 10))
@@ -52,9 +59,9 @@ def test_damaged_files_are_refused_with_a_reason(subject: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["network", "tight", "damage"])
+@pytest.mark.parametrize("kind", ["network", "tight", "fused", "damage"])
 def test_many_cases(kind: str, tmp_path: Path) -> None:
-    count = {"network": 200, "tight": 100, "damage": 3000}[kind]
+    count = {"network": 200, "tight": 100, "fused": 60, "damage": 3000}[kind]
     tried = (case for case, _ in zip(cases([kind], 50_000), range(count), strict=False))
     assert [str(v.case) for v in try_all(tried, 2) if v.bad] == []
 
