@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 from dory_core.api import hookimpl
 from dory_core.driver.pipeline import PASSES, run, setup_for
-from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
+from dory_core.hardware.links import Link
+from dory_core.hardware.memories import Level, Memory, MemoryHierarchy
 from dory_core.hardware.target import Target, TargetContext
 from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.kernels import portable_kernels

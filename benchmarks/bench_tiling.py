@@ -14,7 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
+from dory_core.hardware.links import Link
+from dory_core.hardware.memories import Level, Memory, MemoryHierarchy
 from dory_core.ir import AvgPool, Layer, Window
 from dory_core.kernels.binding import bind_layer
 from dory_core.tiling.tiler import Tiler

@@ -23,8 +23,8 @@ from dory_core.expr import ceil_div as ceil_div
 from dory_core.expr import maximum as maximum
 from dory_core.expr import minimum as minimum
 from dory_core.hardware.code_sizes import CodeSizes as CodeSizes
+from dory_core.hardware.links import Link as Link
 from dory_core.hardware.memories import Level as Level
-from dory_core.hardware.memories import Link as Link
 from dory_core.hardware.memories import Memory as Memory
 from dory_core.hardware.memories import MemoryHierarchy as MemoryHierarchy
 from dory_core.hardware.target import DmaHal as DmaHal

@@ -72,3 +72,9 @@ def declared_in(thing: object) -> str:
     """Return the module of what a plugin made, for messages: it names the plugin's package."""
     owner = thing if isinstance(thing, type) or callable(thing) else type(thing)
     return str(getattr(owner, "__module__", type(thing).__module__))
+
+
+def require(holds: object, otherwise: str) -> None:
+    """Raise ValueError with the text ``otherwise`` unless ``holds`` is true."""
+    if not holds:
+        raise ValueError(otherwise)

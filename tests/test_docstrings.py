@@ -1,4 +1,4 @@
-"""Docstrings from the Graph to the Plan say what fields, arguments and errors are.
+"""Docstrings of the core say what fields, arguments and errors are.
 
 That an ``Args`` section names all arguments, and the form of the text, is checked by ruff (``D`` in
 pyproject.toml).
@@ -14,7 +14,18 @@ from pathlib import Path
 import pytest
 
 CORE = Path(__file__).resolve().parents[1] / "dory_core"
-ROOMS = ("ir", "kernels", "plan", "planning")
+ROOMS = (
+    "checks",
+    "expr",
+    "hardware",
+    "ir",
+    "kernels",
+    "passes",
+    "plan",
+    "planning",
+    "schedule",
+    "tiling",
+)
 #: Of functions with as many arguments, each one is described.
 MANY = 4
 

@@ -313,7 +313,9 @@ class _Memory(Held):
     def _loads_ahead(self, run: PartRun, copies: Sequence[tuple[Copy, int]]) -> None:
         """Check that the weight prefetch of a part overlaps no data in L1.
 
-        copies: the copies of the part, each with the number of its tile.
+        Args:
+            run: The part.
+            copies: Its copies, each with the number of its tile.
         """
         prefetches = [(copy, tile) for copy, tile in copies if copy.operand == AHEAD]
         if not prefetches:

@@ -248,7 +248,14 @@ def layout_text(layout: Layout) -> str:
 
 
 def not_there(who: str, tensor: str, where: MemoryId, byte: int) -> DoryError:
-    """Return the error of a reader that does not find a tensor at its address."""
+    """Return the error of a reader that does not find a tensor at its address.
+
+    Args:
+        who: The layer, or part, that reads.
+        tensor: Name of the tensor.
+        where: The memory.
+        byte: The address.
+    """
     return bug(f"{who} reads {tensor} at {byte} of {where}, where it does not lie")
 
 

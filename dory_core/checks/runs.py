@@ -39,7 +39,12 @@ class LayerRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartRun:
-    """One part of a layer."""
+    """One part of a layer.
+
+    Attributes:
+        layer: The layer, with what its operations touch.
+        part: Number of the part.
+    """
 
     layer: LayerRun
     part: int

@@ -120,7 +120,9 @@ def compile(
         input_layout: Layout of the input, ``hwc`` or ``chw``.
         input_bits: Bits of the network input where the file does not state them.
         input_signed: Signedness of the network input where the file does not state it.
-        l1, l2, l3: Budget of each level in bytes.
+        l1: Bytes of L1 for the network.
+        l2: Bytes of L2.
+        l3: Bytes of L3.
         l2_reserve: Bytes of L2 that the surrounding program needs.
         settings: Options of the target.
         objective: What is made best: ``cycles`` (or ``heuristic``), ``latency`` (with tiles of the
@@ -230,7 +232,7 @@ def run(
     )
 
 
-def check(
+def check(  # noqa: D417  the others are those of compile
     network: PathName,
     target: str = "",
     *,
@@ -289,7 +291,7 @@ def check(
     return CheckedNetwork(report)
 
 
-def least_ram(
+def least_ram(  # noqa: D417  the others are those of compile
     network: PathName,
     target: str,
     *,

@@ -183,15 +183,20 @@ def run_application(
     """Build and run an application and compare every layer, element by element.
 
     State passes from one input to the next, and from one inference of a golden to the next.
-    Arguments that are not listed are options of ``dory run``.
 
     Args:
         directory: Directory of the application.
         plugins: Plugins that provide the target's runners.
+        inputs: Files with test inputs, in place of the embedded ones.
+        input_layout: ``hwc`` or ``chw``, empty where the files tell.
         golden: Files or folders of test vectors, in place of the embedded ones. A golden must agree
             with the reference executor on the embedded network.
+        dump: Directory for every layer's output.
         dma: When transfers move their bytes; None for every mode if the host simulation needs
             little time for all of them.
+        seed: Of the random moments of transfers.
+        repeat: Number of executions of each input.
+        sanitize: Sanitizers of the C compiler, with commas between them.
         runner: Name of the runner; None for the one that the target prefers, or for the host
             simulation when only that has the given dma or sanitize.
 

@@ -284,16 +284,22 @@ def setup_for(
     prefix: str = DEFAULT_PREFIX,
     l2_reserve: int = 0,
 ) -> Setup:
-    """Return the setup for a target by name; raises UsageError for unknown names and sizes.
-
-    Arguments that are not listed are fields of :class:`Setup`.
+    """Return the setup for a target by name.
 
     Args:
         plugins: Plugins that provide the target.
         target: Name of the target.
         settings: Options of the target as text.
         budgets: Bytes by level number.
+        frontend: Name of the frontend, for the plan.
+        objective: One of ``OBJECTIVES``.
+        progress: Function that is told about the progress.
+        watch: Function that receives the result of each stage.
+        prefix: Prefix of the names in C.
         l2_reserve: Bytes of L2 that the surrounding program needs.
+
+    Raises:
+        UsageError: For unknown names and sizes.
     """
     if not _PREFIX.fullmatch(prefix):
         raise UsageError(

@@ -32,6 +32,9 @@ class Expr:
 
     ``==`` and ``!=`` build expressions too, so an Expr is neither hashable nor a condition of an
     ``if``: its value is not known yet.
+
+    Attributes:
+        variables: Those of the expression.
     """
 
     __slots__ = ("_bounds", "_table", "variables")
@@ -57,7 +60,8 @@ class Expr:
     def table(self) -> Any:
         """Return the values (int64) over the domain of the only variable.
 
-        Raises ValueError when the expression has not exactly one variable.
+        Raises:
+            ValueError: When the expression has not exactly one variable.
         """
         if self._table is None:
             (variable,) = self.variables
@@ -324,15 +328,23 @@ def lookup(name: str, values: Sequence[int], index: Any) -> Any:
 def evaluate(expr: Any, values: Mapping[str, Any]) -> Any:
     """Return the value of ``expr`` for the given variables, integers or int64 arrays.
 
-    Anything that is not an Expr is returned as it is. Raises KeyError for a missing variable.
+    Anything that is not an Expr is returned as it is.
+
+    Raises:
+        KeyError: For a missing variable.
     """
     return _value(expr, values, {}) if isinstance(expr, Expr) else expr
 
 
 def _value(node: Expr, values: Mapping[str, Any], memo: dict[int, Any]) -> Any:
-    """Return the value of a node. memo: values of nodes by id.
+    """Return the value of a node.
 
     No closure: one that calls itself would keep the arrays in memo alive until the next collection.
+
+    Args:
+        node: The expression.
+        values: Of the variables, by name.
+        memo: Values of nodes by id.
     """
     known = memo.get(id(node))
     if known is not None:

@@ -69,6 +69,7 @@ def find_extremes(
     Args:
         graph: The network.
         tries: Most executions of the network.
+        seed: Of the random inputs.
         known: Tensors (C, H, W) by name of inputs that will be run anyway; ends that they reach are
             not searched.
     """

@@ -2,8 +2,7 @@
 
 Two forms are read: ``golden.npz`` with the arrays ``input``, ``layer_00``, ``layer_01``, ..., and a
 folder of text files ``input.txt``, ``out_layer0.txt``, ... with one value per line. Both are
-flattened in HWC order. Formats whose tensors have names also have goldens of another form:
-:mod:`dory_core.golden.tensors`.
+flattened in HWC order. Goldens of tensors by name: :mod:`dory_core.golden.tensors`.
 """
 
 from __future__ import annotations
@@ -248,6 +247,7 @@ def load_arrays(
 
     Args:
         path: The file.
+        lone: Name of the array of an .npy file.
         names: Pattern of the arrays to read.
         hint: How the user writes such a file, for messages.
 

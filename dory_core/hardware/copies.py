@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from dory_core.hardware.memories import Link
+from dory_core.hardware.links import Link
 
 DMA = "dma"
 PIECES = "pieces"
@@ -82,6 +82,7 @@ class DmaCost:
     Attributes:
         bytes: Total bytes.
         rows: Total rows.
+        single_elements: Whether its rows are single elements, which a link may move more slowly.
         copies: Number of descriptors: one, or one for each channel of a layout change, whose rows
             are single elements.
         planes: Planes of each descriptor.

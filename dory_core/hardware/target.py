@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from dory_core.errors import PluginError
-from dory_core.hardware.memories import MemoryHierarchy, require
+from dory_core.errors import PluginError, require
+from dory_core.hardware.memories import MemoryHierarchy
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +133,14 @@ class TargetContext:
 
 @dataclass(frozen=True, slots=True)
 class OutputFile:
-    """A file of an application: path relative to its directory, and its content.
+    """A file of an application.
 
-    Raises PluginError for a path that leaves the directory or is not written in its plain form.
+    Attributes:
+        path: Relative to the directory of the application.
+        content: Text, or bytes.
+
+    Raises:
+        PluginError: For a path that leaves the directory or is not written in its plain form.
     """
 
     path: str

@@ -13,11 +13,13 @@ from dory_core.ir import Graph
 class Pass:
     """A rewriting of the Graph that changes no value of any layer's output, unless it says so.
 
-    name: unique, shown with ``-v`` and in errors, and used for the files of ``--dump-stages``.
-    summary: one line that says what it does. run: returns the new Graph, with the same layers and
-    tensors by index and name, or the same object when there is nothing to do. exact: False for one
-    that may change values because an option of the target asks for it; how many differ on the test
-    vectors, and by how much, is then measured and reported.
+    Attributes:
+        name: Unique, shown with ``-v`` and in errors, and used for the files of ``--dump-stages``.
+        summary: One line that says what it does.
+        run: Function that returns the new Graph, with the same layers and tensors by index and
+            name, or the same object when there is nothing to do.
+        exact: False for one that may change values because an option of the target asks for it; how
+            many differ on the test vectors, and by how much, is then measured and reported.
     """
 
     name: str
@@ -33,6 +35,10 @@ def run_passes(
 
     Raises: the errors of a pass with its name; DoryError when one loses or adds a layer, an input
     or an output.
+
+    Raises:
+        DoryError: An error of a pass with its name, or when one loses or adds a layer, an input or
+            an output.
     """
     for step in passes:
         graph = _run(step, graph)

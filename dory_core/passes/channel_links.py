@@ -20,8 +20,10 @@ from dory_core.ir.kinds.channels import Ints, Mask
 class Kept:
     """The channels that stay, grown until nothing more is needed.
 
-    classes: number of the class of each channel of each tensor; channels of a class stay or go
-    together. stays: whether a class stays.
+    Attributes:
+        classes: Number of the class of each channel of each tensor; channels of a class stay or go
+            together.
+        stays: Whether a class stays.
     """
 
     classes: dict[str, Ints]

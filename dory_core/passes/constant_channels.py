@@ -34,8 +34,13 @@ def remove_constant_channels(
 
     Network inputs, outputs and state keep their channels, and no layer goes. Of each other tensor a
     multiple of ``multiple`` channels stays, or all; of a narrow one whole groups of that many
-    bytes. kernels: candidates of a layer; where the best one would take a layer no more, the layer
-    keeps more channels. The notes of the new network say what is gone.
+    bytes. The notes of the new network say what is gone.
+
+    Args:
+        graph: The network.
+        multiple: Granule of channels.
+        kernels: Candidates of a layer; where the best one would take a layer no more, the layer
+            keeps more channels.
     """
     before = graph
     while True:  # fewer channels may be cut where more of them could not, by a new shape

@@ -11,7 +11,10 @@ from dory_core.ir import Graph
 def extract_layer(graph: Graph, index: int) -> Graph:
     """Return the Graph that consists only of layer ``index``; its inputs become network inputs.
 
-    The layer keeps its index, so dumps and goldens keep their names. Raises UsageError.
+    The layer keeps its index, so dumps and goldens keep their names.
+
+    Raises:
+        UsageError: When there is no such layer.
     """
     position = next((n for n, layer in enumerate(graph.ops) if layer.index == index), None)
     if position is None:

@@ -53,8 +53,11 @@ def choose_offsets(graph: Graph, kernels: Candidates) -> Graph:
 def with_offsets(graph: Graph, names: Iterable[str], offset: int = OFFSET) -> Graph:
     """Return ``graph`` with elements of the named tensors higher by ``offset``, values unchanged.
 
-    names: tensors that only operators of known kinds read and write, no inputs or outputs of the
-    network, and all or none of those that must have one offset.
+    Args:
+        graph: The network.
+        names: Tensors that only operators of known kinds read and write, no inputs or outputs of
+            the network, and all or none of those that must have one offset.
+        offset: What is added to the elements.
     """
     offsets = dict.fromkeys(names, offset)
     tensors = {name: graph.tensors[name] for name in graph.sources}

@@ -25,7 +25,10 @@ def choose_storage(graph: Graph, widths: Sequence[int], kernels: Candidates) -> 
     that it has when everything is stored in whole bytes. Where a layer would, those of its tensors
     are widened that cost the fewest bytes.
 
-    widths: in bits, rising, up to 32 (``MemoryHierarchy.storage_bits``).
+    Args:
+        graph: The network.
+        widths: In bits, rising, up to 32 (``MemoryHierarchy.storage_bits``).
+        kernels: The candidates of a layer.
     """
     stored = {name: _stored(t, t.bits, widths) for name, t in graph.tensors.items()}
     stored |= _states_alike(graph, stored)

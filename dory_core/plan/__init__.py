@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from dory_core.hardware.memories import Link
+from dory_core.hardware.links import Link
 from dory_core.hardware.target import OperatingPoint, OutputFile
 from dory_core.kernels.binding import CORES
 from dory_core.plan.blocks import Block

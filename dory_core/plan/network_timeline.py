@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from dory_core.hardware.memories import Link
+from dory_core.hardware.links import Link
 from dory_core.plan import Conversion, ExtTransfer, LayerStep
 from dory_core.plan.network_operations import (
     Convert,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import log2
 
-from dory_core.hardware.memories import Link
+from dory_core.hardware.links import Link
 from dory_core.ir.geometry import is_channelwise
 from dory_core.planning.decision import Decision
 from dory_core.planning.network_parts import NetworkParts

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
-from dory_core.hardware.memories import Link, MemoryHierarchy
+from dory_core.hardware.links import Link
+from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.hardware.options import INPUT_ROWS, MOVES, OUTPUT_ROWS
 from dory_core.hardware.target import TargetContext
 from dory_core.ir.geometry import extent, is_channelwise, make_tile

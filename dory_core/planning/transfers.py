@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
 
-from dory_core.hardware.memories import Link
+from dory_core.hardware.links import Link
 from dory_core.plan import ExtTransfer, Place
 from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import align_up

@@ -75,6 +75,12 @@ def fetch_constraints(
 
     There is none for a kernel that does not fetch its constants.
 
+    Args:
+        layer: The layer.
+        bound: Its kernel.
+        tile: Sizes as expressions.
+        hierarchy: The memories of the target.
+
     Raises:
         ValueError: Level 1 has no such memory.
     """

@@ -8,7 +8,8 @@ from itertools import product
 from types import MappingProxyType
 
 from dory_core.hardware.copies import AS_IT_IS, Carriage, CopySet, DmaCost, carry
-from dory_core.hardware.memories import Link, MemoryHierarchy
+from dory_core.hardware.links import Link
+from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Layer, Tensor, pixel_bytes
 from dory_core.ir.geometry import input_channels, make_tile, read_span
 from dory_core.ir.layout import HWC, Layout

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dory_core.hardware.copies import Carriage, Charge
-from dory_core.hardware.memories import Link, MemoryHierarchy
+from dory_core.hardware.links import Link
+from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile
 from dory_core.kernels.bound_kernel import BoundKernel
@@ -80,7 +81,16 @@ class LayerCosts:
         return {Phase.MEET: barrier + self.hierarchy.step_cycles, Phase.COMPUTE: barrier}
 
     def call(self, c_out: int, h: int, w: int, c_in: int, x_h: int, x_w: int) -> int:
-        """Return the cycles of the kernel on a tile of these sizes."""
+        """Return the cycles of the kernel on a tile of these sizes.
+
+        Args:
+            c_out: Output channels.
+            h: Output rows.
+            w: Output columns.
+            c_in: Input channels.
+            x_h: Input rows.
+            x_w: Input columns.
+        """
         key = (c_out, h, w, c_in, x_h, x_w)
         if key not in self._calls:
             self._calls[key] = int(self.bound.cycles(Tile(*key)))

@@ -79,7 +79,13 @@ def tile_phases(shared: bool) -> tuple[Phase, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Buffering:
-    """Copies of each buffer in L1: 1, or 2 for double buffering."""
+    """Copies of each buffer in L1: 1, or 2 for double buffering.
+
+    Attributes:
+        x: Of each input.
+        w: Of the constants.
+        y: Of the output.
+    """
 
     x: int = 1
     w: int = 1
@@ -239,7 +245,15 @@ def make_schedule(
     order: LoopOrder = LoopOrder.WEIGHTS_OUTER,
     has_weights: bool = True,
 ) -> Schedule:
-    """Return the tile loop of a layer; the sizes of the tile are integers."""
+    """Return the tile loop of a layer.
+
+    Args:
+        layer: The layer.
+        tile: Sizes as integers.
+        buffering: Copies of the buffers.
+        order: Of the loops.
+        has_weights: Whether the kernel has constants to load.
+    """
     apart = is_channelwise(layer)
     full = extent(layer)
     return Schedule(
@@ -285,9 +299,16 @@ def _is_zero(size: Number) -> bool:
 def l1_buffers(
     layer: Layer, bound: BoundKernel, tile: Tile, buffering: Buffering
 ) -> tuple[L1Buffer, ...]:
-    """Return the buffers that a tile needs in L1; sizes are numbers or expressions, as the tile's.
+    """Return the buffers that a tile needs in L1.
 
-    Buffers that are known to be empty are left out, and that of constants which the kernel fetches.
+    Their sizes are numbers or expressions, as the tile's. Buffers that are known to be empty are
+    left out, and that of constants which the kernel fetches.
+
+    Args:
+        layer: The layer.
+        bound: Its kernel.
+        tile: The tile.
+        buffering: Copies of the buffers.
     """
     split = tile.c_in < extent(layer).c_in if not is_channelwise(layer) else 0
     traits = bound.traits
@@ -308,7 +329,13 @@ def l1_buffers(
 
 @dataclass(frozen=True, slots=True)
 class PlacedBuffer:
-    """A buffer of L1 with the byte offsets of its copies in the layer's arena."""
+    """A buffer of L1 in its place.
+
+    Attributes:
+        name: ``x``, ``x2``, ``w``, ``y``, ``psum`` or ``scratch``.
+        bytes: Of one copy.
+        offsets: Of its copies, in bytes from the start of the layer's arena.
+    """
 
     name: str
     bytes: int

@@ -58,7 +58,13 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Calls of the kernel, transfers and the bytes that they move."""
+    """What a tile loop does.
+
+    Attributes:
+        calls: Calls of the kernel.
+        transfers: Transfers between the levels.
+        bytes: Bytes that they move.
+    """
 
     calls: int
     transfers: int
@@ -151,7 +157,15 @@ def loaded_estimate(
     arrives: float | None,
     ahead: AheadLoad | None,
 ) -> tuple[int, float]:
-    """Return the cycles of :func:`part_timeline`, and for how many more the link is busy."""
+    """Return the cycles of :func:`part_timeline`, and for how many more the link is busy.
+
+    Args:
+        costs: Of the layer.
+        schedule: Its tile loop.
+        resident: Operands that are not moved.
+        arrives: As for :func:`part_timeline`.
+        ahead: As for :func:`part_timeline`.
+    """
     found = _Walk(costs, schedule, resident, None, arrives, ahead).run()
     return found.estimate.cycles, found.left
 

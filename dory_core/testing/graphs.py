@@ -91,9 +91,15 @@ class GraphBuilder:
         """Add a Conv.
 
         Args:
+            channels: Output channels.
+            window: Where its taps lie.
+            source: Name of the input, None: the last tensor.
+            groups: Number of groups of channels.
+            bias: Add a bias.
             output: Clip range, None for 32-bit accumulators.
             wide: Force 64-bit requantisation.
             div: Divisor, which need not be a power of two.
+            per_channel: Requantise each channel with numbers of its own.
             second: Add a second requantisation.
             weights: Range of the weights, whose storage gives ``weight_bits``.
         """
@@ -168,6 +174,8 @@ class GraphBuilder:
         """Add an AvgPool whose requantisation divides by about the window's size.
 
         Args:
+            window: What is averaged.
+            source: Name of the input, None: the last tensor.
             output: Clip range.
             onto: Range that the averages are mapped to, instead of a clip.
         """

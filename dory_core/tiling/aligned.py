@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dory_core.expr import Number, minimum
-from dory_core.hardware.memories import Link
+from dory_core.hardware.links import Link
 from dory_core.ir import Layer, Tensor, pixel_bytes
 from dory_core.ir.geometry import Tile, extent, is_channelwise
 from dory_core.kernels.kernel import Term, Traits
@@ -17,6 +17,12 @@ def copy_terms(layer: Layer, traits: Traits, tile: Tile, link: Link) -> tuple[Te
 
     Each HWC tensor that is moved counts 1 where its tiles do, or are the whole tensor. Other
     layouts have paddings of their own. Links that move everything have no term.
+
+    Args:
+        layer: The layer.
+        traits: Those of its kernel.
+        tile: Sizes as expressions.
+        link: Between L2 and L1.
     """
     if not link.dma or (link.alignment_bytes == 1 and link.dimensions > 1):
         return ()

@@ -72,8 +72,10 @@ def is_small(variables: Sequence[Var]) -> bool:
 
 
 def even_sizes(variable: Var) -> Var:
-    """Return the variable with the sizes that split its axis evenly, as they are and rounded up
-    to even numbers and multiples of 4 and 8; the least and the full size are among them.
+    """Return the variable with the sizes that split its axis evenly.
+
+    They are there as they are and rounded up to even numbers and multiples of 4 and 8; the least
+    and the full size are among them.
     """
     domain = variable.domain
     total = int(domain[-1])

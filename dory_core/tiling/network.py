@@ -16,7 +16,12 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class TiledGraph:
-    """A network with the tilings of its layers, in the order of execution."""
+    """A network with the tilings of its layers.
+
+    Attributes:
+        bound: The network with its kernels.
+        layers: In the order of execution.
+    """
 
     bound: BoundGraph
     layers: tuple[LayerTilings, ...]

@@ -198,8 +198,11 @@ def group_step(layout: Layout) -> int:
 
 
 def _least_group(layer: Layer, step: int) -> int:
-    """Return the granule of channels of a group: of two filters or more where each has its own
-    input channels, for a single one is no part of them."""
+    """Return the granule of channels of a group.
+
+    A group has two filters or more where each has its own input channels, for a single one is no
+    part of them.
+    """
     granule = lcm(step, output_granule(layer))
     alone = is_channelwise(layer) and granule == channel_granule(layer)
     return granule * 2 if alone else granule
@@ -258,7 +261,16 @@ def stripe_pitch(tensor: Tensor, axis: int, layout: Layout = HWC) -> int:
 
 
 def input_range(layer: Layer, operand: int, stripe: Span, layout: Layout = HWC) -> tuple[int, int]:
-    """Return (first byte, bytes) of an input that a stripe reads: all of it without stripes."""
+    """Return (first byte, bytes) of an input that a stripe reads.
+
+    It is all of the input without stripes, or where each row of the output needs all of it.
+
+    Args:
+        layer: The layer.
+        operand: Number of the input.
+        stripe: The stripe.
+        layout: The layout of the input.
+    """
     tensor, axis = layer.inputs[operand], stripe_axis(layer)
     if axis is None or layout.channel_block or layer.whole_axes(operand)[axis + 1]:
         return 0, layout.size_bytes(tensor)

@@ -91,7 +91,13 @@ class Formulation:
 
 @dataclass(frozen=True, slots=True)
 class TilingProblem:
-    """Find the best tile of a formulation within ``budget_bytes`` of L1."""
+    """The search for the best tile of a formulation.
+
+    Attributes:
+        formulation: Buffers, conditions and terms as expressions of the tile's sizes.
+        budget_bytes: Bytes of L1.
+        buffering: Copies of each buffer.
+    """
 
     formulation: Formulation
     budget_bytes: int

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dory_core.errors import UsageError
-from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
+from dory_core.hardware.links import Link
+from dory_core.hardware.memories import Level, Memory, MemoryHierarchy
 from dory_core.plan.budgets import resolve_budgets
 
 HIERARCHY = MemoryHierarchy(

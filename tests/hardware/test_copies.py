@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dory_core.hardware.copies import AS_IT_IS, Carriage, CopySet, DmaCost, carry
-from dory_core.hardware.memories import Link
+from dory_core.hardware.links import Link
 
 PLAIN = Link(1, 2, setup_cycles=40, bytes_per_cycle=4.0, row_cycles=2.0, issue_cycles=10)
 WORDS = replace(PLAIN, alignment_bytes=4)

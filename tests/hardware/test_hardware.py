@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from dory_core.api import hookimpl
-from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
+from dory_core.hardware.links import Link
+from dory_core.hardware.memories import Level, Memory, MemoryHierarchy
 from dory_core.hardware.target import OperatingPoint, Option, TargetContext
 from dory_core.plugins.manager import PluginError, Plugins
 from tests.toy.chip import NAME, ToyChip

@@ -17,7 +17,8 @@ import pytest
 
 from dory_core.driver.application import run_application
 from dory_core.errors import DoesNotFit, VerificationFailed
-from dory_core.hardware.memories import STORAGE_BITS, Link, Memory
+from dory_core.hardware.links import Link
+from dory_core.hardware.memories import STORAGE_BITS, Memory
 from dory_core.ir import Graph, Linear, Window
 from dory_core.ir.reference import random_inputs, run
 from dory_core.plan import Plan

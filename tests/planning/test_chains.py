@@ -14,7 +14,7 @@ import pytest
 from dory_core.checks.contents import verify_contents
 from dory_core.driver.application import run_application
 from dory_core.errors import DoryError, VerificationFailed
-from dory_core.hardware.memories import Link
+from dory_core.hardware.links import Link
 from dory_core.ir import Add, Graph, requant
 from dory_core.plan import LayerStep, Plan
 from dory_core.plan.network import lower, lower_network

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dory_core.hardware.memories import Link
+from dory_core.hardware.links import Link
 from dory_core.plan import Plan
 from dory_core.plan.block_ids import BlockKind
 from dory_core.planning.cutting import ChunkBytes

@@ -11,7 +11,7 @@ import pytest
 
 from dory_core.checks.contents import verify_contents
 from dory_core.errors import DoryError, VerificationFailed
-from dory_core.hardware.memories import Link
+from dory_core.hardware.links import Link
 from dory_core.ir import Graph
 from dory_core.plan import Plan
 from dory_core.plan.network import lower, lower_network

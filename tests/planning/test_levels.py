@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from dory_core.errors import DoesNotFit
-from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
+from dory_core.hardware.links import Link
+from dory_core.hardware.memories import Level, Memory, MemoryHierarchy
 from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.ir.geometry import Tile
 from dory_core.kernels import portable_kernels

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from dory_core.errors import DoesNotFit, DoryError, NotSupported, VerificationFailed
-from dory_core.hardware.memories import Link, Memory
+from dory_core.hardware.links import Link
+from dory_core.hardware.memories import Memory
 from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.ir.geometry import Tile
 from dory_core.kernels import portable_kernels

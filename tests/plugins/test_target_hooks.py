@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from dory_core.errors import NotSupported, UsageError
-from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
+from dory_core.hardware.links import Link
+from dory_core.hardware.memories import Level, Memory, MemoryHierarchy
 from dory_core.hardware.target import DmaHal, OperatingPoint, Option, OutputFile, Target
 from dory_core.kernels.call import FunctionCall
 from dory_core.kernels.kernel import Kernel, Rejection, Term

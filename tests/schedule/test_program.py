@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from dory_core.hardware.memories import Link
+from dory_core.hardware.links import Link
 from dory_core.plan import ExtTransfer
 from dory_core.plan.block_ids import BlockId
 from dory_core.plan.network import lower_network

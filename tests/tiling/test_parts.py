@@ -6,7 +6,8 @@ import ast
 from pathlib import Path
 
 import dory_core
-from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
+from dory_core.hardware.links import Link
+from dory_core.hardware.memories import Level, Memory, MemoryHierarchy
 from dory_core.ir import Layer, Window
 from dory_core.kernels.binding import BoundGraph, bind_layer
 from dory_core.kernels.kernel import Kernel

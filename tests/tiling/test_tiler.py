@@ -9,7 +9,8 @@ import pytest
 
 import dory_core.tiling.tiler as tiler_module
 from dory_core.errors import DoesNotFit, NotSupported
-from dory_core.hardware.memories import Level, Link, Memory, MemoryHierarchy
+from dory_core.hardware.links import Link
+from dory_core.hardware.memories import Level, Memory, MemoryHierarchy
 from dory_core.ir import Array, requant
 from dory_core.kernels.binding import bind_kernel, bind_layer
 from dory_core.kernels.kernel import Term

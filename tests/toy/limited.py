@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dory_core.hardware.memories import Link, Memory
+from dory_core.hardware.links import Link
+from dory_core.hardware.memories import Memory
 from dory_core.kernels import portable_kernels
 from tests.toy.chip import DMA, SRAM, ToyChip
 

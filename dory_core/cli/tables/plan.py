@@ -35,7 +35,7 @@ def new_table(
     """Return an empty table for ``console().print``; ``add_row(*cells)`` adds rows.
 
     Args:
-        titles: Titles of the columns.
+        *columns: Titles of the columns.
         right: Titles of columns of numbers.
         drop: Titles of columns that a narrow terminal omits, the least important first.
         wrap: Title of the column of sentences.
