@@ -13,6 +13,7 @@ from dory_stm32h7.part_files import (
     defines,
     linker_script,
     part_header,
+    project_sections,
     script_path,
 )
 from dory_stm32h7.parts import part_of
@@ -28,7 +29,6 @@ _HAL = (
     "dory_stm32h7.c",
     "dory_stm32h7_driver.h",
     "dory_stm32h7_registers.h",
-    "dory_sections.ld",
 )
 _BOARD = (
     "board.h",
@@ -85,7 +85,7 @@ void dory_dma_init(void);
 #ifndef DORY_MDMA_SECTION
 #define DORY_MDMA_SECTION DORY_SECTION(".dory_mdma")
 #endif
-
+{external}
 /* The first of the regions of the MPU for that. A region of a higher number lies above. */
 #ifndef DORY_MPU_REGION
 #define DORY_MPU_REGION {region}
@@ -120,6 +120,17 @@ void dory_dma_init(void);
 #endif
 """
 
+_EXTERNAL_RAM = """
+/* The arena in {name}: a section, or with DORY_L3_ADDRESS the bytes from that address on, for
+ * builds whose linker script knows no {name}. */
+#ifndef DORY_L3_SECTION
+#define DORY_L3_SECTION ".dory_l3"
+#endif
+#if defined(ARDUINO) && !defined(DORY_L3_ADDRESS)
+#define DORY_L3_ADDRESS 0x{address:08X}u
+#endif
+"""
+
 #: Public names of the network, which main.c and dory_stm32h7.c write with the prefix "dory".
 _PUBLIC = ("stm32h7_init", "stm32h7_run", "stm32h7_run_io", "stm32h7_output")
 
@@ -151,6 +162,7 @@ def hal_files(ctx: TargetContext) -> tuple[OutputFile, ...]:
     driver = "dory_memcpy.c" if copies(ctx.options) else "dory_mdma.c"
     return (
         part_header(part_of(ctx.options)),
+        project_sections(part_of(ctx.options)),
         *(
             OutputFile.from_package(_HERE / "hal" / name, f"hal/stm32h7/{name}")
             for name in (*_HAL, driver)
@@ -168,8 +180,15 @@ def _config(ctx: TargetContext, app: Application) -> OutputFile:
         prefix=app.prefix,
         aliases=_aliases(app.prefix),
         driver=_driver_names(copies(ctx.options)),
+        external=_external_ram(part),
     )
     return OutputFile("hal/stm32h7/dory_stm32h7_config.h", text)
+
+
+def _external_ram(part: Part) -> str:
+    """Return what can be chosen of the arena outside of the chip."""
+    ram = part.external_ram
+    return "" if ram is None else _EXTERNAL_RAM.format(name=ram.name, address=ram.address)
 
 
 def _aliases(prefix: str) -> str:
@@ -233,7 +252,7 @@ def _board(ctx: TargetContext, app: Application, part: Part) -> tuple[OutputFile
         part=part.name,
         flash=part.flash.address,
         external=WEIGHTS_SECTION if part.external else "",
-        serial=part.flash.serial is not None,
+        serial=bool(part.flash.bus),
         defines=defines(part),
         gcc_flags=part.core.gcc,
         gcc_link_flags=toolchain.GCC_LINK_FLAGS,

@@ -37,20 +37,6 @@ MEMCPY_ROW = 12.0
 MEMCPY_ELEMENT = 4.0
 # The same from flash, which answers with 256 bits after its wait states: a wait for every 32 bytes.
 MEMCPY_FLASH_BYTES_PER_CYCLE = 0.7
-# Flash on QUADSPI: four bits per cycle of a clock of 100 MHz, which most such chips and boards
-# reach, at 480 MHz of the core; a command, an address and dummy cycles, some thirty of that clock,
-# before a run.
-EXTERNAL_SETUP = 350
-EXTERNAL_BYTES_PER_CYCLE = 0.1
-EXTERNAL_ACCESS = 180
-EXTERNAL_LINE = 450
-# Flash on an XSPI: eight bits on both edges of 200 MHz, a third of the clock of the core; some
-# 25 cycles of it before a run. The core copies, by lines of its cache. By counting.
-XSPI_SETUP = 80
-XSPI_BYTES_PER_CYCLE = 0.2
-XSPI_ACCESS = 90
-XSPI_LINE = 140
-
 # Cycles of the kernels on a core that issues one instruction at a time, by those of a Cortex-M7:
 # the kernels take 1.4 to 1.5 instructions per cycle of the model (emulator/pipeline.py), and SMLAD
 # takes a cycle there as well. By counting, without a measurement.

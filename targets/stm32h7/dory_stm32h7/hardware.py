@@ -11,6 +11,7 @@ from dory_core.api import (
     Link,
     Memory,
     MemoryHierarchy,
+    OperatingPoint,
     Option,
     Target,
     TargetContext,
@@ -19,6 +20,7 @@ from dory_core.api import (
 )
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7 import parts
+from dory_stm32h7.buses import BUSES
 
 NAME = "stm32h7"
 PORTABLE = "portable"
@@ -32,6 +34,9 @@ VARIABLES_BYTES = 4 * 1024
 DESCRIPTORS_BYTES = 16 * 1024
 # Code, its constants, vector table and test vectors lie in flash before the network's constants.
 CODE_BYTES = 128 * 1024
+
+# What a load moves.
+WORD_BYTES = 4
 
 # Values of the option ``memory``: where kernels work.
 AUTO, DTCM, D_CACHE, UNCACHED = "auto", "dtcm", "dcache", "uncached"
@@ -71,7 +76,19 @@ TARGET = Target(
         ),
         Option("flash_kib", int, 0, "KiB of flash, of a part with less or of a generic one"),
         Option("ram_kib", int, 0, "KiB of RAM of a generic part"),
-        Option("external_flash_kib", int, 0, "KiB of the external flash of a part with one"),
+        Option(
+            "external_flash_kib",
+            int,
+            0,
+            "KiB of a mapped flash outside of the chip (QUADSPI, OCTOSPI): it holds the constants",
+        ),
+        Option(
+            "external_ram_kib",
+            int,
+            0,
+            "KiB of RAM outside of the chip (SDRAM, PSRAM): activations that L2 has no room for "
+            "pass through it",
+        ),
         Option("clock_mhz", int, 0, "clock of the core in MHz", clock="core"),
         Option(
             "form",
@@ -131,9 +148,16 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         l1: tuple[Memory, ...] = rams
     else:
         l1 = (Memory("DTCM", part.tcm.size_bytes, STACK_BYTES + VARIABLES_BYTES),)
+    levels, links = [Level(1, l1), Level(2, rams)], [_copy_link(part, by_core)]
+    if part.external_ram is not None:
+        levels.append(Level(3, (_external_ram(part.external_ram),)))
+        links.append(_ram_link(part.external_ram, by_core, mode != UNCACHED, point.core_hz))
+    flash = len(levels) + 1
+    levels.append(Level(flash, (_flash(part, point),)))
+    links.append(_flash_link(part, by_core, point.core_hz, flash))
     return MemoryHierarchy(
-        (Level(1, l1), Level(2, rams), Level(3, (_flash(part, point.name),))),
-        (_copy_link(part, by_core), _flash_link(part, by_core)),
+        tuple(levels),
+        tuple(links),
         peak_macs_per_cycle=PEAK_MACS_PER_CYCLE,
         storage_bits=(8, 16, 32),
         in_place=mode != DTCM,
@@ -163,20 +187,27 @@ def _ram(part: parts.Part, number: int) -> Memory:
     )
 
 
-def _flash(part: parts.Part, point: str) -> Memory:
-    """Return the memory of constants, with the wait states of an operating point."""
+def _external_ram(ram: parts.Ram) -> Memory:
+    """Return the memory outside of the chip through which activations are streamed."""
+    return Memory(ram.name, ram.size_bytes, 0, _ACTIVATIONS, parts.CACHE_LINE)
+
+
+def _flash(part: parts.Part, point: OperatingPoint) -> Memory:
+    """Return the memory of constants, with its wait states at an operating point."""
     flash = part.constants
     holds, reserved = frozenset({"weights", "code"}), CODE_BYTES
     if part.external is not None:
         holds, reserved = frozenset({"weights"}), 0
-    if flash.serial is not None:
-        access, line = float(flash.serial.access_cycles), float(flash.serial.line_cycles)
+    if flash.bus:
+        bus = BUSES[flash.bus]
+        access = bus.cycles(WORD_BYTES, point.core_hz)
+        line = bus.cycles(parts.CACHE_LINE, point.core_hz)
     else:
-        waiting = part.bus_ratio * part.flash_waits(point)
+        waiting = part.bus_ratio * part.flash_waits(point.name)
         # Chips whose RAM is at the core also have their flash there.
-        bus = 0 if part.rams[0].bus == "core" else part.bus_ratio
-        access = costs.AXI_ACCESS * bus + waiting / (parts.CACHE_LINE // 4)
-        line = costs.AXI_LINE * bus + waiting
+        ratio = 0 if part.rams[0].bus == "core" else part.bus_ratio
+        access = costs.AXI_ACCESS * ratio + waiting / (parts.CACHE_LINE // WORD_BYTES)
+        line = costs.AXI_LINE * ratio + waiting
     return Memory(
         flash.name,
         flash.size_bytes,
@@ -212,19 +243,38 @@ def _copy_link(part: parts.Part, by_core: bool) -> Link:
     )
 
 
-def _flash_link(part: parts.Part, by_core: bool) -> Link:
-    """Return the link over which constants come into tiles."""
+def _ram_link(ram: parts.Ram, by_core: bool, cached: bool, core_hz: float) -> Link:
+    """Return the link between the memories of activations and the one outside of the chip."""
+    bus = BUSES[ram.bus]
+    setup, issue, run = costs.MDMA_SETUP, costs.MDMA_ISSUE, bus.run_bytes
+    if by_core:
+        setup = issue = costs.MEMCPY_SETUP
+        run = parts.CACHE_LINE if cached else WORD_BYTES
+    return Link(
+        upper=2,
+        lower=3,
+        setup_cycles=setup + bus.setup_cycles(core_hz),
+        bytes_per_cycle=bus.rate(run, core_hz),
+        issue_cycles=issue,
+        blocking=by_core,
+        alignment_bytes=8,  # the widest beats of the MDMA
+    )
+
+
+def _flash_link(part: parts.Part, by_core: bool, core_hz: float, level: int) -> Link:
+    """Return the link over which constants come from a level into tiles."""
     setup, rate = costs.FLASH_SETUP, costs.FLASH_BYTES_PER_CYCLE / part.bus_ratio
     issue = costs.MDMA_ISSUE
     if by_core:
         setup = issue = costs.MEMCPY_SETUP
         rate = costs.MEMCPY_FLASH_BYTES_PER_CYCLE
-    serial = part.constants.serial
-    if serial is not None:
-        setup, rate = setup + serial.setup_cycles, serial.bytes_per_cycle
+    if part.constants.bus:
+        bus = BUSES[part.constants.bus]
+        setup += bus.setup_cycles(core_hz)
+        rate = min(rate, bus.rate(parts.CACHE_LINE if by_core else bus.run_bytes, core_hz))
     return Link(
-        upper=2,
-        lower=3,
+        upper=level - 1,
+        lower=level,
         setup_cycles=setup,
         bytes_per_cycle=rate,
         issue_cycles=issue,

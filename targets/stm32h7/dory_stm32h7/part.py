@@ -48,7 +48,8 @@ class Ram:
         region: Name of its region in our linker scripts.
         address: First address.
         size_bytes: Size of the memory.
-        bus: ``tcm``, ``axi``, ``ahb``, or ``core`` when the core never waits for the memory.
+        bus: ``tcm``, ``axi``, ``ahb``, ``core`` when the core never waits for the memory, or the
+            name of a bus to the outside in BUSES.
         cube: Name of its region in linker scripts of STM32CubeIDE.
         clock: Bits that turn it on after reset, None when it is on.
     """
@@ -63,23 +64,6 @@ class Ram:
 
 
 @dataclass(frozen=True, slots=True)
-class Serial:
-    """Cost of reads from a flash on a serial bus, in cycles of the core.
-
-    Attributes:
-        setup_cycles: Cycles before a run of bytes.
-        bytes_per_cycle: Rate within a run.
-        access_cycles: Cycles of a load without a cache hit.
-        line_cycles: Cycles of a line of the cache.
-    """
-
-    setup_cycles: int
-    bytes_per_cycle: float
-    access_cycles: float
-    line_cycles: float
-
-
-@dataclass(frozen=True, slots=True)
 class Flash:
     """A memory that is read like any other and holds constants.
 
@@ -87,13 +71,13 @@ class Flash:
         address: First address.
         size_bytes: Size of the memory.
         name: Name of the memory.
-        serial: Cost of its serial bus, None for a flash on the chip.
+        bus: Name of its bus in BUSES, empty for a flash on the chip.
     """
 
     address: int
     size_bytes: int
     name: str = "flash"
-    serial: Serial | None = None
+    bus: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +100,10 @@ class Part:
         flash: The flash that the chip boots from.
         points: Clocks, the default first.
         also: Names of other chips with the same facts.
-        external: Mapped flash outside of the chip that holds the constants, of an assumed size.
-        window: Bytes of the flash outside of the chip that can be mapped.
+        external: Mapped flash outside of the chip that holds the constants.
+        external_ram: Memory outside of the chip for activations that the others have no room for.
+        flash_port: What ``external`` may be, of an assumed size; None without an interface for it.
+        ram_port: What ``external_ram`` may be, likewise.
         bus_ratio: Clock of the core divided by the clock of its bus.
         mdma: Bits that turn the MDMA on; None when the core copies.
         cache: The data cache.
@@ -137,7 +123,9 @@ class Part:
     points: tuple[Point, ...]
     also: tuple[str, ...] = ()
     external: Flash | None = None
-    window: int = 0
+    external_ram: Ram | None = None
+    flash_port: Flash | None = None
+    ram_port: Ram | None = None
     bus_ratio: int = 1
     mdma: Bits | None = None
     cache: caches.Cache | None = None
@@ -163,13 +151,15 @@ class Part:
 
     @property
     def uncached(self) -> tuple[tuple[int, int], ...]:
-        """(address, log2 of the bytes) of regions of the MPU that cover the memories.
+        """(address, log2 of the bytes) of regions of the MPU that cover the memories of arenas.
 
-        Empty where a memory does not start on a multiple of the size of such a region.
+        That of the memory outside of the chip comes last. Empty where a memory does not start on a
+        multiple of the size of such a region.
         """
         if self.cache is None:
             return ()
-        found = tuple((ram.address, (ram.size_bytes - 1).bit_length()) for ram in self.rams)
+        written = (*self.rams, *((self.external_ram,) if self.external_ram else ()))
+        found = tuple((ram.address, (ram.size_bytes - 1).bit_length()) for ram in written)
         return found if all(base % (1 << log2) == 0 for base, log2 in found) else ()
 
     def flash_waits(self, point: str) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from dory_core.api import OutputFile
 from dory_stm32h7.part import KIB, Part, Ram
 
@@ -29,11 +31,14 @@ MEMORY
 INCLUDE board/sections.ld
 """
 
+_WEIGHTS = ".dory_weights : ALIGN(32) {{ *(.dory_weights){more} }} > EXTERNAL_FLASH"
+_ARENA = ".dory_l3 (NOLOAD) : ALIGN(32) { KEEP(*(.dory_l3)) } > EXTERNAL_RAM"
+
 _EXTERNAL = """
-/* Constants and test vectors lie in the external flash; it is mapped before main starts. */
+/* Memories outside of the chip; they are ready before main starts. */
 SECTIONS
 {{
-  {section} : ALIGN(32) {{ *({section}) *(.rodata.dory_vectors_*) }} > EXTERNAL_FLASH
+  {sections}
 }}
 """
 
@@ -58,11 +63,23 @@ def part_header(part: Part) -> OutputFile:
             f"#define DORY_CLOCKS {{{rows}}}",
             "",
         ]
+    if part.external_ram is not None:
+        lines += [
+            f"/* {part.external_ram.name} outside of the chip: its address, and log2 of the bytes",
+            " * of a region of the MPU. Without one the core takes it for a device. */",
+            "#ifndef DORY_EXTERNAL_RAM",
+            f"#define DORY_EXTERNAL_RAM 0x{part.external_ram.address:08X}u",
+            "#endif",
+            f"#define DORY_EXTERNAL_RAM_LOG2 {(part.external_ram.size_bytes - 1).bit_length()}u",
+            "",
+        ]
     if part.uncached:
-        rows = ", ".join(f"{{0x{base:08X}u, {log2}u}}" for base, log2 in part.uncached)
+        regions = [f"{{0x{base:08X}u, {log2}u}}" for base, log2 in part.uncached]
+        if part.external_ram is not None:
+            regions[-1] = "{DORY_EXTERNAL_RAM, DORY_EXTERNAL_RAM_LOG2}"
         lines += [
             "/* Regions of the MPU that cover memories of the arenas: address, log2 of bytes. */",
-            f"#define DORY_UNCACHED {{{rows}}}",
+            f"#define DORY_UNCACHED {{{', '.join(regions)}}}",
             "",
         ]
     lines += [
@@ -92,7 +109,8 @@ def linker_script(part: Part) -> OutputFile:
         regions.append(("EXTERNAL_FLASH", "r", external.address, external.size_bytes))
     if part.tcm is not None:
         regions.append((part.tcm.region, "rw", part.tcm.address, part.tcm.size_bytes))
-    regions += [(ram.region, "rwx", ram.address, ram.size_bytes) for ram in part.rams]
+    rams = (*part.rams, *((part.external_ram,) if part.external_ram else ()))
+    regions += [(ram.region, "rwx", ram.address, ram.size_bytes) for ram in rams]
     width = max(len(f"{name} ({flags})") for name, flags, *_ in regions)
     memories = "\n".join(
         f"  {f'{name} ({flags})':<{width}} : ORIGIN = 0x{address:08x}, LENGTH = {size // KIB}K"
@@ -101,10 +119,29 @@ def linker_script(part: Part) -> OutputFile:
     aliases = "".join(
         f'REGION_ALIAS("{role}", {region})\n' for role, region in _role_regions(part, own=True)
     )
-    if part.external is not None:
-        aliases += _EXTERNAL.format(section=WEIGHTS_SECTION)
+    sections = external_sections(part, " *(.rodata.dory_vectors_*)")
+    if sections:
+        aliases += _EXTERNAL.format(sections="\n  ".join(sections))
     text = _SCRIPT.format(name=part.name, source=part.source, memories=memories, aliases=aliases)
     return OutputFile(script_path(part), text)
+
+
+def external_sections(part: Part, more: str = "") -> tuple[str, ...]:
+    """Return the lines of a linker script that place what lies outside of the chip.
+
+    more: other input sections that lie beside the constants.
+    """
+    weights = (_WEIGHTS.format(more=more),) if part.external else ()
+    return (*weights, *((_ARENA,) if part.external_ram else ()))
+
+
+def project_sections(part: Part) -> OutputFile:
+    """Return the sections for a linker script of the user."""
+    text = (Path(__file__).parent / "hal/dory_sections.ld").read_text(encoding="utf-8")
+    more = external_sections(part)
+    if more:
+        text += "/* Outside of the chip. */\n" + "\n".join(more) + "\n"
+    return OutputFile("hal/stm32h7/dory_sections.ld", text)
 
 
 def cube_aliases(part: Part) -> tuple[str, ...]:

@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from dory_core.api import OperatingPoint, UsageError, caches
 from dory_stm32h7 import calibration
-from dory_stm32h7.part import KIB, Bits, Core, Flash, Part, Point, Ram, Serial
+from dory_stm32h7.buses import BUSES
+from dory_stm32h7.part import KIB, Bits, Core, Flash, Part, Point, Ram
 
+Port = TypeVar("Port", Flash, Ram)
 CACHE_LINE = 32
 #: Name of the option that chooses the part.
 OPTION = "part"
+#: Names of the options that say how large its memories are, in KiB.
+SIZES = ("flash_kib", "ram_kib", "external_flash_kib", "external_ram_kib")
 
 
 def _gcc(core: str, fpu: str) -> tuple[str, ...]:
@@ -53,19 +57,6 @@ CACHE_4K, CACHE_16K, CACHE_32K = (
     caches.Cache(size_bytes=size * KIB, ways=4, line_bytes=CACHE_LINE) for size in (4, 16, 32)
 )
 
-QUADSPI = Serial(
-    calibration.EXTERNAL_SETUP,
-    calibration.EXTERNAL_BYTES_PER_CYCLE,
-    calibration.EXTERNAL_ACCESS,
-    calibration.EXTERNAL_LINE,
-)
-XSPI = Serial(
-    calibration.XSPI_SETUP,
-    calibration.XSPI_BYTES_PER_CYCLE,
-    calibration.XSPI_ACCESS,
-    calibration.XSPI_LINE,
-)
-
 _RCC = 0x5802_4400
 # AHB3ENR and AHB2ENR; SRAM1EN to SRAM3EN are bits 29 to 31.
 _MDMA = Bits(_RCC + 0xD4, 1)
@@ -75,6 +66,11 @@ _DTCM = Ram("DTCM", "DTCM", 0x2000_0000, 128 * KIB, "tcm", "DTCMRAM")
 _AXI = Ram("AXI SRAM", "AXI_SRAM", 0x2400_0000, 512 * KIB, "axi", "RAM_D1")
 _D2 = Ram("D2 SRAM", "D2_SRAM", 0x3000_0000, 288 * KIB, "ahb", "RAM_D2", _SRAM123)
 _FLASH = Flash(0x0800_0000, 2048 * KIB)
+_QUADSPI = Flash(0x9000_0000, 8192 * KIB, "QUADSPI flash", "quadspi")
+_OCTOSPI = Flash(0x9000_0000, 65536 * KIB, "OCTOSPI flash", "octospi")
+# The first of the two banks of SDRAM; boards that use the other one change the address in the
+# linker script, or name DORY_L3_ADDRESS.
+_SDRAM = Ram("SDRAM", "EXTERNAL_RAM", 0xC000_0000, 8192 * KIB, "fmc", "EXTERNAL_RAM")
 _UNKNOWN = "no energy figure is published for it"
 
 VOS1 = OperatingPoint(
@@ -118,6 +114,8 @@ STM32H743 = Part(
     cache=CACHE_16K,
     mpu_regions=16,
     one_read=True,
+    flash_port=_QUADSPI,
+    ram_port=_SDRAM,
 )
 STM32H750 = replace(
     STM32H743,
@@ -126,8 +124,7 @@ STM32H750 = replace(
     summary="128 kB of flash, constants in a QUADSPI flash",
     source="RM0433 rev 8, section 2.3; DS12556",
     flash=Flash(0x0800_0000, 128 * KIB),
-    external=Flash(0x9000_0000, 8192 * KIB, "QUADSPI flash", QUADSPI),
-    window=256 * KIB * KIB,
+    external=_QUADSPI,
     points=(
         _clock(480, 240, 4, "data sheet DS12556: VOS0, AXI 240 MHz"),
         _clock(400, 200, 2, "data sheet DS12556: VOS1, AXI 200 MHz"),
@@ -158,6 +155,7 @@ STM32H723 = replace(
     points=(_clock(550, 275, 3, "data sheet DS13313: VOS0, boost, AXI 275 MHz"),),
     cache=CACHE_32K,
     one_read=False,
+    flash_port=_OCTOSPI,
 )
 STM32H7A3 = replace(
     STM32H743,
@@ -179,6 +177,7 @@ STM32H7A3 = replace(
     bus_ratio=1,
     mdma=Bits(_RCC + 0x134, 1),
     one_read=False,
+    flash_port=_OCTOSPI,
 )
 # AHB SRAM of 32 KiB and the parts of AXI SRAM that can be TCM are the program's.
 STM32H7S7 = Part(
@@ -189,8 +188,8 @@ STM32H7S7 = Part(
     core=M7,
     tcm=replace(_DTCM, size_bytes=64 * KIB, cube="DTCM"),
     rams=(replace(_AXI, size_bytes=456 * KIB, cube="RAM"),),
-    flash=Flash(0x7000_0000, 32 * 1024 * KIB, "XSPI flash", XSPI),
-    window=256 * KIB * KIB,
+    flash=Flash(0x7000_0000, 32 * 1024 * KIB, "XSPI flash", "xspi"),
+    ram_port=Ram("PSRAM", "EXTERNAL_RAM", 0x9000_0000, 32768 * KIB, "xspi16", "EXTERNAL_RAM"),
     points=(_clock(600, 300, 0, "data sheet DS14359: VOS high, AXI 300 MHz"),),
     bus_ratio=2,
     cache=CACHE_32K,
@@ -207,6 +206,8 @@ STM32F746 = Part(
     flash=Flash(0x0800_0000, 1024 * KIB),
     points=(_clock(216, 216, 7, "data sheet DS10916: over-drive, 216 MHz"),),
     cache=CACHE_4K,
+    flash_port=_QUADSPI,
+    ram_port=_SDRAM,
 )
 STM32F767 = replace(
     STM32F746,
@@ -276,23 +277,15 @@ def part_of(options: Mapping[str, Any]) -> Part:
 
     Raises UsageError for sizes that it cannot have.
     """
-    name, flash, ram, external = (
-        options.get(key, default)
-        for key, default in (
-            (OPTION, DEFAULT.name),
-            ("flash_kib", 0),
-            ("ram_kib", 0),
-            ("external_flash_kib", 0),
-        )
-    )
-    return _sized(str(name), int(flash), int(ram), int(external))
+    sizes = (int(options.get(key, 0)) for key in SIZES)
+    return _sized(str(options.get(OPTION, DEFAULT.name)), *sizes)
 
 
 @cache
-def _sized(name: str, flash: int, ram: int, external: int) -> Part:
+def _sized(name: str, flash: int, ram: int, flash_outside: int, ram_outside: int) -> Part:
     part = next(part for part in PARTS if name in part.names)
     if flash:
-        own = part.window if part.flash.serial else part.flash.size_bytes
+        own = BUSES[part.flash.bus].window if part.flash.bus else part.flash.size_bytes
         most = 0 if part.generic else own // KIB
         _check(part, "flash_kib", flash, most)
         part = replace(part, flash=replace(part.flash, size_bytes=flash * KIB))
@@ -304,16 +297,25 @@ def _sized(name: str, flash: int, ram: int, external: int) -> Part:
             )
         _check(part, "ram_kib", ram, 0)
         part = replace(part, rams=(replace(part.rams[0], size_bytes=ram * KIB),))
-    if external:
-        if part.external is None:
-            raise UsageError(
-                f"external_flash_kib={external}: part {part.name} keeps constants in its own flash",
-                "parts with an external flash: "
-                + ", ".join(one.name for one in PARTS if one.external),
-            )
-        _check(part, "external_flash_kib", external, part.window // KIB)
-        part = replace(part, external=replace(part.external, size_bytes=external * KIB))
+    if flash_outside:
+        mapped = _outside(part, "external_flash_kib", flash_outside, part.flash_port)
+        part = replace(part, external=mapped)
+    if ram_outside:
+        written = _outside(part, "external_ram_kib", ram_outside, part.ram_port)
+        part = replace(part, external_ram=written)
     return part
+
+
+def _outside(part: Part, option: str, kib: int, port: Port | None) -> Port:
+    """Return the memory outside of the chip that an option asks for. Raises UsageError."""
+    if port is None:
+        with_one = (p for p in PARTS if (p.flash_port if "flash" in option else p.ram_port))
+        raise UsageError(
+            f"{option}={kib}: part {part.name} has no interface for it",
+            f"parts with one: {', '.join(one.name for one in with_one)}",
+        )
+    _check(part, option, kib, BUSES[port.bus].window // KIB)
+    return replace(port, size_bytes=kib * KIB)
 
 
 def _check(part: Part, option: str, value: int, most: int) -> None:

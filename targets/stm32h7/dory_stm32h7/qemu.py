@@ -10,9 +10,11 @@ import shutil
 import struct
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from dory_core.api import ToolMissing, UsageError, VerificationFailed, simulate
+from dory_core.tools import read_plan
 
 NAME = "qemu"
 PROGRAM = "qemu-system-arm"
@@ -72,9 +74,11 @@ def run_qemu(app_dir: Path, request: simulate.RunRequest) -> simulate.RunResult:
 
 
 def _build(app_dir: Path) -> Path:
+    from dory_stm32h7.parts import DEFAULT, part_of
     from dory_stm32h7.toolchain import find_toolchain
 
-    toolchain = find_toolchain()
+    external = part_of(read_plan(app_dir)["options"]).external
+    toolchain = find_toolchain(replace(DEFAULT, external=external))  # where constants go
     defines = {"BOARD_ALWAYS_SEMIHOSTING": 1, "DORY_OTHER_CHIP": 1}
     recipe = toolchain.recipe(VARIANT, SCRIPT, ("board/qemu",), defines)
     return simulate.build_program(app_dir, recipe, toolchain.compiler)

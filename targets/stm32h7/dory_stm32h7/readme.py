@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dory_stm32h7 import toolchain
+from dory_stm32h7.part import KIB
 from dory_stm32h7.part_files import cube_aliases
 from dory_stm32h7.parts import part_of
 
 if TYPE_CHECKING:
     from dory_core.api import Application, TargetContext, Tensor
+    from dory_stm32h7.part import Part
 
 _EXAMPLE = """\
 ## The least main
@@ -146,7 +148,7 @@ For example one of CubeIDE:
 """
 
 _UNCACHED = """\
-  AXI SRAM and D2 SRAM become regions of the MPU that bypass the D-cache (numbers 14 and 15), your
+  {memories} become regions of the MPU that bypass the D-cache (numbers {first} to {last}), your
   variables in them as well; `DORY_MPU_REGION` names others. Regions of higher numbers lie above
   regions of lower ones, yours included. Code in these memories still runs, slower; with
   `DORY_ARENAS_EXECUTE_NEVER=1` it faults. With `DORY_ARENAS_CACHED=1` they stay cached and the
@@ -154,13 +156,71 @@ _UNCACHED = """\
 """
 
 
+_OUTSIDE = """\
+## Memories outside of the chip
+
+They are ready before `{prefix}_stm32h7_init` is called{where}.
+
+{memories}
+"""
+
+_OUTSIDE_FLASH = """\
+- {name}: constants have the section `.dory_weights` with
+  `-DDORY_WEIGHTS_SECTION='".dory_weights"'`{set}. It lies in the memory EXTERNAL_FLASH of the
+  linker script, at 0x{address:08X} with {kib} KiB. In Zephyr give
+  `CONFIG_{macro}_NETWORK_WEIGHTS_SECTION` the name of a section that your script loads there."""
+
+_OUTSIDE_RAM = """\
+- {name}: the arena of `{macro}_L3_BYTES` bytes has the section `.dory_l3`, in the memory
+  EXTERNAL_RAM of the linker script, at 0x{address:08X} with {kib} KiB; in Zephyr a region of the
+  devicetree, such as SDRAM1.
+  `DORY_L3_ADDRESS` places it without a section. Where the arenas stay cached (Zephyr, Arduino,
+  `DORY_ARENAS_CACHED=1`), make the RAM normal memory, written back, in the MPU of your program."""
+
+
+def _outside(part: Part, app: Application, library: bool) -> str:
+    """Return what the program has to do for memories outside of the chip; empty without any."""
+    lines, macro = [], app.prefix.upper()
+    if part.external is not None:
+        flash = part.external
+        set_ = "" if library else ", which the build files define"
+        lines.append(
+            _OUTSIDE_FLASH.format(
+                name=flash.name,
+                address=flash.address,
+                kib=flash.size_bytes // KIB,
+                macro=macro,
+                set=set_,
+            )
+        )
+    if part.external_ram is not None and app.uses_l3:
+        ram = part.external_ram
+        lines.append(
+            _OUTSIDE_RAM.format(
+                name=ram.name, address=ram.address, kib=ram.size_bytes // KIB, macro=macro
+            )
+        )
+    where = "" if library else ": `board_clock` of the board is the place for that"
+    text = _OUTSIDE.format(prefix=app.prefix, where=where, memories="\n".join(lines))
+    return f"{text}\n" if lines else ""
+
+
+def _uncached(part: Part) -> str:
+    """Return what becomes of the memories of the arenas where they bypass the D-cache."""
+    names = [ram.name for ram in (*part.rams, part.external_ram) if ram is not None]
+    last = part.mpu_regions - 1
+    memories = " and ".join(", ".join(names).rsplit(", ", 1))
+    return _UNCACHED.format(memories=memories, first=last + 1 - len(part.uncached), last=last)
+
+
 def readme(ctx: TargetContext, app: Application, cached: bool) -> str:
     """Return the README. cached: the arenas stay in the D-cache."""
     part = part_of(ctx.options)
-    if ctx.options.get("form") == "library":
+    library = ctx.options.get("form") == "library"
+    if library:
         aliases = "\n      ".join(cube_aliases(part))
         own = _LIBRARY.format(prefix=app.prefix, l1=app.l1_bytes, l2=app.l2_bytes, aliases=aliases)
-        own += "" if cached else _UNCACHED
+        own += "" if cached else _uncached(part)
     else:
         own = _APPLICATION.format(variant=part.name, program=toolchain.PROGRAM, core=part.core.name)
     names = {"prefix": app.prefix, "name": app.prefix.upper()}
@@ -173,7 +233,8 @@ def readme(ctx: TargetContext, app: Application, cached: bool) -> str:
         example = _BY_ROWS.format(**names, **numbers)
     elif app.outputs[0].passing:
         example = ""  # it has the whole output
-    return f"{app.readme}\n{example}{_ARENAS.format(**names)}{_SEVERAL}{projects}{own}"
+    outside = _outside(part, app, library)
+    return f"{app.readme}\n{outside}{example}{_ARENAS.format(**names)}{_SEVERAL}{projects}{own}"
 
 
 def _c_type(tensor: Tensor) -> str:

@@ -142,7 +142,7 @@ FAULTS = (
     Fault(
         "request_with_enable",
         DRIVER,
-        "  mdma->cr = MDMA_CR_EN;\n  dsb();",
+        "  mdma->cr = enable;\n  dsb();",
         "  dsb();",
         "takes requests once it is enabled",
     ),

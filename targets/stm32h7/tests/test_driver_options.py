@@ -116,8 +116,8 @@ def test_waiting_calls_the_program_and_ends(sound: Path, tmp_path: Path) -> None
     shutil.copytree(sound, directory)
     driver = directory / DRIVER
     text = driver.read_text()
-    assert "MDMA_CR_EN | MDMA_CR_SWRQ" in text
-    driver.write_text(text.replace("MDMA_CR_EN | MDMA_CR_SWRQ", "MDMA_CR_EN"))
+    assert "enable | MDMA_CR_SWRQ" in text
+    driver.write_text(text.replace("enable | MDMA_CR_SWRQ", "enable"))
     (directory / "board/hooks.c").write_text(HOOKS)
     chip = machine(directory, DORY_MDMA_POLLS=10)
     chip.run(60)

@@ -12,17 +12,15 @@ from dory_core.tools import load_plugins
 from tests.nets import tflite_names, tflite_net
 
 FAST = "tflm_hello_world"
-# Its largest tensors need more than the SRAM of the chip.
-TOO_LARGE = ("openmv_movenet_192",)
+# Its constants need more than the flash of the chip.
+SETTINGS = {"openmv_movenet_192": {"external_flash_kib": "8192"}}
 
 
 def params() -> list[object]:
     skip = pytest.mark.skip(reason="no TensorFlow Lite networks beside the project")
     slow = pytest.mark.slow
     found: list[object] = [
-        pytest.param(name, marks=() if name == FAST else slow)
-        for name in tflite_names()
-        if name not in TOO_LARGE
+        pytest.param(name, marks=() if name == FAST else slow) for name in tflite_names()
     ]
     return found or [pytest.param("", marks=skip)]
 
@@ -37,6 +35,7 @@ def test_image_is_exact(name: str, tmp_path: Path) -> None:
         "tflite",
         tmp_path / "app",
         golden=(net.golden,),
+        settings=SETTINGS.get(name, {}),
         float_io=name == FAST,  # its functions are built for the chip, too
     )
     result = compile_network(options, plugins)

@@ -91,12 +91,17 @@ def test_an_access_outside_of_the_memories_of_a_part_is_a_fault(
             machine.run(60)
 
 
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("stm32h750", {}), ("stm32h743", {"external_flash_kib": "4096"})],
+    ids=["always", "chosen"],
+)
 def test_constants_lie_in_the_external_flash_of_a_part_with_one(
-    plugins: Plugins, tmp_path: Path
+    name: str, settings: dict[str, str], plugins: Plugins, tmp_path: Path
 ) -> None:
-    build(tmp_path / "app", "stm32h750", plugins)
+    build(tmp_path / "app", name, plugins, **settings)
     run_image(tmp_path / "app", plugins, repeat=1)
-    part = part_of({"part": "stm32h750"})
+    part = part_of({"part": name, **settings})
     toolchain = find_toolchain(part)
     image = read_elf(
         simulate.build_program(tmp_path / "app", toolchain.recipe(), toolchain.compiler)
@@ -185,7 +190,8 @@ def test_names_of_parts_are_distinct_and_sizes_are_whole() -> None:
     names = [name for part in PARTS for name in part.names]
     assert len(names) == len(set(names))
     for part in PARTS:
-        memories = (*part.rams, part.flash, *filter(None, (part.tcm, part.external)))
+        outside = (part.external or part.flash_port, part.ram_port)
+        memories = (*part.rams, part.flash, *filter(None, (part.tcm, *outside)))
         assert all(one.size_bytes % KIB == 0 == one.address % 32 for one in memories)
         spans = sorted((one.address, one.address + one.size_bytes) for one in memories)
         assert all(a[1] <= b[0] for a, b in pairwise(spans))
@@ -200,7 +206,11 @@ def test_names_of_parts_are_distinct_and_sizes_are_whole() -> None:
         ({"ram_kib": "64"}, "part stm32h743 has the memories of its manual"),
         ({"flash_kib": "4096"}, "part stm32h743 takes 1 to 2048 KiB"),
         ({"flash_kib": "-1"}, "takes 1 to 2048 KiB"),
-        ({"external_flash_kib": "8192"}, "part stm32h743 keeps constants in its own flash"),
+        ({"external_flash_kib": "262145"}, "part stm32h743 takes 1 to 262144 KiB"),
+        ({"external_ram_kib": "-1"}, "part stm32h743 takes 1 to 262144 KiB"),
+        ({"part": "cortex-m4", "external_flash_kib": "64"}, "part cortex-m4 has no interface"),
+        ({"part": "cortex-m7", "external_ram_kib": "64"}, "part cortex-m7 has no interface"),
+        ({"part": "stm32h7s7", "external_flash_kib": "64"}, "part stm32h7s7 has no interface"),
         ({"part": "stm32h723", "operating_point": "480MHz"}, "does not go with the other options"),
     ],
 )

@@ -51,8 +51,29 @@ static void enable_caches(void) {}
 #endif
 
 /* The clock stays that of reset unless the application defines this function; a board that runs
- * faster sets voltage, flash wait states and PLL here, and maps an external flash. */
+ * faster sets voltage, flash wait states and PLL here, maps an external flash, and prepares the
+ * controller of an external RAM. */
 __attribute__((weak)) void board_clock(void) {}
+
+#if defined(DORY_EXTERNAL_RAM) && (DORY_ARENAS_CACHED || !defined(DORY_UNCACHED))
+/* Without a region the core takes a RAM outside of the chip for a device: not cached, and accesses
+ * that are not aligned fault. Where arenas bypass the cache, dory_stm32h7_init does the same. */
+static void map_external_ram(void)
+{
+  const uint32_t mask = interrupts_off();
+  MPU_RNR = 0;
+  MPU_RBAR = DORY_EXTERNAL_RAM;
+  MPU_RASR = MPU_RASR_ENABLE | MPU_RASR_SIZE(DORY_EXTERNAL_RAM_LOG2) | MPU_RASR_NORMAL_CACHED |
+             MPU_RASR_FULL_ACCESS | MPU_RASR_XN;
+  dsb();
+  MPU_CTRL |= MPU_CTRL_ENABLE | MPU_CTRL_PRIVDEFENA;
+  dsb();
+  isb();
+  interrupts_restore(mask);
+}
+#else
+static void map_external_ram(void) {}
+#endif
 
 void Reset_Handler(void)
 {
@@ -63,6 +84,7 @@ void Reset_Handler(void)
   memcpy(data_start, data_load, (uint32_t)(data_end - data_start));
   memset(bss_start, 0, (uint32_t)(bss_end - bss_start));
   board_clock();
+  map_external_ram();
   enable_caches();
   board_exit(main());
 }

@@ -8,7 +8,7 @@ ChipFault.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field
 
 import numpy as np
@@ -335,12 +335,20 @@ class Mdma:
 
     # -- for the runner -----------------------------------------------------------------------
 
-    def require_idle(self, when: str, ahead: range = range(0)) -> None:
+    def require_idle(self, when: str, ahead: Sequence[range] = ()) -> None:
         """Raise ChipFault when a channel is enabled: somebody has not waited.
 
-        ahead: addresses to which a transfer brings constants for which the next layer waits.
+        ahead: addresses to which a transfer brings what a later layer, or a later part, waits for.
+        Transfers from and to a RAM outside of the chip may outlive a layer.
         """
-        busy = [c for c in self.channels if c.enabled and c.setup.dar not in ahead]
+        outside = self.memories.outside
+        busy = [
+            c
+            for c in self.channels
+            if c.enabled
+            and not any(c.setup.dar in addresses for addresses in ahead)
+            and not (outside(c.setup.sar) or outside(c.setup.dar))
+        ]
         if busy:
             setup = busy[0].setup
             raise ChipFault(

@@ -63,9 +63,16 @@ class Memories:
         )
         self.rams[0].one_read = part.one_read
         self.flash = Region("flash", part.flash.address, part.flash.size_bytes, False)
-        far = (part.external,) if part.external else ()
-        self.external = tuple(Region(one.name, one.address, one.size_bytes, False) for one in far)
+        self.external = tuple(
+            Region(one.name, one.address, one.size_bytes, one is part.external_ram)
+            for one in (part.external, part.external_ram)
+            if one is not None
+        )
         self.all = (*self.tcms, *self.rams, self.flash, *self.external)
+
+    def outside(self, address: int) -> bool:
+        """Return True when an address lies in a RAM outside of the chip."""
+        return any(r.writable and r.base <= address < r.end for r in self.external)
 
     def region(self, address: int, bytes_: int, what: str) -> Region:
         """Return the memory that holds all of the bytes; raises ChipFault when none does."""

@@ -170,7 +170,7 @@ class Session:
     def _on_input(self, machine: Machine) -> None:
         run = machine.argument(0)
         if run == 0:
-            self._poison("dory_l1_arena", "dory_l2_arena", "dory_d2_arena")
+            self._poison("dory_l1_arena", "dory_l2_arena", "dory_d2_arena", "dory_l3_arena")
         if run >= self._count * self._repeat:
             machine.return_from(0)
         elif self._inputs is None:
@@ -203,7 +203,8 @@ class Session:
     def _address(self, place: Mapping[str, Any]) -> int:
         """Return the address of a place of plan.json."""
         names = ("dory_l2_arena", "dory_d2_arena")
-        return int(self._image.symbol(names[place["memory"]]).address + place["offset"])
+        name = "dory_l3_arena" if place["level"] == 3 else names[place["memory"]]
+        return int(self._image.symbol(name).address + place["offset"])
 
     def _on_begins(self, machine: Machine) -> None:
         machine.return_from(int(self._starts[machine.argument(0) % self._count]))
@@ -216,36 +217,51 @@ class Session:
 
     def _on_layer(self, machine: Machine) -> None:
         index, address, size = (machine.argument(n) for n in range(3))
-        ahead = self._loaded_ahead()
-        machine.mdma.require_idle(f"layer {index} ends", ahead)
         execution = self._executions[-1]
         data = machine.memories.view(address, size, "output of a layer").tobytes()
         raw = execution.raw[index] = execution.raw.get(index, b"") + data
         before_it = execution.instructions.get(index, 0)
         execution.instructions[index] = before_it + machine.instructions - self._mark
         layer = self._layers[index]
-        if len(raw) == layer.layout.size_bytes(
-            layer.tensor
-        ):  # layers of a fused chain hand out stripes
+        # Layers in several parts hand out stripes.
+        complete = len(raw) == layer.layout.size_bytes(layer.tensor)
+        outliving = (*self._loaded_ahead(), *(() if complete else self._joined(index)))
+        machine.mdma.require_idle(f"layer {index} ends", outliving)
+        if complete:
             execution.values[index] = layer.unpack(raw)
             self._done += 1
-        kept = machine.memories.view(ahead.start, len(ahead), "constants") if ahead else None
-        before = kept.copy() if kept is not None else None
+        kept = [machine.memories.view(r.start, len(r), "L1") for r in outliving]
+        before = [block.copy() for block in kept]
         self._poison("dory_l1_arena")  # nothing else in it outlives a layer
-        if kept is not None:
-            kept[:] = before
+        for block, content in zip(kept, before, strict=True):
+            block[:] = content
         self._mark = machine.instructions
 
-    def _loaded_ahead(self) -> range:
-        """Return the addresses of constants that arrive for a later layer; empty for none."""
+    def _loaded_ahead(self) -> Sequence[range]:
+        """Return the addresses of constants that arrive for a later layer, if there are any."""
         layers = self.plan["layers"]
         for layer in layers[: self._done + 1]:
             later = layer["ahead"]["step"] if layer["ahead"] else 0
             if later > self._done:
-                block = next(b for b in layers[later]["l1_blocks"] if b["name"] == "w")
-                start = self._image.symbol("dory_l1_arena").address + block["offsets"][0]
-                return range(start, start + block["bytes"])
-        return range(0)
+                return self._l1_blocks(layers[later], "w")[:1]
+        return ()
+
+    def _joined(self, index: int) -> Sequence[range]:
+        """Return the addresses in L1 that the parts of a layer pass on to each other."""
+        layer = self.plan["layers"][self._order.index(index)]
+        names = (("inputs", "x"), ("constants", "w"))
+        found = (self._l1_blocks(layer, name) for key, name in names if layer["joined"][key])
+        return [block for blocks in found for block in blocks]
+
+    def _l1_blocks(self, layer: Mapping[str, Any], name: str) -> Sequence[range]:
+        """Return the addresses of a layer's buffers in L1 whose names begin with ``name``."""
+        start = self._image.symbol("dory_l1_arena").address
+        return [
+            range(start + offset, start + offset + block["bytes"])
+            for block in layer["l1_blocks"]
+            if block["name"].startswith(name)
+            for offset in block["offsets"]
+        ]
 
     def _on_output(self, machine: Machine) -> None:
         address, size = machine.argument(1), machine.argument(2)

@@ -1,6 +1,6 @@
 /* Transfers between DTCM and the other memories by the MDMA.
  *
- * Every copy takes a channel. It becomes a chain of repeated blocks: the first stands in the
+ * Every copy takes a channel, so that long ones to a memory outside of the chip hold up no other. It becomes a chain of repeated blocks: the first stands in the
  * channel's registers, the others in a linked list, and one software request starts all of them.
  * A copy of more blocks than the list has room for continues in dory_dma_wait. A ticket is the
  * number of its first channel plus one; other copies may join it.
@@ -68,6 +68,23 @@ void dory_dma_init(void)
     members[n] = 0;
   }
   next_channel = channel_after(MDMA_CHANNELS - 1u);
+}
+
+static void finish(uint32_t number);
+
+/* Returns a channel without a copy. When all are busy it finishes one; the wait for that one will
+ * find it done. */
+static uint32_t free_channel(void)
+{
+  uint32_t number = next_channel;
+  do {
+    if (!channels[number].active) {
+      return number;
+    }
+    number = channel_after(number);
+  } while (number != next_channel);
+  finish(number);
+  return number;
 }
 
 static void swap_axes(job_t *job)
@@ -193,9 +210,11 @@ static void start(uint32_t number)
   mdma->tbr = first.tbr;
   mdma->mar = 0;
   mdma->mdr = 0;
-  mdma->cr = MDMA_CR_EN;
+  /* Tiles go first: copies to a slow memory outside of the chip fill the gaps between them. */
+  const uint32_t enable = MDMA_CR_EN | (channel->tbr != 0u ? MDMA_CR_PL_MEDIUM : 0u);
+  mdma->cr = enable;
   dsb(); /* the list and what is to be moved have reached their memories */
-  mdma->cr = MDMA_CR_EN | MDMA_CR_SWRQ;
+  mdma->cr = enable | MDMA_CR_SWRQ;
 }
 
 static int in_tcm(uint32_t address) { return address - DORY_DTCM_ADDRESS < DORY_DTCM_BYTES; }
@@ -325,12 +344,9 @@ static void finish(uint32_t number)
 /* Starts a copy on the next channel and returns its number. */
 static uint32_t begin(const dory_copy_t *copy)
 {
-  const uint32_t number = next_channel;
+  const uint32_t number = free_channel();
   channel_t *const channel = &channels[number];
   next_channel = channel_after(number);
-  if (channel->active) {
-    finish(number); /* all channels are busy; the wait for this one will find it done */
-  }
   const job_t job = {
     .dst = (uint32_t)(uintptr_t)copy->dst,
     .src = (uint32_t)(uintptr_t)copy->src,

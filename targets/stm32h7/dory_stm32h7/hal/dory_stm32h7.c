@@ -1,4 +1,6 @@
 /* Arenas of the network, and what the chip needs before the first inference. */
+#include <string.h>
+
 #include "dory_hal.h"
 #include "dory_stm32h7_config.h"
 #include "dory_stm32h7_part.h"
@@ -22,6 +24,15 @@ static uint64_t dory_l1_arena[L1_WORDS] ARENA(DORY_L1_SECTION);
 static uint64_t dory_l2_arena[WORDS(DORY_L2_USED)] ARENA(DORY_L2_SECTION);
 #ifdef DORY_L2_MORE
 static uint64_t dory_d2_arena[WORDS(DORY_L2_1_SIZE)] ARENA(DORY_L2_1_SECTION);
+#endif
+
+#ifdef DORY_L3_SIZE /* the network uses RAM outside of the chip */
+#ifdef DORY_L3_ADDRESS
+#define L3 ((uint8_t *)(uintptr_t)(DORY_L3_ADDRESS))
+#else
+static uint64_t dory_l3_arena[WORDS(DORY_L3_USED)] ARENA(DORY_L3_SECTION);
+#define L3 ((uint8_t *)dory_l3_arena)
+#endif
 #endif
 
 #if DORY_ARENAS_CLEARED
@@ -133,6 +144,59 @@ void dory_stm32h7_init(void)
   dory_dma_init();
 }
 
+#if DORY_NETWORK_INPUT_LEVEL == 3 || DORY_NETWORK_OUTPUT_LEVEL == 3
+/* A network input or output outside of the chip: its offset there, and its bytes. */
+typedef struct {
+  uint32_t offset, bytes;
+} part_t;
+#endif
+
+#if DORY_NETWORK_INPUT_LEVEL == 3
+#ifndef DORY_NETWORK_INPUT_PARTS
+#define DORY_NETWORK_INPUT_PARTS {{DORY_NETWORK_INPUT_OFFSET, DORY_NETWORK_INPUT_BYTES}}
+#endif
+/* Writes the inputs to where the network reads them, unless they are there. */
+static int put_inputs(const uint8_t *input)
+{
+  static const part_t parts[] = DORY_NETWORK_INPUT_PARTS;
+  if (input == NULL) {
+    return DORY_EINVAL;
+  }
+  if (input != L3 + parts[0].offset) {
+    for (uint32_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+      memcpy(L3 + parts[i].offset, input, parts[i].bytes);
+      input += parts[i].bytes;
+    }
+  }
+  return DORY_OK;
+}
+#else
+static int put_inputs(const uint8_t *input)
+{
+  (void)input;
+  return DORY_OK;
+}
+#endif
+
+#if DORY_NETWORK_OUTPUT_LEVEL == 3
+#ifndef DORY_NETWORK_OUTPUT_PARTS
+#define DORY_NETWORK_OUTPUT_PARTS {{DORY_NETWORK_OUTPUT_OFFSET, DORY_NETWORK_OUTPUT_BYTES}}
+#endif
+/* Reads the outputs from where the network leaves them, unless the caller does. */
+static void take_outputs(uint8_t *output)
+{
+  static const part_t parts[] = DORY_NETWORK_OUTPUT_PARTS;
+  if (output != NULL && output != L3 + parts[0].offset) {
+    for (uint32_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+      memcpy(output, L3 + parts[i].offset, parts[i].bytes);
+      output += parts[i].bytes;
+    }
+  }
+}
+#else
+static void take_outputs(uint8_t *output) { (void)output; }
+#endif
+
 int dory_stm32h7_run_io(const dory_network_io_t *given)
 {
 #ifdef DORY_L2_MORE
@@ -146,7 +210,17 @@ int dory_stm32h7_run_io(const dory_network_io_t *given)
 #ifdef DORY_L2_MORE
   io.l2_more = more;
 #endif
-  return dory_network_run(&io);
+#ifdef DORY_L3_SIZE
+  io.l3 = (uint32_t)(uintptr_t)L3;
+#endif
+  int result = put_inputs(given->input);
+  if (result == DORY_OK) {
+    result = dory_network_run(&io);
+  }
+  if (result == DORY_OK) {
+    take_outputs(given->output);
+  }
+  return result;
 }
 
 int dory_stm32h7_run(const void *input, void *output,
@@ -164,7 +238,9 @@ int dory_stm32h7_run(const void *input, void *output,
 
 void *dory_stm32h7_output(void)
 {
-#if DORY_NETWORK_OUTPUT_MEMORY == 0
+#if DORY_NETWORK_OUTPUT_LEVEL == 3
+  return L3 + DORY_NETWORK_OUTPUT_OFFSET;
+#elif DORY_NETWORK_OUTPUT_MEMORY == 0
   return (uint8_t *)dory_l2_arena + DORY_NETWORK_OUTPUT_OFFSET;
 #else
   return (uint8_t *)dory_d2_arena + DORY_NETWORK_OUTPUT_OFFSET;

@@ -41,6 +41,7 @@
 #define MPU_RASR_ENABLE (1u << 0)
 #define MPU_RASR_SIZE(log2) (((log2)-1u) << 1)
 #define MPU_RASR_NORMAL_UNCACHED (1u << 19) /* TEX 1, C 0, B 0 */
+#define MPU_RASR_NORMAL_CACHED ((1u << 19) | (3u << 16)) /* TEX 1, C 1, B 1: written back */
 #define MPU_RASR_SHARED (1u << 18)
 #define MPU_RASR_FULL_ACCESS (3u << 24)
 #define MPU_RASR_XN (1u << 28)
@@ -66,6 +67,7 @@ typedef struct {
 #define MDMA_ISR_CTCIF (1u << 1)
 #define MDMA_IFCR_ALL 0x1Fu
 #define MDMA_CR_EN (1u << 0)
+#define MDMA_CR_PL_MEDIUM (1u << 6)
 #define MDMA_CR_SWRQ (1u << 16)
 #define MDMA_TCR_SINC_UP (2u << 0)
 #define MDMA_TCR_DINC_UP (2u << 2)
