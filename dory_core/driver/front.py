@@ -158,7 +158,7 @@ def _resident_front(tiled: TiledGraph, setup: Setup) -> list[_Solved]:
     for planned in plans[:1]:
         at = planned.map.static_level
         if at != HOME and planned.map.static_bytes > within.bytes[at]:
-            raise planned.map.too_large(tiled.graph.name, within)
+            raise planned.map.too_large(tiled.graph.name, within, ctx.memory)
     found = [next(one for one in solved if one[1] is planned) for planned in plans]
     return [(_point(one[0], one[1], scratch, room), *one) for one in found]
 

@@ -46,6 +46,8 @@ class Memory:
         access_cycles: Cycles that a core waits for its own load or store without a cache hit,
             beyond an access to L1.
         line_cycles: Cycles that a core waits while its cache fills a line.
+        remedy: Way out for networks that need more of this memory than there is, in the imperative,
+            for hints of messages: an option of the target.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Memory:
     code: CodeSizes | None = None
     access_cycles: float = 0.0
     line_cycles: float = 0.0
+    remedy: str = ""
 
     def __post_init__(self) -> None:
         sizes = (self.size_bytes, self.reserved_bytes)
@@ -121,6 +124,11 @@ class Level:
     def memory_for(self, role: str) -> Memory | None:
         """Return the memory that kernels fill with blocks of a role, None when there is none."""
         return next((m for m in self.apart if role in m.holds), None)
+
+    @property
+    def remedy(self) -> str:
+        """Way out for networks that need more of this level, empty where the target has none."""
+        return next((m.remedy for m in self.memories if m.remedy), "")
 
     @property
     def code(self) -> CodeSizes | None:

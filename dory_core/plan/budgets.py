@@ -132,7 +132,7 @@ def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) ->
         if level.number > 1 and not all(memory.mapped for memory in level.memories)
     }
     name, most = max(sizes.items(), key=lambda item: item[1])
-    number = next(level.number for level in hierarchy.levels if level.name == name)
+    largest = next(level for level in hierarchy.levels if level.name == name)
     small = max(budgets.bytes[1], hierarchy.level(1).usable_bytes)  # what may stay in L1
     whole = {*graph.sources, *graph.sinks} if len(sizes) == 1 else graph.tensors.keys()
     for typed in graph.layers:
@@ -142,7 +142,7 @@ def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) ->
                     f"layer {typed.op.index} {typed.op.kind} '{typed.op.name}': its {role}"
                     f" of {tensor.channels} x {tensor.height} x {tensor.width} needs"
                     f" {tensor.size_bytes} B, {name} offers {most} B",
-                    f"{_SMALLER}; {for_simulation(number, tensor.size_bytes)}",
+                    _way_out(largest, tensor.size_bytes),
                 )
     for typed in graph.layers if len(sizes) == 1 else ():
         pair = [tensor for tensor in _apart(graph, typed) if tensor.size_bytes > small]
@@ -153,7 +153,7 @@ def check_tensors(graph: Graph, hierarchy: MemoryHierarchy, budgets: Budgets) ->
                 f"layer {typed.op.index} {typed.op.kind} '{typed.op.name}' needs {needed} B of"
                 f" {name} for its input of {least[0]} B and its output of {least[1]} B,"
                 f" {most} B are available",
-                f"{_SMALLER}; {for_simulation(number, needed)}",
+                _way_out(largest, needed),
             )
 
 
@@ -175,6 +175,21 @@ def _apart(graph: Graph, typed: Layer) -> tuple[Tensor, ...]:
     pair = (max(typed.inputs, key=lambda tensor: tensor.size_bytes), typed.output)
     one_place = typed.op.is_view or any(tensor.name in states for tensor in pair)
     return () if one_place else pair
+
+
+def _way_out(level: Level, needed: int) -> str:
+    """Return the hint for a network with a tensor that is too large for a level."""
+    ways = (level.remedy, _SMALLER) if level.remedy else (_SMALLER,)
+    return f"{', or '.join(ways)}; {for_simulation(level.number, needed)}"
+
+
+def more_room(level: Level, needed: int) -> str:
+    """Return the hint for a network that needs a number of bytes of a level."""
+    has_budget = level.number in BUDGET_NAMES.values()
+    ways = [f"raise --l{level.number} if the chip has more"] if has_budget else []
+    ways += [way for way in (level.remedy, "make the network smaller") if way]
+    simulated = f"; {for_simulation(level.number, needed)}" if has_budget else ""
+    return f"{', or '.join(ways)}{simulated}"
 
 
 def for_simulation(level: int, needed: int) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from dory_core.errors import DoesNotFit, DoryError, NotSupported
 from dory_core.hardware.options import INPUT_ROWS, OUTPUT_ROWS
-from dory_core.plan.budgets import for_simulation
+from dory_core.plan.budgets import more_room
 from dory_core.planning.chains import Chains, least_bytes
 from dory_core.planning.front import whole
 from dory_core.planning.network_parts import NetworkParts
-from dory_core.planning.problem import Problem
+from dory_core.planning.problem import HOME, Problem
 
 
 def refusal(problem: Problem, room: int) -> DoryError:
@@ -41,8 +41,7 @@ def refusal(problem: Problem, room: int) -> DoryError:
     return DoesNotFit(
         f"{network.name} needs about {needed} B of L2 with stripes of one row, {room} B are "
         f"available: activations {least} B, constants {needed - least} B{linked}",
-        "raise --l2 if the chip has more, or make the network smaller;"
-        f" {for_simulation(2, needed)}",
+        more_room(problem.ctx.memory.level(HOME), needed),
         needed,
     )
 

@@ -164,7 +164,7 @@ def _placed(
             elif not problem.streams:
                 refusals.append(_too_large(problem, ways, name))
         elif not problem.streams or (problem.linked_elsewhere and not constants_fit):
-            refusals.append(found.too_large(name, problem.budgets))
+            refusals.append(found.too_large(name, problem.budgets, problem.ctx.memory))
         if fits:
             fitting.append((problem, planned))
             break
@@ -195,7 +195,7 @@ def _by_rows(problems: Sequence[Problem], limits: Mapping[int, int], least: bool
         raise refusal(problems[-1], limits[HOME])
     problem, planned = min(found, key=lambda one: price(one[1], least))
     if planned.map.static_bytes > limits[planned.map.static_level]:
-        raise planned.map.too_large(problem.network.name, problem.budgets)
+        raise planned.map.too_large(problem.network.name, problem.budgets, problem.ctx.memory)
     verify_planned(planned, problem)
     return planned
 
@@ -249,7 +249,7 @@ def problems_of(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> list[P
 def _too_large(problem: Problem, ways: Executions, name: str) -> DoesNotFit:
     """Return the error of a network of which no execution fits: what the smallest one needs."""
     needs_least = min(ways.candidates, key=lambda one: one.home_bytes)
-    error = placed(problem, needs_least).map.too_large(name, problem.budgets)
+    error = placed(problem, needs_least).map.too_large(name, problem.budgets, problem.ctx.memory)
     return DoesNotFit(
         error.message, f"{error.hint}; `dory check --least` tells more", error.needed_bytes
     )

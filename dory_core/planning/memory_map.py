@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from dory_core.errors import DoesNotFit
+from dory_core.hardware.memories import Level, MemoryHierarchy
 from dory_core.hardware.target import TargetContext
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, LevelUse, Place, StatePlan
 from dory_core.plan.block_ids import BlockId, BlockKind, table_id
 from dory_core.plan.blocks import Block
-from dory_core.plan.budgets import Budgets, for_simulation
+from dory_core.plan.budgets import Budgets, more_room
 from dory_core.plan.timeline import NetworkTimeline
 
 
@@ -120,11 +121,11 @@ class MemoryMap:
             used = max((block.size for block in blocks), default=0)
             yield LevelUse(f"L1 {memory.name}", used, memory.usable_bytes, blocks)
 
-    def too_large(self, name: str, budgets: Budgets) -> DoesNotFit:
+    def too_large(self, name: str, budgets: Budgets, hierarchy: MemoryHierarchy) -> DoesNotFit:
         """Return the error that says what of a network takes the room."""
         budget = budgets.bytes[self.home]
         if self.static_level != self.home and self.static_bytes > budgets.bytes[self.static_level]:
-            return self._constants_too_large(name, budgets.bytes[self.static_level])
+            return self._constants_too_large(name, budgets, hierarchy.level(self.static_level))
         needed: dict[int, list[Block]] = {}
         for block in self.blocks[self.home]:
             if block.id.kind is not BlockKind.TABLE:
@@ -137,7 +138,7 @@ class MemoryMap:
         where = f"layer {running[step]}" if step in running else "the network input"
         static, total = self.static_in(self.home), self.home_bytes
         level = f"L{self.home}"
-        hint = _larger(self.home, total)
+        hint = more_room(hierarchy.level(self.home), total)
         if self.straddles and total <= budget:
             return DoesNotFit(
                 f"{name} needs {total} B of {level}, {budget} B are available but not in one "
@@ -151,25 +152,17 @@ class MemoryMap:
             total,
         )
 
-    def _constants_too_large(self, name: str, budget: int) -> DoesNotFit:
+    def _constants_too_large(self, name: str, budgets: Budgets, level: Level) -> DoesNotFit:
         """Return the error that says which constants take the room where they are linked."""
-        level = self.static_level
         sizes = ((s.weights.size, s.index) for s in self.steps if s.weights is not None)
         largest = sorted(sizes, key=lambda pair: -pair[0])[:3]
         texts = ", ".join(f"layer {index} {size} B" for size, index in largest)
         return DoesNotFit(
-            f"{name} has {self.static_bytes} B of constants, {budget} B of L{level} are "
-            f"available for them (largest: {texts})",
-            _larger(level, self.static_bytes),
+            f"{name} has {self.static_bytes} B of constants, {budgets.bytes[level.number]} B of "
+            f"{level.name} are available for them (largest: {texts})",
+            more_room(level, self.static_bytes),
             self.static_bytes,
         )
-
-
-def _larger(level: int, needed: int) -> str:
-    return (
-        f"raise --l{level} if the chip has more, or make the network smaller;"
-        f" {for_simulation(level, needed)}"
-    )
 
 
 def _l1_blocks(step: LayerStep, earlier: LayerStep | None) -> Iterator[Block]:

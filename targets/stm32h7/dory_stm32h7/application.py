@@ -186,7 +186,7 @@ def _config(ctx: TargetContext, app: Application) -> OutputFile:
 
 
 def _external_ram(part: Part) -> str:
-    """Return what can be chosen of the arena outside of the chip."""
+    """Return the macros of the arena outside of the chip; empty without one."""
     ram = part.external_ram
     return "" if ram is None else _EXTERNAL_RAM.format(name=ram.name, address=ram.address)
 

@@ -3,7 +3,7 @@
 No chip was measured. Clocks are those that boards have, rates follow by counting clocks:
 
 - QUADSPI: four bits per clock of 100 MHz, which most such flashes reach; command, address and dummy
-  clocks, some thirty, before a run (RM0433, QUADSPI, memory-mapped mode). It goes on reading behind
+  clocks, some thirty, before a run (RM0433, QUADSPI, memory-mapped mode). It goes on reading after
   an access, so that a transfer in order is one run.
 - OCTOSPI: eight bits on both edges of 100 MHz, as the flashes of ST's discovery boards with an
   STM32H735 or H7B3 (RM0468, RM0455).

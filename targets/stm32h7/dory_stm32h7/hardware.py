@@ -42,6 +42,9 @@ WORD_BYTES = 4
 AUTO, DTCM, D_CACHE, UNCACHED = "auto", "dtcm", "dcache", "uncached"
 # Values of the option ``dma``.
 MDMA, MEMCPY = "mdma", "memcpy"
+# Ways out for networks that are too large.
+_LARGER_RAM = "stream through RAM outside of the chip with `--set external_ram_kib=8192`"
+_LARGER_FLASH = "place constants in flash outside of the chip with `--set external_flash_kib=8192`"
 _ACTIVATIONS = frozenset({"activations"})
 # SMLAD multiplies two pairs and adds the products; one per cycle.
 PEAK_MACS_PER_CYCLE = 2.0
@@ -184,6 +187,7 @@ def _ram(part: parts.Part, number: int) -> Memory:
         parts.CACHE_LINE,
         access_cycles=access * part.bus_ratio,
         line_cycles=line * part.bus_ratio,
+        remedy=_LARGER_RAM if part.ram_port and not part.external_ram else "",
     )
 
 
@@ -216,6 +220,7 @@ def _flash(part: parts.Part, point: OperatingPoint) -> Memory:
         mapped=True,
         access_cycles=access,
         line_cycles=line,
+        remedy=_LARGER_FLASH if part.flash_port and not part.external else "",
     )
 
 

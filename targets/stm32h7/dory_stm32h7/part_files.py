@@ -129,7 +129,7 @@ def linker_script(part: Part) -> OutputFile:
 def external_sections(part: Part, more: str = "") -> tuple[str, ...]:
     """Return the lines of a linker script that place what lies outside of the chip.
 
-    more: other input sections that lie beside the constants.
+    more: other input sections that lie next to the constants.
     """
     weights = (_WEIGHTS.format(more=more),) if part.external else ()
     return (*weights, *((_ARENA,) if part.external_ram else ()))

@@ -179,7 +179,7 @@ _OUTSIDE_RAM = """\
 
 
 def _outside(part: Part, app: Application, library: bool) -> str:
-    """Return what the program has to do for memories outside of the chip; empty without any."""
+    """Return the section on memories outside of the chip; empty without any."""
     lines, macro = [], app.prefix.upper()
     if part.external is not None:
         flash = part.external
@@ -206,7 +206,7 @@ def _outside(part: Part, app: Application, library: bool) -> str:
 
 
 def _uncached(part: Part) -> str:
-    """Return what becomes of the memories of the arenas where they bypass the D-cache."""
+    """Return the paragraph on memories of the arenas that bypass the D-cache."""
     names = [ram.name for ram in (*part.rams, part.external_ram) if ram is not None]
     last = part.mpu_regions - 1
     memories = " and ".join(", ".join(names).rsplit(", ", 1))

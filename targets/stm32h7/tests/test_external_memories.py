@@ -16,7 +16,7 @@ from dory_stm32h7.parts import part_of
 from dory_stm32h7.toolchain import find_toolchain
 from image import compiled, require_emulator, run_image
 
-from dory_core.api import Graph, TargetContext, ops, simulate
+from dory_core.api import DoesNotFit, Graph, TargetContext, ops, simulate
 from dory_core.importing import requant
 from dory_core.testing import Plugins, run_application
 from dory_core.testing.apps import assert_exact, build_app
@@ -171,3 +171,28 @@ def test_a_network_with_more_constants_than_flash_is_exact(
     result = compiled("nemo_mv1_100_128", tmp_path / "app", plugins, {}, **FLASH)
     assert result.golden_exact and result.plan.deployable
     run_image(tmp_path / "app", plugins, repeat=1)
+
+
+@pytest.mark.parametrize(
+    ("limits", "remedy"),
+    [({"flash_kib": "132"}, FLASH), ({}, RAM)],
+    ids=["constants", "activations"],
+)
+def test_a_network_that_is_too_large_is_told_the_way_out(
+    limits: dict[str, str], remedy: dict[str, str], tmp_path: Path
+) -> None:
+    """The flash has 4 KiB for constants; no memory of the chip has room for a whole input."""
+    rows = 1 if limits else 2000
+    builder = GraphBuilder((16, 20 * rows, 32), name="large")
+    builder.conv(64, ops.Window(kernel=(3, 3), strides=(1, 1), pads=(1, 1, 1, 1)))
+    with pytest.raises(DoesNotFit) as caught:
+        build_app(builder.graph(), "stm32h7", tmp_path / "app", settings=limits)
+    ((option, value),) = remedy.items()
+    assert f"`--set {option}={value}`" in caught.value.hint
+    with_it = {**limits, **remedy}
+    if limits:
+        build_app(builder.graph(), "stm32h7", tmp_path / "app", settings=with_it)
+        assert_exact(tmp_path / "app")
+    with pytest.raises(DoesNotFit) as caught:
+        build_app(builder.graph(), "stm32h7", tmp_path / "less", settings={**with_it, option: "4"})
+    assert "--set" not in caught.value.hint
