@@ -26,6 +26,8 @@ from dory_core.tools import load_plugins
 SAME = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 RAM = {"external_ram_kib": "8192"}
 FLASH = {"external_flash_kib": "8192"}
+# Bits of the attributes of a region of the MPU.
+TEX_NORMAL, CACHEABLE = 1 << 19, 1 << 17
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +61,7 @@ def network(last: int = 2) -> Graph:
         {"memory": "dcache"},
         {"memory": "uncached"},
         {"part": "stm32f767", **FLASH},
+        {"part": "stm32h7s7"},
     ],
     ids=lambda settings: ",".join(settings.values()) or "mdma",
 )
@@ -82,6 +85,29 @@ def test_activations_pass_through_external_ram(
     assert {step.weights.level for step in plan.steps if step.weights is not None} == {4}
     assert_exact(tmp_path / "app")
     run_image(tmp_path / "app", plugins)
+
+
+@pytest.mark.parametrize(
+    ("settings", "cached"),
+    [({}, False), ({"dma": "memcpy"}, True), ({"part": "stm32f746"}, True)],
+    ids=["mdma", "memcpy", "stm32f746"],
+)
+def test_the_core_takes_external_ram_for_memory(
+    settings: dict[str, str], cached: bool, plugins: Plugins, tmp_path: Path
+) -> None:
+    """Without a region of the MPU the addresses of SDRAM are those of devices."""
+    chosen = {**RAM, **settings}
+    build_app(network(), "stm32h7", tmp_path / "app", plugins=plugins, settings=chosen)
+    part = part_of(chosen)
+    toolchain = find_toolchain(part)
+    program = simulate.build_program(tmp_path / "app", toolchain.recipe(), toolchain.compiler)
+    machine = Machine(read_elf(program), part=part)
+    machine.run(60)
+    assert part.external_ram is not None
+    attributes = machine.core.region(part.external_ram.address)
+    assert attributes is not None and attributes & TEX_NORMAL
+    assert bool(attributes & CACHEABLE) == cached
+    assert attributes >> 1 & 0x1F == (part.external_ram.size_bytes - 1).bit_length() - 1
 
 
 @pytest.mark.parametrize("dma", ["mdma", "memcpy"])
