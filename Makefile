@@ -32,6 +32,8 @@ EDITABLE := $(foreach project,$(PROJECTS),-e $(patsubst %/,%,$(dir $(project))))
 TEST_TOOLS := $(foreach project,$(PROJECTS),-e "$(patsubst %/,%,$(dir $(project)))[test]")
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --no-build-isolation -c constraints.txt
+# Tests start dory hundreds of times: where bytecode is not written, each start compiles all of it.
+export PYTHONDONTWRITEBYTECODE :=
 # A worker takes a run of tests, so that what a module makes for its tests is made once.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 BY_ZIG = CC="$$($(BIN)/python -c 'import shlex; from dory_core.testing import ZIGLANG as z; print(shlex.join(z))')"
