@@ -8,7 +8,10 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+from tests.cli import forks
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "line_follower"
@@ -43,7 +46,12 @@ def environment(*folders: Path) -> dict[str, str]:
 
 def dory(*arguments: str | Path, cwd: Path | None = None, **extra: str) -> Outcome:
     """Run ``dory`` with the given arguments; extra: environment variables."""
-    return python("-m", "dory_core.cli.main", *arguments, env=environment() | extra, cwd=cwd)
+    with TemporaryDirectory() as name:
+        streams = Path(name)
+        env = environment() | extra
+        status = forks.run(list(map(str, arguments)), env, cwd or Path.cwd(), streams)
+        stdout, stderr = ((streams / each).read_text() for each in ("stdout", "stderr"))
+    return Outcome(status, stdout, stderr)
 
 
 def python(*arguments: str | Path, env: dict[str, str], cwd: Path | None = None) -> Outcome:
