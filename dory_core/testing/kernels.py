@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -26,6 +27,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from dory_core.errors import DoryError
 from dory_core.ir import reference
 from dory_core.ir.geometry import (
     Span,
@@ -35,7 +37,8 @@ from dory_core.ir.geometry import (
     spans,
 )
 from dory_core.simulate import runtime
-from dory_core.simulate.compiler import find_compiler
+from dory_core.simulate.build import FLAGS, SOURCE_FOLDERS, Recipe, build_program
+from dory_core.simulate.compiler import Compiler, find_compiler
 from dory_core.testing.buffers import (
     NUMBERS,
     POINTERS,
@@ -56,7 +59,12 @@ from dory_core.testing.kernel_cases import (
     values_of,
     whole_case,
 )
-from dory_core.testing.sources import source_flags, texts_of, write_sources
+from dory_core.testing.sources import (
+    KERNEL_FOLDERS,
+    source_flags,
+    texts_of,
+    write_sources,
+)
 
 __all__ = [
     "NUMBERS",
@@ -173,17 +181,17 @@ class HostLibrary(Machine):
         self._at_once = [any("dory_barrier(" in text for text in texts_of(c)) for c in self.cases]
         self._directory = tempfile.TemporaryDirectory()
         folder = Path(self._directory.name)
-        sources = [*write_sources(cases, folder), str(folder / "table.c")]
-        (folder / "table.c").write_text(_table(len(self.cases)))
+        write_sources(cases, folder)
+        (folder / "src" / "table.c").write_text(_table(len(self.cases)))
         (folder / "dory_hal_impl.h").write_text("/* nothing is inline */\n")
-        self._program = folder / "kernels.out"
-        command = [*(compiler or find_compiler().command), *source_flags(folder)]
-        command += [f"-D{name}={value}" for name, value in _SIZES.items()]
-        command += [*_optimised(flags), "-pthread", f"-I{_RUNTIME}", f"-I{_HERE}", *flags]
-        command += [*sources, *(str(_HERE / name) for name in ("cores.c", "host.c"))]
-        command += ["-o", str(self._program)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[:4000]
+        for name in ("cores.c", "host.c"):
+            shutil.copy(_HERE / name, folder / "src")
+        used = find_compiler() if compiler is None else Compiler.identify(*compiler)
+        assert used is not None, f"{compiler} cannot be run"
+        try:
+            self._program = build_program(folder, _recipe(flags), used)
+        except DoryError as error:
+            raise AssertionError(error.message) from error
 
     def call(self, number: int, buffers: Buffers, numbers: Mapping[str, int]) -> None:
         """Call the kernel with every core of the case.
@@ -252,13 +260,17 @@ class HostLibrary(Machine):
             self._close()
 
 
-def _optimised(flags: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the optimisation level: that of applications, lower for sanitizers.
+def _recipe(flags: tuple[str, ...]) -> Recipe:
+    """Return how cases are built. Kernels are objects of the cache, which other cases share.
 
-    At the level of applications compilers exploit undefined behaviour. Sanitized code takes several
-    times as long to compile.
+    They are optimised as in applications, where compilers exploit undefined behaviour. Sanitized
+    code is optimised less: it takes several times as long to compile.
     """
-    return ("-O1",) if any(flag.startswith("-fsanitize") for flag in flags) else ("-O2",)
+    sizes = (f"-D{name}={value}" for name, value in _SIZES.items())
+    level = "-O1" if any(flag.startswith("-fsanitize") for flag in flags) else "-O2"
+    includes = (*KERNEL_FOLDERS, ".", str(_RUNTIME), str(_HERE))
+    flags = (*FLAGS, *sizes, level, "-pthread", *flags)
+    return Recipe("kernels", "kernels.out", SOURCE_FOLDERS, includes, flags)
 
 
 _SIZES = {"DORY_TESTING_NUMBERS": len(NUMBERS), "DORY_TESTING_POINTERS": len(POINTERS)}

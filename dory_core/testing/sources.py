@@ -13,6 +13,9 @@ from dory_core.testing.buffers import NUMBERS, POINTERS
 if TYPE_CHECKING:
     from dory_core.testing.kernel_cases import KernelCase
 
+#: Folders of headers of kernels.
+KERNEL_FOLDERS = ("kernels", "kernels/external", "kernels/external/host")
+_CALLS = "src/calls.c"
 # Qualifiers of pointers as in applications.
 _TYPES = {"psum": "int32_t"}
 
@@ -24,7 +27,7 @@ _NAMES = {
     )
 }
 
-__all__ = ["source_flags", "texts_of", "write_sources"]
+__all__ = ["KERNEL_FOLDERS", "source_flags", "texts_of", "write_sources"]
 
 
 def write_sources(cases: Sequence[KernelCase], folder: Path) -> list[str]:
@@ -43,11 +46,11 @@ def write_sources(cases: Sequence[KernelCase], folder: Path) -> list[str]:
         call = _text(case)
         head = f"void call_{number}(void *const *pointers, const int32_t *numbers)"
         text += f"{head};\n{head}\n{{\n(void)numbers;\n{call}\n}}\n"
-    for path, data in {**files, "calls.c": text}.items():
+    for path, data in {**files, _CALLS: text}.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data.encode() if isinstance(data, str) else data)
     compiled = [n for n in files if n.endswith(".c") and str(Path(n).parent) in SOURCE_FOLDERS]
-    return [str(folder / name) for name in (*compiled, "calls.c")]
+    return [str(folder / name) for name in (*compiled, _CALLS)]
 
 
 def source_flags(folder: Path) -> list[str]:
@@ -55,12 +58,10 @@ def source_flags(folder: Path) -> list[str]:
 
     All warnings are errors, except in sources of libraries.
     """
-    external = folder / EXTERNAL_FOLDER
-    headers = (folder / "kernels", external, external / "host", folder)
     return [
         *FLAGS,
-        *(EXTERNAL_FLAGS if external.exists() else ()),
-        *(f"-I{path}" for path in headers),
+        *(EXTERNAL_FLAGS if (folder / EXTERNAL_FOLDER).exists() else ()),
+        *(f"-I{folder / name}" for name in (*KERNEL_FOLDERS, ".")),
     ]
 
 

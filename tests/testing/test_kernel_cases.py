@@ -56,6 +56,18 @@ def test_portable_kernels_are_exact_on_random_layers_of_a_space(space: LayerSpac
     HostLibrary(sample(1, space, 4)).check()
 
 
+def test_cases_share_the_objects_of_their_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DORY_CACHE", str(tmp_path))
+    first = sample(1, LayerSpace(), 1)
+    HostLibrary(first).check()
+    before = set(tmp_path.glob("objects/*.o"))
+    HostLibrary(first[::-1]).check()
+    [calls] = set(tmp_path.glob("objects/*.o")) - before
+    assert b"call_0" in calls.read_bytes()
+
+
 def test_a_space_is_drawn_from_all_over() -> None:
     random = RandomLayers(PACKED, 3)
     layers = [random.layer(kind) for kind in ALL_KINDS for _ in range(40)]
@@ -120,6 +132,14 @@ class Faulty(Kernel):
         return self.inner.sources(layer)
 
 
+class Misspelt(Faulty):
+    """The kernel in C that no compiler reads."""
+
+    def sources(self, layer):
+        files = self.inner.sources(layer)
+        return tuple(replace(f, content=str(f.content).replace("for (", "fore (")) for f in files)
+
+
 class Writing(Faulty):
     """The kernel behind a call that writes the first byte of the input."""
 
@@ -151,6 +171,13 @@ def test_a_wrong_element_is_named() -> None:
 def test_a_block_of_another_size_than_announced_is_named() -> None:
     with pytest.raises(AssertionError, match=r"weight_bytes \d+, block of \d+"):
         HostLibrary([faulty("weight_bytes", 0)]).check()
+
+
+def test_what_the_compiler_says_of_a_kernel_is_shown() -> None:
+    case = sample(1, LayerSpace(), 1)[0]
+    kernel = Misspelt(case.kernel, "", Operand("x"))
+    with pytest.raises(AssertionError, match=r"(?s)compiling kernels/.*fore"):
+        HostLibrary([replace(case, kernel=kernel)])
 
 
 def test_an_input_that_is_written_is_named() -> None:
