@@ -16,7 +16,7 @@ from dory_core.testing.cases import network_cases
 
 RUNTIME = Path(runtime.__file__).parent / "include"
 COMPILE = (
-    *(sys.executable, "-m", "ziglang", "cc", "-target", "riscv32-linux-musl"),
+    *(sys.executable, "-m", "ziglang", "cc", "-target", "riscv32-linux-gnu"),
     *("-std=c99", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"),
 )
 # What a board's driver library supplies and a program that only links does without.
