@@ -15,6 +15,7 @@ from dory_core.ir.kinds.conv import Conv
 from dory_core.ir.kinds.conv_transpose import ConvTranspose
 from dory_core.ir.kinds.fields import Steps, as_text, number, word
 from dory_core.ir.kinds.l2_norm import L2Norm
+from dory_core.ir.kinds.layer_norm import LayerNorm
 from dory_core.ir.kinds.linear import Linear
 from dory_core.ir.kinds.log_softmax import LogSoftmax
 from dory_core.ir.kinds.lstm import LSTM_STEPS, Lstm
@@ -72,6 +73,7 @@ __all__ = [
     "Shares",
     "Norm",
     "L2Norm",
+    "LayerNorm",
     "Lstm",
     "ArgMax",
     "Concat",

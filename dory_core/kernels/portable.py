@@ -61,7 +61,12 @@ from dory_core.kernels.portable_pixelwise import (
     PortableLut,
     PortableSoftmax,
 )
-from dory_core.kernels.portable_rows import PortableL2Norm, PortableNorm, PortableShares
+from dory_core.kernels.portable_rows import (
+    PortableL2Norm,
+    PortableLayerNorm,
+    PortableNorm,
+    PortableShares,
+)
 
 
 def portable_kernels(
@@ -91,6 +96,7 @@ def portable_kernels(
         PortableShares,
         PortableNorm,
         PortableL2Norm,
+        PortableLayerNorm,
         # A target may offer both: the one in place has another name.
         PortableLstmInPlace if in_place else PortableLstm,
         PortableArgMax,

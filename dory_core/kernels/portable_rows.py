@@ -7,9 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from dory_core.expr import Number, ceil_div
-from dory_core.ir import L2Norm, Layer, Norm, Operator, Shares
+from dory_core.ir import L2Norm, Layer, LayerNorm, Norm, Operator, Shares
 from dory_core.ir.geometry import Tile
-from dory_core.kernels.call import Argument, FunctionCall, Operand, named, size
+from dory_core.kernels import constants
+from dory_core.kernels.call import Argument, FunctionCall, Items, Operand, named, size
 from dory_core.kernels.kernel import WeightBlock
 from dory_core.kernels.portable_base import PortableKind, packed
 from dory_core.kernels.portable_pixelwise import PortableSoftmax
@@ -18,6 +19,10 @@ from dory_core.kernels.portable_pixelwise import PortableSoftmax
 _QUOTIENT = 40
 _ROOT = 100
 _INVERSE_ROOT = 600
+# In binary32 by integers: a pixel, a channel of the sums, one of the output.
+_INVERSE = 4000
+_SQUARE = 500
+_RESULT = 1500
 
 
 class PortableShares(PortableSoftmax):
@@ -94,6 +99,57 @@ class PortableNorm(PortableKind):
             "y": Operand("y"),
         }
         return self._call(layer, "dory_portable_norm_t", fields, arguments)
+
+
+class PortableLayerNorm(PortableKind):
+    """Layer normalisation in binary32, by integers."""
+
+    __slots__ = ()
+    name = "dory_portable_layernorm"
+    summary = "layer normalisation in binary32, by integers in plain C"
+    kind = LayerNorm
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of the steps, the weights and the biases."""
+        rows = 1 if layer.of(LayerNorm).bias is None else 2
+        return self._with_table(layer, tile, 4 * rows * tile.c_out)
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """Encode the steps as ``mul``, weights and biases as ``weights``."""
+        op = layer.of(LayerNorm)
+        arrays = [op.weights] if op.bias is None else [op.weights, op.bias]
+        rows = np.stack([array.values[slice(*c_out)] for array in arrays])
+        return self._table_block(layer, c_out, packed(rows, 32, True))
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        return _RESULT
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Return cycles of the core with the most pixels."""
+        each = self.costs.output + len(self._steps(layer)) * self.costs.step + _RESULT
+        pixel = tile.c_in * _SQUARE + tile.c_out * each + _INVERSE
+        return self.costs.call + ceil_div(tile.h * tile.w, self.cores) * pixel
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        op = layer.of(LayerNorm)
+        fields = self._io_and_steps(
+            layer,
+            has_bias=int(op.bias is not None),
+            zero_point=op.zero_point,
+            scale=Items(constants.mantissa(op.scale)),
+            epsilon=Items(constants.mantissa(op.epsilon)),
+            out_scale=Items(constants.mantissa(op.out_scale)),
+        )
+        arguments = {
+            "channel": size("y_channel"),
+            **named("x", "weights"),
+            "steps": self._table(layer),
+            "y": Operand("y"),
+        }
+        return self._call(layer, "dory_portable_layernorm_t", fields, arguments)
 
 
 class PortableL2Norm(PortableKind):

@@ -117,7 +117,16 @@ def scalar(layer: Op, x: list[np.ndarray], shape: tuple[int, ...], place: tuple[
 
 
 #: Kinds whose elements need all others; they have tests of their own.
-NOT_BY_PLACE = ("softmax", "wide_softmax", "log_softmax", "shares", "norm", "l2_norm", "lstm")
+NOT_BY_PLACE = (
+    "softmax",
+    "wide_softmax",
+    "log_softmax",
+    "shares",
+    "norm",
+    "l2_norm",
+    "layer_norm",
+    "lstm",
+)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in OTHER_KINDS if kind not in NOT_BY_PLACE])

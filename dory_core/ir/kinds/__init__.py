@@ -13,6 +13,7 @@ from dory_core.ir.kinds.concat import Concat
 from dory_core.ir.kinds.conv import Conv
 from dory_core.ir.kinds.conv_transpose import ConvTranspose
 from dory_core.ir.kinds.l2_norm import L2Norm
+from dory_core.ir.kinds.layer_norm import LayerNorm
 from dory_core.ir.kinds.linear import Linear
 from dory_core.ir.kinds.log_softmax import LogSoftmax
 from dory_core.ir.kinds.lstm import Lstm
@@ -35,7 +36,7 @@ __all__ = ["KINDS", "by_name"]
 #: The kinds of the core; plugins add others with the hook ``dory_operators``.
 KINDS: tuple[type[Operator], ...] = (
     *(Conv, ConvTranspose, Linear, MatMul, MaxPool, AvgPool, Add, Mul, Maximum, Minimum),
-    *(Lut, Softmax, LogSoftmax, Shares, Norm, L2Norm, Lstm, ArgMax),
+    *(Lut, Softmax, LogSoftmax, Shares, Norm, L2Norm, LayerNorm, Lstm, ArgMax),
     *(Concat, Slice, Pad, Resize, Transpose, Reshape),
 )
 

@@ -82,6 +82,28 @@ typedef struct {
 void dory_portable_l2norm(const dory_portable_l2norm_t *layer, const dory_portable_tile_t *tile,
                           uint32_t channel, const uint8_t *x, const uint8_t *steps, uint8_t *y);
 
+/* A number of binary32: mantissa / 2^digits, with a mantissa of 24 bits. */
+typedef struct {
+  uint32_t mantissa;
+  int32_t digits;
+} dory_portable_scale_t;
+
+/* Layer normalisation in binary32: elements mean scale * (element - zero_point). */
+typedef struct {
+  dory_portable_type_t x, y;
+  uint8_t has_bias;
+  int32_t zero_point;
+  dory_portable_scale_t scale, epsilon, out_scale;
+  dory_portable_steps_t steps;
+} dory_portable_layernorm_t;
+
+/* The channels of each pixel without their mean, over the root of their variance, in steps of the
+ * output, rounded; then the steps. Tiles are those of a softmax. weights: bits of binary32 of each
+ * output channel; behind them as many biases. */
+void dory_portable_layernorm(const dory_portable_layernorm_t *layer,
+                             const dory_portable_tile_t *tile, uint32_t channel, const uint8_t *x,
+                             const uint8_t *weights, const uint8_t *steps, uint8_t *y);
+
 /* Long short-term memory in the integers of TensorFlow Lite. clip: of the cell, 0 for none. steps:
  * twelve, of the sums over the input for the gates input, forget, cell and output, of those over the
  * hidden state, of the kept and the added part of the cell, of the argument of its hyperbolic tangent

@@ -108,6 +108,12 @@ _DIVISOR = Constraint(
     position=1,
 )
 
+_NORM = Constraint(
+    "scale and bias are constant",
+    lambda call: _is_constant(call, 1) and (not call.has(2) or _is_constant(call, 2)),
+    "fold them into the network",
+)
+
 #: By operator of reals; the QLinear forms have those of their operator.
 CONSTRAINTS: Mapping[str, tuple[Constraint, ...]] = MappingProxyType(
     {
@@ -122,6 +128,7 @@ CONSTRAINTS: Mapping[str, tuple[Constraint, ...]] = MappingProxyType(
         "AveragePool": (_CEIL, _ones("dilations")),
         "Pad": (_PAD,),
         "Div": (_DIVISOR,),
+        "LayerNormalization": (_NORM,),
         "Resize": _RESIZE,
         "Upsample": _RESIZE,
     }

@@ -26,6 +26,8 @@ Array = npt.NDArray[Any]
 _KEPT = ("TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider")
 _TURNED = "qdq_s8_to_u8_quant"
 _INT8 = 3
+#: Operators of reals: what a QuantizeLinear after them stores is no result of one before them.
+_NEVER_FUSED = frozenset(["LayerNormalization"])
 _HINT = "check that onnxruntime runs the file: `dory golden` needs what it computes"
 
 
@@ -179,6 +181,7 @@ def stored_tensors(model: Any, made: Any, wanted: set[str]) -> dict[str, tuple[s
         node = nodes.get(one.name)
         while node is not None and node.op_type != "QuantizeLinear":
             node = readers.get(node.output[0]) if node.output[0] != one.output[0] else None
+            node = None if node is not None and node.op_type in _NEVER_FUSED else node
         if node is not None and _is_stored(one.output[0], node):
             signed = len(node.input) > 2 and zeros.get(node.input[2]) == _INT8
             found[one.output[0]] = node.output[0], signed

@@ -13,6 +13,7 @@ from dory_qdq.call import Call
 from dory_qdq.constraints import CONSTRAINTS, check
 from dory_qdq.operators import movers
 from dory_qdq.operators.matrices import lower_matmul
+from dory_qdq.operators.norms import lower_layer_norm
 from dory_qdq.operators.pairs import lower_pair
 from dory_qdq.operators.pools import lower_average, lower_mean
 from dory_qdq.operators.products import lower_conv, lower_gemm
@@ -38,6 +39,7 @@ _LOWERED: Mapping[str, Callable[[Call], Place | Sums]] = MappingProxyType(
         "GlobalAveragePool": lower_mean,
         "ReduceMean": lower_mean,
         "Softmax": lower_softmax,
+        "LayerNormalization": lower_layer_norm,
         "Concat": movers.concat,
         **dict.fromkeys(LINEAR, lower_linear),
         **dict.fromkeys(FUNCTIONS, lower_function),
@@ -75,6 +77,7 @@ _BECOMES: Mapping[str, str] = MappingProxyType(
         "Mul": "Mul; Lut with a constant",
         **dict.fromkeys(("AveragePool", "GlobalAveragePool", "ReduceMean"), "AvgPool"),
         "Softmax": "Softmax",
+        "LayerNormalization": "LayerNorm",
         "Concat": "Concat; Lut for inputs of another scale",
         "MaxPool": "MaxPool",
         "GlobalMaxPool": "MaxPool",

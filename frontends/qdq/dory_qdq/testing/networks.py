@@ -218,6 +218,24 @@ def softmax(b: Builder, x: Tensor) -> Tensor:
     return b.quantised(out, x.shape, 1 / 256, -128 if b.signed else 0)
 
 
+def layer_norm(b: Builder, x: Tensor) -> Tensor:
+    """LayerNormalization over the last dimension, or over rows and columns where that is short."""
+    shape, name = x.shape, x.name
+    if shape[-1] < 8:  # rows of all rows and columns
+        shape = (1, shape[1], shape[2] * shape[3])
+        name = b.node("Reshape", [name, b.constant(np.array(shape, np.int64))])
+    scale = b.rng.normal(1, 0.4, shape[-1]).astype(np.float32)
+    inputs = [name, b.constant(scale)]
+    if b.rng.random() < 0.5:
+        values = b.rng.integers(-128, 128, shape[-1]).astype(np.int8)
+        inputs[1] = b.weights(values, np.float32(0.01), 0)
+    if b.rng.random() < 0.7:
+        inputs.append(b.constant(b.rng.normal(0, 0.4, shape[-1]).astype(np.float32)))
+    epsilon = float(b.rng.choice([1e-5, 1e-12, 1e-3]))
+    out = b.node("LayerNormalization", inputs, axis=-1, epsilon=epsilon)
+    return b.quantised(_activation(b, out), shape, b.scale(3))
+
+
 def concat(b: Builder, x: Tensor) -> Tensor:
     """Concat with a branch of another scale."""
     out = b.node("Concat", [x.name, _other(b, x).name], axis=1)
@@ -351,6 +369,7 @@ MORE_OPERATORS: Mapping[str, Layer] = MappingProxyType(
         "max_pool_up": max_pool_up,
         "average_pool_up": average_pool_up,
         "global_max_pool": global_max_pool,
+        "layer_norm": layer_norm,
     }
 )
 _FLAT = frozenset(["gemm", "matmul", "softmax"])

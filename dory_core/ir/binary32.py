@@ -1,0 +1,71 @@
+"""Arithmetic of binary32 that numpy does not have, and functions that are defined by its order."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Wide = npt.NDArray[np.float64]
+
+#: Sums of squares that a row is divided into.
+LANES = 8
+#: Squares of the end of a row that are rounded before they are added, where there are as many.
+ROUNDED = 4
+
+
+def single(value: npt.ArrayLike) -> Floats:
+    """Return numbers in binary32."""
+    return np.asarray(value, dtype=np.float32)
+
+
+def fused(a: Floats, b: Floats, c: Floats) -> Floats:
+    """Return a * b + c, rounded once.
+
+    The product is exact in binary64. The sum is rounded to odd there, so that what its last bits
+    drop is seen when it is rounded again.
+    """
+    product, addend = np.broadcast_arrays(a.astype(np.float64) * b, c.astype(np.float64))
+    total = np.asarray(product + addend)
+    part = total - product
+    error = (product - (total - part)) + (addend - part)
+    bits = total.view(np.int64)
+    towards = np.where((error > 0) == (total > 0), 1, -1)
+    odd = np.where((error != 0) & (bits & 1 == 0), bits + towards, bits)
+    return single(odd.view(np.float64))
+
+
+def sum_of_squares(values: Floats) -> Floats:
+    """Return the sums of squares along axis 0, of at least eight elements.
+
+    Elements n, n + 8, n + 16 and so on add up in sum n of eight, each by a fused step. Sums n and
+    n + 4 are added, then those two apart, then both. Of what is left at the end, four squares are
+    rounded and added, if there are as many, and the others added by fused steps.
+    """
+    whole = len(values) // LANES * LANES
+    lanes = np.zeros_like(values[:LANES])
+    for begin in range(0, whole, LANES):
+        part = values[begin : begin + LANES]
+        lanes = fused(part, part, lanes)
+    halves = lanes[:4] + lanes[4:]
+    total: Floats = (halves[0] + halves[2]) + (halves[1] + halves[3])
+    rounded = whole + (ROUNDED if len(values) - whole >= ROUNDED else 0)
+    for element in values[whole:rounded]:
+        total = total + element * element
+    for element in values[rounded:]:
+        total = fused(element, element, total)
+    return total
+
+
+def layer_norm(x: Floats, weights: Floats, bias: Floats | None, epsilon: float) -> Floats:
+    """Return the layer normalisation along axis 0 as onnxruntime's kernel for AVX2 computes it.
+
+    The mean is that of a sum without rounding. Source: microsoft/onnxruntime, pull request 31973;
+    the order of its sums is what its results show.
+    """
+    mean = single(x.astype(np.float64).sum(axis=0) / len(x))
+    deviations = x - mean
+    variance = sum_of_squares(deviations) / single(len(x))
+    inverse = single(1) / np.sqrt(variance + single(epsilon))
+    normal, scale = deviations * inverse, weights.reshape(-1, 1, 1)
+    return normal * scale if bias is None else fused(normal, scale, bias.reshape(-1, 1, 1))

@@ -1,0 +1,153 @@
+"""Layer normalisation in binary32."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from typing import ClassVar, Self
+
+import numpy as np
+
+from dory_core.ir.array import Array
+from dory_core.ir.binary32 import LANES, Floats, layer_norm, single
+from dory_core.ir.bounds import Accumulator, Apply
+from dory_core.ir.features import Feature
+from dory_core.ir.kinds.fields import Word, as_text, word
+from dory_core.ir.kinds.operator import Operator, Sample, Tensors, Values, moved_steps
+from dory_core.ir.kinds.random_parts import RandomParts
+from dory_core.ir.requant import requant
+from dory_core.ir.tensor import Shape
+
+#: Scales and epsilon for which no operation leaves the normal numbers of binary32.
+_SCALES = (2.0**-20, 2.0**20)
+_EPSILONS = (2.0**-60, 2.0**20)
+_MOST_WEIGHT = 2.0**30
+#: With more channels the sum in binary64 might be rounded.
+_MOST_CHANNELS = 1 << 16
+# Beyond what any accumulator is clipped to.
+_FAR = 1 << 23
+
+
+def _real(name: str) -> Word:
+    def read(match: re.Match[str]) -> float:
+        return float(match[1])
+
+    return word(rf"{name} ([\d.e+-]+)", lambda value: f"{name} {value!r}", read)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerNorm(Operator):
+    """Layer normalisation over the channels of each pixel, as onnxruntime computes it.
+
+    Elements mean f32(scale * (element - zero_point)). The accumulator is even(f32(y / out_scale))
+    of y = fused((x - mean) / sqrt(variance + epsilon) * weight + bias), by the inverse root, with
+    the order of sums of ``dory_core.ir.binary32.layer_norm``.
+
+    Attributes:
+        weights: Shape (C,), bits of binary32.
+        bias: Shape (C,), bits of binary32, or none.
+        scale: What a step of the input means.
+        zero_point: What is taken off the elements.
+        epsilon: What is added to the variance.
+        out_scale: What a step of the result means.
+    """
+
+    weights: Array
+    bias: Array | None = None
+    scale: float = field(metadata=as_text(_real("scale")))
+    zero_point: int = 0
+    epsilon: float = field(metadata=as_text(_real("epsilon")))
+    out_scale: float = field(metadata=as_text(_real("to")))
+
+    has_offsets: ClassVar[bool] = True
+    samples: ClassVar[tuple[str, ...]] = ("layer_norm",)
+
+    @property
+    def parameters(self) -> int:
+        return self.weights.shape[0] * (1 if self.bias is None else 2)
+
+    def output_shape(self, sources: Tensors) -> Shape:
+        [source] = sources
+        for array in (self.weights, self.bias):
+            if array is not None and array.shape != (source.channels,):
+                raise self.refused(f"constants of shape {array.shape} for {source.shape}")
+        if not LANES <= source.channels <= _MOST_CHANNELS:
+            raise self.refused(
+                f"{source.channels} channels; possible are {LANES} to {_MOST_CHANNELS}:"
+                " onnxruntime adds up others in another order"
+            )
+        return source.shape
+
+    def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
+        [source] = sources
+        ends = (source.lo - self.zero_point, source.hi - self.zero_point)
+        if max(map(abs, ends)) > 255:
+            raise self.refused(f"values in [{source.lo}, {source.hi}]; possible are those of bytes")
+        for name, value, (lo, hi) in (
+            ("scale", self.scale, _SCALES),
+            ("out_scale", self.out_scale, _SCALES),
+            ("epsilon", self.epsilon, _EPSILONS),
+        ):
+            if not lo <= value <= hi or float(single(value)) != value:
+                raise self.refused(f"{name} {value:g}; possible are numbers in [{lo:g}, {hi:g}]")
+        weights, bias = self._reals()
+        sizes = np.abs(weights.astype(np.float64)), np.abs(single(0) if bias is None else bias)
+        if not isfinite(sum(map(np.sum, sizes))) or max(map(np.max, sizes)) > _MOST_WEIGHT:
+            raise self.refused(f"weights or biases beyond {_MOST_WEIGHT:g}")
+        # No deviation exceeds the root of C times the mean square.
+        reach = (np.sqrt(source.channels) * 1.001 * sizes[0] + sizes[1]) / self.out_scale
+        most = np.minimum(np.ceil(reach) + 1, _FAR).astype(np.int64)
+        return Accumulator.of(-most, most)
+
+    def _reals(self) -> tuple[Floats, Floats | None]:
+        weights, bias = (
+            None if array is None else array.values.astype(np.int32).view(np.float32)
+            for array in (self.weights, self.bias)
+        )
+        assert weights is not None
+        return weights, bias
+
+    def compute(self, inputs: Sequence[Values]) -> Values:
+        reals = (inputs[0] - self.zero_point).astype(np.float32) * single(self.scale)
+        found = layer_norm(reals, *self._reals(), self.epsilon) / single(self.out_scale)
+        return np.asarray(np.clip(np.rint(found), -_FAR, _FAR).astype(np.int64))
+
+    def features(self, sources: Tensors) -> frozenset[Feature]:
+        return frozenset({Feature.REALS})
+
+    def moved(self, before: Sequence[int], after: int) -> Self:
+        """Move the zero point, and the steps."""
+        steps = moved_steps(self.requants, 0, after)
+        return replace(self, zero_point=self.zero_point + before[0], requants=steps)
+
+    @classmethod
+    def random(cls, draw: RandomParts, name: str) -> Sample:
+        (_, height, width), (lo, hi) = draw.shape(), draw.byte()
+        channels = draw.integer(LANES, 30)
+        reals = draw.numbers.normal(1, 0.5, channels), draw.numbers.normal(0, 0.5, channels)
+        weights, bias = (Array(single(each).view(np.int32)) for each in reals)
+        fields = {
+            "weights": weights,
+            "bias": draw.pick(None, bias),
+            "scale": float(single(draw.numbers.uniform(0.001, 0.2))),
+            "zero_point": draw.integer(lo, hi),
+            "epsilon": float(single(draw.pick(1e-5, 1e-12, 1.0))),
+            "out_scale": float(single(draw.numbers.uniform(0.01, 0.05))),
+            "requants": (requant(1, draw.integer(-20, 20), 1, -128, 127),),
+        }
+        return Sample(fields, ((channels, height, width, lo, hi),))
+
+    @classmethod
+    def examples(cls) -> Mapping[str, Sample]:
+        numbers = np.random.default_rng(9)
+        fields = {
+            "weights": Array(single(numbers.normal(1, 0.5, 12)).view(np.int32)),
+            "bias": Array(single(numbers.normal(0, 0.5, 12)).view(np.int32)),
+            "scale": 0.03125,
+            "epsilon": float(single(1e-5)),
+            "out_scale": 0.025390625,
+            "requants": (requant(1, -3, 1, -128, 127),),
+        }
+        return {"layer_norm": Sample(fields, ((12, 15, 14, -128, 127),))}
