@@ -13,6 +13,7 @@ import numpy as np
 
 from dory_tflite.exponentials import logistic, tanh
 from dory_tflite.fixed_point import (
+    INT32_MAX,
     FactorError,
     Integers,
     Multiplier,
@@ -22,6 +23,10 @@ from dory_tflite.fixed_point import (
     multiply,
     quantize_multiplier,
 )
+from dory_tflite.preparation import quantized
+
+_ROOT_BITS = 20  # of fraction
+_HALF_ROOT_OF_2 = 1518500250  # Q0.31
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,43 @@ def relu_table(
     factor = float(np.float32(x.scale) / np.float32(y.scale))
     scaled = multiply(x.centred, quantize_multiplier(factor)) + y.zero_point
     return np.clip(scaled, activation_lo, activation_hi)
+
+
+def relu_between_table(x: Quantisation, y: Quantisation, low: float, high: float) -> Integers:
+    """RELU_N1_TO_1 and RELU_0_TO_1 of LiteRT: rescaled, then clipped to two reals."""
+    factor = float(np.float32(x.scale) / np.float32(y.scale))
+    lo, hi = (quantized(end, y.scale, y.zero_point) for end in (low, high))
+    rescaled = _stored(multiply(x.centred, quantize_multiplier(factor)), y)
+    return np.asarray(np.clip(rescaled, lo, hi))
+
+
+def abs_table(x: Quantisation, y: Quantisation) -> Integers:
+    """ABS; rescaled where the scales differ, with a factor prepared in float."""
+    factor = float(np.float32(x.scale) / np.float32(y.scale))
+    size = np.abs(x.centred)
+    return _stored(size if x.scale == y.scale else multiply(size, quantize_multiplier(factor)), y)
+
+
+def rsqrt_table(x: Quantisation, y: Quantisation) -> Integers:
+    """RSQRT in fixed point; 127 for zero and below. Source: ``RsqrtEvalQuantized``."""
+    factor = quantize_multiplier(1 / (math.sqrt(x.scale) * y.scale))
+    last = Multiplier(factor.mantissa, factor.exponent - _ROOT_BITS)
+    roots = np.array([_root_fraction(int(value)) for value in x.centred], np.int64)
+    return np.where(x.centred > 0, _stored(multiply(roots, last), y), y.bounds[1])
+
+
+def _root_fraction(value: int) -> int:
+    """Return 2^20 / sqrt(value): five steps of Newton's method in Q3.28, from 1."""
+    if value <= 1:
+        return int(multiply(1, Multiplier(INT32_MAX, _ROOT_BITS)))
+    pairs = (31 - value.bit_length()) // 2 - 1
+    operand = value << 2 * pairs >> 1
+    half, root = int(divide_by_power(operand, 1)), 1 << 28
+    for _ in range(5):
+        cube = int(high_product(high_product(root, root), root)) << 6
+        root = int(high_product(3 << 27, root) - high_product(half, cube)) << 3
+    mantissa = int(high_product(root, _HALF_ROOT_OF_2))
+    return int(multiply(1, Multiplier(mantissa, _ROOT_BITS - 11 + pairs)))
 
 
 def leaky_relu_table(x: Quantisation, y: Quantisation, alpha: float) -> Integers:

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from dory_core.api import Graph, NotSupported
 from dory_core.importing import Array, FrontendOptions, State, ranges
 from dory_tflite.fixed_point import FactorError
-from dory_tflite.host import Host
+from dory_tflite.host import HINT, Host, islands_of
 from dory_tflite.model import FileTensor, Model, Subgraph
 from dory_tflite.network import Bound, Network, Triple
 from dory_tflite.node import BYTES, Node, conversion_of
-from dory_tflite.operators import OPERATORS
+from dory_tflite.operators import OPERATORS, islands
 from dory_tflite.reader import read_model
 
 REFERENCE = "tflm"
@@ -65,29 +65,47 @@ def import_model(model: Model) -> Imported:
         _add_input(network, subgraph, index)
     readers = Counter(index for op in subgraph.operators for index in op.inputs)
     readers.update(subgraph.outputs)
-    written, host = set(subgraph.inputs), Host()
+    written, host, inside = set(subgraph.inputs), Host(), islands_of(subgraph)
     for op in subgraph.operators:
-        node = Node(model, op, network, readers)
+        node = Node(model, op, network, readers, inside)
         for index in op.outputs:
             if index in written or subgraph.tensors[index].data is not None:
                 raise node.error(f"tensor {index} is written twice, or is a constant")
             written.add(index)
         if host.takes(node):
             continue
-        known = OPERATORS.get(op.code)
-        if known is None:
-            hint = _WAYS_OUT.get(
-                op.code, "`dory --list-operators --frontend tflite` lists those that are"
-            )
-            raise node.error("the operator is not supported", hint)
-        known.check(node)
-        try:
-            known.lower(node)
-        except FactorError as error:
-            raise node.error(str(error)) from None
+        _lower(node)
         if op.code == "DEQUANTIZE":
             host.dequantised(node)
     return _finish(model.name, subgraph, network, host)
+
+
+def _lower(node: Node) -> None:
+    """Append the layers of an operator; raises NotSupported."""
+    code = node.op.code
+    if islands.reads_reals(node):
+        if not islands.is_known(node):
+            raise node.error(
+                f"not supported in the middle of a network, where reals become integers again:"
+                f" supported are {islands.SUPPORTED}",
+                HINT,
+            )
+        islands.lower(node)
+        return
+    known = OPERATORS.get(code)
+    if known is None:
+        hint = _WAYS_OUT.get(code, "`dory --list-operators --frontend tflite` lists those that are")
+        only = (
+            f" for {node.input().type}, only for reals between a DEQUANTIZE and a QUANTIZE"
+            if code in islands.FUNCTIONS
+            else ""
+        )
+        raise node.error(f"the operator is not supported{only}", hint)
+    known.check(node)
+    try:
+        known.lower(node)
+    except FactorError as error:
+        raise node.error(str(error)) from None
 
 
 def _states(network: Network) -> tuple[State, ...]:

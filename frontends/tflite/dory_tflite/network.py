@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dory_core.api import NotSupported, Tensor, ops
 from dory_core.importing import State, ranges
 from dory_tflite.model import FileTensor, Subgraph
+from dory_tflite.reals import Reals
 
 Triple = tuple[int, int, int]
 Values = npt.NDArray[np.int64]
@@ -71,14 +72,14 @@ class Bound:
             of (C, H, W), None for size 1.
         pads: (top, left, bottom, right) elements that the file's tensor has around them, of value
             pad_value.
-        real: (scale, zero point) of a tensor of reals, which are scale * (element - zero point).
+        real: The reals that the elements of a tensor of reals stand for.
     """
 
     name: str
     axes: tuple[int | None, ...] | None = None
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
     pad_value: int = 0
-    real: tuple[float, int] | None = None
+    real: Reals | None = None
 
 
 @dataclass(slots=True)
@@ -106,7 +107,7 @@ class Network:
     """Layers in order, with the types of their tensors."""
 
     def __init__(self, subgraph: Subgraph) -> None:
-        self.file = subgraph.tensors
+        self.file = list(subgraph.tensors)
         self.ops: list[ops.Operator] = []
         self.inputs: list[str] = []
         self.states: list[str] = []
@@ -284,7 +285,10 @@ class Network:
         return {
             bound.name: ranges.FileForm(source=f"t{index}")
             for index, bound in self.bound.items()
-            if bound.real is not None and bound.axes is None and not any(bound.pads)
+            if bound.real is not None
+            and bound.real.is_plain
+            and bound.axes is None
+            and not any(bound.pads)
         }
 
     def in_order(self, bound: Bound) -> bool:
@@ -367,10 +371,7 @@ def file_values(tensor: FileTensor, bound: Bound, values: Values) -> npt.NDArray
         rest = [axis for axis in range(3) if axis not in used]
         found = values.transpose(*rest, *used)
     shaped = np.asarray(found).reshape(tensor.shape)
-    if bound.real is None:
-        return shaped
-    scale, zero_point = bound.real
-    return (shaped - zero_point).astype(np.float32) * np.float32(scale)
+    return shaped if bound.real is None else bound.real.of(shaped)
 
 
 def graph_values(bound: Bound, shape: Triple, values: npt.NDArray[Any]) -> Values | None:

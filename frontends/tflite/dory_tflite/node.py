@@ -34,13 +34,15 @@ def conversion_of(tensor: FileTensor) -> str:
 class Node:
     """One operator with the file's tensors and the Graph that is built.
 
-    readers: how many operators read each tensor of the file, network outputs included.
+    readers: how many operators read each tensor of the file, network outputs included. islands:
+    positions of the operators whose reals become integers again.
     """
 
     model: Model
     op: FileOperator
     network: Network
     readers: dict[int, int]
+    islands: frozenset[int] = frozenset()
 
     @property
     def label(self) -> str:

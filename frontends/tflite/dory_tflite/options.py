@@ -39,6 +39,8 @@ OPTION_TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "ADD": ("AddOptions", ("FusedActivationFunction",)),
     "SUB": ("SubOptions", ("FusedActivationFunction",)),
     "MUL": ("MulOptions", ("FusedActivationFunction",)),
+    "DIV": ("DivOptions", ("FusedActivationFunction",)),
+    "GELU": ("GeluOptions", ("Approximate",)),
     "CONCATENATION": ("ConcatenationOptions", ("Axis", "FusedActivationFunction")),
     "SOFTMAX": ("SoftmaxOptions", ("Beta",)),
     "L2_NORMALIZATION": ("L2NormOptions", ("FusedActivationFunction",)),

@@ -35,7 +35,9 @@ def differing(data: bytes, seed: int = 0) -> list[str]:
     for index, wanted in expected.items():
         bound = imported.tensors[index]
         got = file_values(subgraph.tensors[index], bound, values[bound.name])
-        if not np.array_equal(got, wanted):
+        # Tables of reals are exact where they become integers; the C library may round otherwise.
+        near = wanted.dtype == np.float32 and np.allclose(got, wanted, rtol=2e-7, equal_nan=True)
+        if not near and not np.array_equal(got, wanted):
             wrong = np.count_nonzero(got != wanted)
             found.append(f"{producers[index]} t{index}: {wrong} of {wanted.size}")
     return found

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dory_tflite.operators import OPERATORS
+from dory_tflite.operators.islands import FUNCTIONS
 
 from tests.nets import tflite_net
 
@@ -50,10 +51,13 @@ def test_a_frontend_without_a_table_says_so() -> None:
 def test_table_of_operators_is_that_of_the_importer() -> None:
     done = dory("--list-operators", "--frontend", "tflite", "--json")
     rows = json.loads(done.stdout)
-    assert [row["operator"] for row in rows] == sorted([*OPERATORS, "CUSTOM"])
+    assert [row["operator"] for row in rows] == sorted({*OPERATORS, *FUNCTIONS, "CUSTOM"})
+    between = "it stands between a DEQUANTIZE and a QUANTIZE"
     for row in rows:
-        if row["operator"] == "CUSTOM":
-            assert row["constraints"] == ["it stands behind the last integers"]
+        if row["operator"] not in OPERATORS:
+            is_custom = row["operator"] == "CUSTOM"
+            sentence = "it stands behind the last integers" if is_custom else between
+            assert row["constraints"] == [sentence]
             continue
         sentences = [one.sentence for one in OPERATORS[row["operator"]].constraints]
         assert row["constraints"] == sentences

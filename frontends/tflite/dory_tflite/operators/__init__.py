@@ -9,6 +9,8 @@ from dory_tflite.node import Operator
 from dory_tflite.operators import (
     border,
     convolution,
+    functions,
+    islands,
     lstm,
     matmul,
     movers,
@@ -19,10 +21,13 @@ from dory_tflite.operators import (
     tables,
 )
 
+_FAMILIES = (
+    *(convolution, matmul, pools, pairwise, tables, functions),
+    *(movers, border, state, svdf, lstm),
+)
+
 OPERATORS: Mapping[str, Operator] = {
-    operator.code: operator
-    for module in (convolution, matmul, pools, pairwise, tables, movers, border, state, svdf, lstm)
-    for operator in module.OPERATORS
+    operator.code: operator for module in _FAMILIES for operator in module.OPERATORS
 }
 
 
@@ -32,6 +37,9 @@ def read_operators() -> list[ReadOperator]:
         code: ReadOperator(code, one.becomes, tuple(c.sentence for c in one.constraints))
         for code, one in OPERATORS.items()
     }
+    between = ("it stands between a DEQUANTIZE and a QUANTIZE",)
+    for code in islands.FUNCTIONS - found.keys():
+        found[code] = ReadOperator(code, "Lut", between)
     left = ("it stands behind the last integers",)
     found["CUSTOM"] = ReadOperator("CUSTOM", "nothing: left to the application", left)
     return [found[code] for code in sorted(found)]

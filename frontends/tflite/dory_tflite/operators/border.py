@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dory_core.api import ops
 from dory_core.tools import quoting
 from dory_tflite.fixed_point import INT32_MAX, quantize_multiplier
 from dory_tflite.node import BYTES, WIDE, Constraint, Node, Operator
+from dory_tflite.operators import islands
 from dory_tflite.operators.tables import quantize_lower
 from dory_tflite.requantisation import rescaling
 
@@ -53,13 +52,15 @@ def _readable(node: Node) -> bool:
 
 def _dequantize(node: Node) -> None:
     source, output = node.input(), node.output()
+    islands.dequantise(node)
     if source.data is not None:
         return  # the application knows it
+    subgraph = node.model.subgraphs[0]
+    is_output = output.index in subgraph.outputs
+    readers = [op.position for op in subgraph.operators if output.index in op.inputs]
+    if not is_output and readers and node.islands.issuperset(readers):
+        return
     x = node.quantisation(source)
-    place = node.network.place(source)
-    real = (x.scale, x.zero_point)
-    node.network.bind(output, replace(place, real=real))
-    is_output = output.index in node.model.subgraphs[0].outputs
     node.network.notes.append(
         f"the network output is {source.label}: float {'output' if is_output else 'tensor'}"
         f" '{quoting.visible(output.name)}' is (value - {x.zero_point}) * {x.scale:.9g}"
@@ -82,7 +83,7 @@ OPERATORS = (
     ),
     Operator(
         "DEQUANTIZE",
-        "nothing: reals behind the last integers are left to the application",
+        "nothing: reals behind the last integers are left to the application, others are tables",
         _dequantize,
         (Constraint("the input is INT8 or UINT8", lambda node: node.input().type in BYTES),),
     ),

@@ -85,6 +85,16 @@ def unary(code: str, fixed: tuple[float, int] | None = None) -> Callable[[Draft,
     return build
 
 
+def rsqrt(draft: Draft, x: int) -> int:
+    """Add an RSQRT of values from zero on."""
+    shape, (scale, _) = draft.shape(x), draft.quantisation(x)
+    above = draft.builder.tensor(shape, scale, -128)
+    draft.builder.operator("RELU", [x], [above])
+    y = draft.output(shape, 4 / (128 * scale) ** 0.5)
+    draft.builder.operator("RSQRT", [above], [y])
+    return y
+
+
 def relu6(draft: Draft, x: int) -> int:
     """Add a RELU6."""
     y = draft.like(x, draft.shape(x))

@@ -8,7 +8,8 @@ import numpy as np
 
 from dory_tflite.testing.builder import TfliteBuilder
 from dory_tflite.testing.draft import Draft
-from dory_tflite.testing.elements import pair, prelu, reduction, relu6, unary
+from dory_tflite.testing.elements import pair, prelu, reduction, relu6, rsqrt, unary
+from dory_tflite.testing.islands import island
 from dory_tflite.testing.matrices import batch_matmul
 from dory_tflite.testing.movers import (
     concat,
@@ -52,6 +53,10 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
     "LEAKY_RELU": unary("LEAKY_RELU"),
     "RELU": unary("RELU"),
     "RELU6": relu6,
+    "ABS": unary("ABS"),
+    "ELU": unary("ELU"),
+    "RSQRT": rsqrt,
+    "reals": island,
     "PRELU": prelu,
     "QUANTIZE": unary("QUANTIZE"),
     "PAD": pad,
