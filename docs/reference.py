@@ -52,7 +52,7 @@ SECTIONS = {
     },
     importing: {
         "Frontends": ("dory_core.plugins.frontend",),
-        "Graphs": ("dory_core.ir", "dory_core.ir.ranges"),
+        "Graphs": ("dory_core.ir", "dory_core.ir.ranges", "dory_core.ir.rearrange"),
         "Goldens": ("dory_core.golden.desktop", "dory_core.golden.layers"),
     },
     tools: {

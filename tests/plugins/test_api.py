@@ -240,7 +240,7 @@ NAMES = {
     """,
     "dory_core.importing": """
         Array Frontend FrontendOptions GoldenRequest ReadOperator State desktop load_arrays
-        ranges requant
+        ranges rearrange requant
     """,
     "dory_core.tools": """
         ApplicationRun CheckedNetwork CompiledNetwork LeastRam check cli compile least_ram
@@ -279,6 +279,9 @@ GROUPS = {
     "ranges": """
         FileForm LayerRanges append_layer infer_layer infer_types shared_outputs storage_for
         value_range
+    """,
+    "rearrange": """
+        blocks_of rearranged
     """,
     "requantisation": """
         Narrow PairLine SignedStaircase Staircase Stairs byte_table cached_per_layer

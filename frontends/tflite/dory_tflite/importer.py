@@ -14,9 +14,10 @@ import numpy.typing as npt
 from dory_core.api import Graph, NotSupported
 from dory_core.importing import Array, FrontendOptions, State, ranges
 from dory_tflite.fixed_point import FactorError
+from dory_tflite.grids import Triple
 from dory_tflite.host import HINT, Host, islands_of
 from dory_tflite.model import FileTensor, Model, Subgraph
-from dory_tflite.network import Bound, Network, Triple
+from dory_tflite.network import Bound, Network
 from dory_tflite.node import BYTES, Node, conversion_of
 from dory_tflite.operators import OPERATORS, islands
 from dory_tflite.reader import read_model

@@ -10,56 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import NotSupported, Tensor, ops
-from dory_core.importing import State, ranges
+from dory_core.importing import State, ranges, rearrange
+from dory_tflite.grids import (
+    MEMORY_ORDER,
+    Grid,
+    Triple,
+    Values,
+    axis_of,
+    canonical_shape,
+    is_grid,
+)
 from dory_tflite.model import FileTensor, Subgraph
 from dory_tflite.reals import Reals
-
-Triple = tuple[int, int, int]
-Values = npt.NDArray[np.int64]
-
-#: Bounds of what is imported, so that a damaged size costs neither time nor memory.
-MOST_PIXELS = 1 << 14
-MOST_CHANNELS = 1 << 22
-
-#: Axes of a Graph tensor (C, H, W) in the order of memory.
-_MEMORY_ORDER = (1, 2, 0)
-
-
-def canonical_shape(tensor: FileTensor) -> Triple:
-    """Return (C, H, W) of a tensor of the file: its last three dimensions are H, W and C.
-
-    Raises: NotSupported when another dimension is not 1.
-    """
-    padded = (1, 1, 1, *tensor.shape)
-    if any(size != 1 for size in padded[:-3]):
-        wide = sum(size != 1 for size in tensor.shape)
-        if wide > 3:
-            raise NotSupported(
-                f"{tensor.label}: shape {list(tensor.shape)} has {wide} dimensions that are not"
-                " 1; supported are three",
-                "write the layers around it with at most three: height, width and channels",
-            )
-        raise NotSupported(
-            f"{tensor.label}: shape {list(tensor.shape)} has a batch, or four dimensions;"
-            " supported are a batch of 1 and height, width and channels as the last three",
-            "export the network with a fixed batch of 1",
-        )
-    height, width, channels = padded[-3:]
-    if min(padded) < 1:
-        raise NotSupported(f"{tensor.label}: shape {list(tensor.shape)} has no elements")
-    if max(height, width) > MOST_PIXELS or channels > MOST_CHANNELS:
-        raise NotSupported(
-            f"{tensor.label}: shape {list(tensor.shape)} is beyond {MOST_PIXELS} rows and"
-            f" columns and {MOST_CHANNELS} channels"
-        )
-    return channels, height, width
-
-
-def axis_of(tensor: FileTensor, dimension: int) -> int | None:
-    """Return the axis of (C, H, W) of a dimension, which may count from the end; None: size 1."""
-    rank = max(len(tensor.shape), 1)
-    behind = rank - 1 - (dimension % rank)
-    return (0, 2, 1)[behind] if behind < 3 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +34,7 @@ class Bound:
             of (C, H, W), None for size 1.
         pads: (top, left, bottom, right) elements that the file's tensor has around them, of value
             pad_value.
+        grid: None, or the order of elements of more dimensions, in place of axes.
         real: The reals that the elements of a tensor of reals stand for.
     """
 
@@ -79,6 +42,7 @@ class Bound:
     axes: tuple[int | None, ...] | None = None
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
     pad_value: int = 0
+    grid: Grid | None = None
     real: Reals | None = None
 
 
@@ -184,6 +148,26 @@ class Network:
         self.bind(tensor, Bound(name))
         return name
 
+    def placed(
+        self,
+        kind: type[ops.Operator],
+        label: str,
+        tensor: FileTensor,
+        inputs: Sequence[str],
+        **fields: Any,
+    ) -> None:
+        """Append a layer whose output has the elements of a tensor of the file in another shape."""
+        name = self._append(kind, label, inputs, f"t{tensor.index}", **fields)
+        if self.tensors[name].elements != tensor.elements:
+            raise NotSupported(
+                f"{label}: its result has {self.tensors[name].elements} elements, {tensor.label}"
+                f" has the shape {list(tensor.shape)}",
+                "the file is damaged; export it again",
+            )
+        if tensor.scales:
+            self.scales[name] = (tensor.scales[0], tensor.zero_points[0])
+        self.bind(tensor, Bound(name))
+
     def check_shape(
         self, label: str, tensor: FileTensor, shape: Triple, ordered: bool = True
     ) -> None:
@@ -191,6 +175,8 @@ class Network:
         channels, height, width = shape
         found = [size for size in (height, width, channels) if size > 1]
         wanted = [size for size in tensor.shape if size > 1]
+        if is_grid(tensor):
+            wanted = [size for size in np.roll(canonical_shape(tensor), -1).tolist() if size > 1]
         if found != wanted and (ordered or sorted(found) != sorted(wanted)):
             raise NotSupported(
                 f"{label}: its result has the shape {[height, width, channels]}, {tensor.label} has"
@@ -216,9 +202,32 @@ class Network:
         if any(bound.pads):
             self.pad(tensor)
             bound = self.place(tensor)
-        if bound.axes is not None:
-            bound = self._in_order(tensor, bound)
-        return bound.name
+        if bound.grid is not None:
+            self._straightened(tensor, bound, bound.grid)
+        elif bound.axes is not None:
+            self._in_order(tensor, bound)
+        return self.place(tensor).name
+
+    def grid(self, tensor: FileTensor) -> Grid:
+        """Return the order of the elements of a tensor with more dimensions than axes."""
+        if self.place(tensor).grid is None:
+            self.flat(tensor)
+        sizes = tuple(tensor.shape)
+        return self.place(tensor).grid or Grid(sizes, tuple(range(len(sizes))))
+
+    def _straightened(self, tensor: FileTensor, bound: Bound, grid: Grid) -> None:
+        """Bring the elements of a tensor into the order of the file."""
+        label, file = f"Transpose of tensor {tensor.index}", self._stored_name(tensor, bound)
+        name = rearrange.rearranged(
+            self.ops, self.tensors, label, bound.name, grid.sizes, grid.order, file
+        )
+        if name is None:
+            raise NotSupported(
+                f"{tensor.label}: the dimensions {list(grid.sizes)} in the order"
+                f" {list(grid.order)} have too many blocks that move",
+                f"write the transposition with at most {rearrange.MOST_BLOCKS} dimensions",
+            )
+        self._rebind(tensor, bound, name)
 
     def turned(self, tensor: FileTensor) -> str:
         """Return a tensor with the elements of one whose last two dimensions change places.
@@ -260,6 +269,12 @@ class Network:
             return name
         return self._renamed(name, tensor, shape)
 
+    def shaped(self, name: str, shape: Triple) -> str:
+        """Return a tensor of the Graph in another shape, its elements in the same order."""
+        if self.tensors[name].shape == shape:
+            return name
+        return self._append(ops.Reshape, f"Reshape of {name}", (name,), shape=shape)
+
     def computed(self, name: str, tensor: FileTensor) -> str:
         """Return a tensor that a layer computes with the elements of ``name``."""
         if name not in (*self.inputs, *self.states):
@@ -288,6 +303,7 @@ class Network:
             if bound.real is not None
             and bound.real.is_plain
             and bound.axes is None
+            and bound.grid is None
             and not any(bound.pads)
         }
 
@@ -295,7 +311,7 @@ class Network:
         """True when the elements lie in the order of the file."""
         shape = self.tensors[bound.name].shape
         wide = [axis for axis in bound.axes or () if axis is not None and shape[axis] > 1]
-        return bound.axes is None or wide == [a for a in _MEMORY_ORDER if shape[a] > 1]
+        return bound.axes is None or wide == [a for a in MEMORY_ORDER if shape[a] > 1]
 
     def axes(self, tensor: FileTensor) -> tuple[int | None, ...]:
         """Return per dimension of the file the axis of the Graph's tensor that it lies along."""
@@ -317,7 +333,7 @@ class Network:
         """Return the order of a Transpose after which elements lie in the order of the file."""
         shape = self.tensors[bound.name].shape
         wide = [axis for axis in bound.axes or () if axis is not None and shape[axis] > 1]
-        narrow = [axis for axis in _MEMORY_ORDER if axis not in wide]
+        narrow = [axis for axis in MEMORY_ORDER if axis not in wide]
         height, width, channels = (*narrow, *wide)
         return channels, height, width
 
@@ -335,22 +351,25 @@ class Network:
         self, bound: Bound, kind: type[ops.Operator], tensor: FileTensor, **fields: Any
     ) -> Bound:
         label = f"{kind.__name__} of tensor {tensor.index}"
-        own: int | None = tensor.index
-        if bound.real is not None:  # named after the integers, not after their reals
-            stored = replace(bound, real=None)
-            own = next((index for index, one in self.bound.items() if one == stored), None)
-        name = self._append(kind, label, (bound.name,), "" if own is None else f"t{own}", **fields)
-        source = self.tensors[bound.name]
-        if bound.name in self.scales:
-            self.scales[name] = self.scales[bound.name]
-        elif source.scale is not None:  # of an input
-            self.scales[name] = source.scale, source.zero_point
-        self._rebind(tensor, bound, name)
+        file = self._stored_name(tensor, bound)
+        self._rebind(tensor, bound, self._append(kind, label, (bound.name,), file, **fields))
         return self.place(tensor)
+
+    def _stored_name(self, tensor: FileTensor, bound: Bound) -> str:
+        """Return the name of a moved tensor: that of the integers, not of their reals."""
+        if bound.real is None:
+            return f"t{tensor.index}"
+        stored = replace(bound, real=None)
+        own = next((index for index, one in self.bound.items() if one == stored), None)
+        return "" if own is None else f"t{own}"
 
     def _rebind(self, tensor: FileTensor, old: Bound, name: str) -> None:
         """Bind a tensor to one in the order of the file, and the reals that lay as it did."""
-        stored = replace(old, real=None)
+        stored, source = replace(old, real=None), self.tensors[old.name]
+        if name != old.name and old.name in self.scales:
+            self.scales[name] = self.scales[old.name]
+        elif name != old.name and source.scale is not None:  # of an input
+            self.scales[name] = source.scale, source.zero_point
         for index, one in self.bound.items():
             if one.real is not None and replace(one, real=None) == stored:
                 self.bound[index] = Bound(name, real=one.real)
@@ -364,8 +383,10 @@ def file_values(tensor: FileTensor, bound: Bound, values: Values) -> npt.NDArray
     """
     top, left, bottom, right = bound.pads
     values = np.pad(values, ((0, 0), (top, bottom), (left, right)), constant_values=bound.pad_value)
-    if bound.axes is None:
-        found = values.transpose(_MEMORY_ORDER)
+    if bound.grid is not None:
+        found = bound.grid.of_file(values.transpose(MEMORY_ORDER))
+    elif bound.axes is None:
+        found = values.transpose(MEMORY_ORDER)
     else:
         used = [axis for axis in bound.axes if axis is not None]
         rest = [axis for axis in range(3) if axis not in used]
@@ -381,8 +402,10 @@ def graph_values(bound: Bound, shape: Triple, values: npt.NDArray[Any]) -> Value
     """
     if any(bound.pads) or bound.real is not None:
         return None
-    axes: tuple[int, ...] = _MEMORY_ORDER
-    if bound.axes is not None:
+    axes: tuple[int, ...] = MEMORY_ORDER
+    if bound.grid is not None:
+        values = bound.grid.of_memory(values)
+    elif bound.axes is not None:
         used = [axis for axis in bound.axes if axis is not None]
         axes = (*(axis for axis in range(3) if axis not in used), *used)
     found = values.astype(np.int64).reshape([shape[axis] for axis in axes])

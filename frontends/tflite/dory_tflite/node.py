@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from dory_core.api import NotSupported, ops
 from dory_tflite.byte_functions import Quantisation
+from dory_tflite.grids import canonical_shape
 from dory_tflite.model import FileOperator, FileTensor, Model
-from dory_tflite.network import Network, canonical_shape
+from dory_tflite.network import Network
 from dory_tflite.preparation import activation_range
 
 #: Element types of activations, and whether they are signed.

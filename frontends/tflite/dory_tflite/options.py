@@ -14,6 +14,7 @@ ENUMERATIONS: Mapping[str, Mapping[int, str]] = {
     "Padding": _PADDING,
     "FusedActivationFunction": _ACTIVATION,
     "WeightsFormat": {0: "DEFAULT", 1: "SHUFFLED4x16INT8"},
+    "Mode": {0: "REFLECT", 1: "SYMMETRIC"},
     "OutputType": {0: "FLOAT32", 2: "INT32", 4: "INT64"},
 }
 _TEXTS = ("Container", "SharedName")
@@ -40,6 +41,10 @@ OPTION_TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "SUB": ("SubOptions", ("FusedActivationFunction",)),
     "MUL": ("MulOptions", ("FusedActivationFunction",)),
     "DIV": ("DivOptions", ("FusedActivationFunction",)),
+    "DEPTH_TO_SPACE": ("DepthToSpaceOptions", ("BlockSize",)),
+    "SPACE_TO_DEPTH": ("SpaceToDepthOptions", ("BlockSize",)),
+    "GATHER": ("GatherOptions", ("Axis", "BatchDims")),
+    "MIRROR_PAD": ("MirrorPadOptions", ("Mode",)),
     "GELU": ("GeluOptions", ("Approximate",)),
     "CONCATENATION": ("ConcatenationOptions", ("Axis", "FusedActivationFunction")),
     "SOFTMAX": ("SoftmaxOptions", ("Beta",)),

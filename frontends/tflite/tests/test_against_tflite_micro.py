@@ -1,27 +1,57 @@
 """Random files: every tensor equals TensorFlow Lite Micro's."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
-from dory_tflite.golden import Interpreter, random_inputs
+from dory_tflite.desktop import with_outputs
+from dory_tflite.golden import Interpreter, computed_tensors, random_inputs
 from dory_tflite.importer import import_model
+from dory_tflite.model import Model
 from dory_tflite.network import file_values
 from dory_tflite.reader import model_of
-from dory_tflite.testing import OPERATIONS, random_network
+from dory_tflite.testing import OPERATIONS, OTHERS, random_network
 
 from dory_core.testing import run_reference
 
 pytest.importorskip("tflite_micro", reason="the extra golden is not installed")
 
 
-def differing(data: bytes, seed: int = 0) -> list[str]:
+Inputs = dict[int, npt.NDArray[Any]]
+
+
+def of_micro(data: bytes, model: Model, inputs: Inputs) -> Inputs:
+    """Return every computed tensor of TensorFlow Lite Micro."""
+    return Interpreter(data, model).run(inputs)
+
+
+def of_lite(data: bytes, model: Model, inputs: Inputs) -> Inputs:
+    """Return every computed tensor of LiteRT's reference kernels."""
+    lite = pytest.importorskip("ai_edge_litert.interpreter", reason="no ai-edge-litert")
+    indices = computed_tensors(model.subgraphs[0])
+    found = lite.Interpreter(
+        model_content=with_outputs(data, indices),
+        experimental_op_resolver_type=lite.OpResolverType.BUILTIN_REF,
+    )
+    found.allocate_tensors()
+    for index, values in inputs.items():
+        found.set_tensor(index, values)
+    found.invoke()
+    return {index: found.get_tensor(index) for index in indices}
+
+
+def differing(
+    data: bytes, seed: int = 0, run: Callable[[bytes, Model, Inputs], Inputs] = of_micro
+) -> list[str]:
     """Return the tensors that differ, by their operator."""
     model = model_of(data, Path(f"net_{seed}.tflite"))
     subgraph = model.subgraphs[0]
     imported = import_model(model)
     inputs = random_inputs(model, np.random.default_rng(seed))
-    expected = Interpreter(data, model).run(inputs)
+    expected = run(data, model, inputs)
     given = {}
     for index, values in inputs.items():
         if index not in imported.tensors:
@@ -47,6 +77,12 @@ def differing(data: bytes, seed: int = 0) -> list[str]:
 def test_single_operators(operation: str) -> None:
     for seed in range(4):
         assert differing(random_network(seed, only=operation), seed) == [], seed
+
+
+@pytest.mark.parametrize("operation", sorted(OTHERS))
+def test_operators_that_only_lite_has(operation: str) -> None:
+    for seed in range(6):
+        assert differing(random_network(seed, only=operation), seed, of_lite) == [], seed
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -10,6 +10,7 @@ from dory_tflite.operators import (
     border,
     convolution,
     functions,
+    gathers,
     islands,
     lstm,
     matmul,
@@ -22,8 +23,18 @@ from dory_tflite.operators import (
 )
 
 _FAMILIES = (
-    *(convolution, matmul, pools, pairwise, tables, functions),
-    *(movers, border, state, svdf, lstm),
+    convolution,
+    matmul,
+    pools,
+    pairwise,
+    tables,
+    functions,
+    movers,
+    gathers,
+    border,
+    state,
+    svdf,
+    lstm,
 )
 
 OPERATORS: Mapping[str, Operator] = {

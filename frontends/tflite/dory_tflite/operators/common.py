@@ -28,6 +28,16 @@ def _same_type(node: Node) -> bool:
     return len({tensor.type for tensor in (node.input(), *node.outputs)}) == 1
 
 
+def _shapes(node: Node) -> str:
+    return ", ".join(f"{role} has the shape {list(t.shape)}" for role, t in roles(node))
+
+
+IMAGE = Constraint(
+    "tensors have four dimensions at most",
+    lambda node: all(len(tensor.shape) <= 4 for tensor in (*node.inputs, *node.outputs)),
+    found=_shapes,
+)
+
 SAME_TYPE = Constraint("input and output have the same element type", _same_type)
 
 ACTIVATION = Constraint(

@@ -11,10 +11,18 @@ import numpy.typing as npt
 from dory_core.api import Requant, ops
 from dory_core.importing import Array
 from dory_tflite.fixed_point import quantize_multiplier
+from dory_tflite.grids import MOST_PIXELS, canonical_shape
 from dory_tflite.model import FileTensor
-from dory_tflite.network import MOST_PIXELS, Bound, canonical_shape
+from dory_tflite.network import Bound
 from dory_tflite.node import Constraint, Node, Operator
-from dory_tflite.operators.common import ACTIVATION, SAME_TYPE, byte_tensors, constant, option_is
+from dory_tflite.operators.common import (
+    ACTIVATION,
+    IMAGE,
+    SAME_TYPE,
+    byte_tensors,
+    constant,
+    option_is,
+)
 from dory_tflite.preparation import (
     convolution_factor,
     fully_connected_factor,
@@ -255,7 +263,7 @@ _WINDOW = Constraint(f"strides and dilations are 1 to {MOST_PIXELS}", _strides)
 _COMMON = (byte_tensors(), SAME_TYPE, constant(1, "the weight tensor"), ACTIVATION)
 
 OPERATORS = (
-    Operator("CONV_2D", "Conv", _conv, (*_COMMON, _rank(1, 4), _WINDOW)),
+    Operator("CONV_2D", "Conv", _conv, (*_COMMON, _rank(1, 4), _WINDOW, IMAGE)),
     Operator(
         "DEPTHWISE_CONV_2D",
         "Conv with groups",
@@ -264,6 +272,7 @@ OPERATORS = (
             *_COMMON,
             _rank(1, 4),
             _WINDOW,
+            IMAGE,
             Constraint(
                 "the first dimension of the weights is 1",
                 lambda node: node.input(1).shape[0] == 1,
@@ -293,6 +302,7 @@ OPERATORS = (
             ACTIVATION,
             _rank(1, 4),
             _WINDOW,
+            IMAGE,
         ),
     ),
 )

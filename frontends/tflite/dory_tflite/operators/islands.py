@@ -16,14 +16,14 @@ from dory_core.api import ops
 from dory_tflite.model import FileTensor
 from dory_tflite.network import Bound
 from dory_tflite.node import Node
-from dory_tflite.operators import movers
+from dory_tflite.operators import gathers, movers
 from dory_tflite.operators.tables import by_byte
 from dory_tflite.reals import BINARY, UNARY, NoNumberError, Reals, dequantised, quantised
 
 _SELECT = ("SELECT", "SELECT_V2")
 #: Functions of reals, and of truth values.
 FUNCTIONS = frozenset([*UNARY, *BINARY, *_SELECT])
-_MOVERS = {operator.code: operator for operator in movers.OPERATORS}
+_MOVERS = {operator.code: operator for operator in (*movers.OPERATORS, *gathers.OPERATORS)}
 _PADS = ("PAD", "PADV2")
 #: What a refusal names.
 SUPPORTED = "functions of one element, also with one constant, and operators that move elements"

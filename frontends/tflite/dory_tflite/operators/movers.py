@@ -6,10 +6,12 @@ import numpy as np
 
 from dory_core.api import ops
 from dory_core.importing import Array, requant
+from dory_tflite.grids import around, axis_of, canonical_shape, is_grid
 from dory_tflite.model import FileTensor
-from dory_tflite.network import Bound, axis_of, canonical_shape
+from dory_tflite.network import Bound
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import (
+    IMAGE,
     SAME_QUANTISATION,
     SAME_TYPE,
     byte_tensors,
@@ -62,6 +64,9 @@ def _pad(node: Node) -> None:
 
 def _concat(node: Node) -> None:
     output = node.output()
+    if is_grid(output) or any(is_grid(tensor) for tensor in node.inputs):
+        _join_along(node, node.option("Axis") % len(output.shape))
+        return
     axis = axis_of(output, node.option("Axis"))
     _join(node, axis, [node.network.value(tensor) for tensor in node.inputs])
 
@@ -75,10 +80,28 @@ def _join(node: Node, axis: int | None, names: list[str]) -> None:
     node.emit(ops.Concat, node.output(), *names, axis=axis)
 
 
+def _join_along(node: Node, dimension: int) -> None:
+    """Join inputs along a dimension of any number: as columns of what lies before and after it."""
+    names = []
+    for tensor in node.inputs:
+        if len(tensor.shape) != len(node.output().shape):
+            raise node.error(f"{tensor.label} has the shape {list(tensor.shape)}")
+        before, size, after = around(tensor.shape, dimension)
+        names.append(node.network.reshaped(tensor, (after, before, size)))
+    node.network.placed(ops.Concat, node.label, node.output(), names, axis=2)
+
+
 def _pack(node: Node) -> None:
     output = node.output()
     rank = len(output.shape)
     dimension = node.option("Axis") % rank
+    if is_grid(output):
+        before, size, after = around(output.shape, dimension)
+        columns = [node.network.reshaped(tensor, (after, before, 1)) for tensor in node.inputs]
+        if len(columns) != size:
+            raise node.error(f"{len(columns)} inputs become {size} parts")
+        node.network.placed(ops.Concat, node.label, output, columns, axis=2)
+        return
     shape = list(output.shape)
     shape[dimension] = 1
     one = FileTensor(-1, "", tuple(shape), output.type, None)
@@ -91,6 +114,8 @@ def _slice_of(
 ) -> str:
     """Append the part of the input, per dimension of the file; the output's rank may be smaller."""
     source = node.input(1 if node.op.code == "SPLIT" else 0)
+    if is_grid(source):
+        return _part_of_grid(node, source, output, list(zip(begin, size, step, strict=True)))
     begins, steps = [0, 0, 0], [1, 1, 1]
     whole = canonical_shape(source)
     sizes = list(whole)
@@ -112,6 +137,30 @@ def _slice_of(
         return name
     triple = tuple(begins), tuple(sizes), tuple(steps)
     return node.emit(ops.Slice, output, name, begin=triple[0], size=triple[1], step=triple[2])
+
+
+def _part_of_grid(
+    node: Node, source: FileTensor, output: FileTensor, taken: list[tuple[int, int, int]]
+) -> str:
+    """Append the slices of a tensor with more dimensions than axes, one after the other."""
+    network, shape = node.network, list(source.shape)
+    name = network.flat(source)
+    cut = [n for n, part in enumerate(taken) if part != (0, shape[n], 1)]
+    for dimension in cut:
+        first, count, step = taken[dimension]
+        last = first + (count - 1) * step
+        if count < 1 or not (0 <= first < shape[dimension] and 0 <= last < shape[dimension]):
+            raise node.error(f"it reaches beyond {source.label} of shape {list(source.shape)}")
+        before, whole, after = around(shape, dimension)
+        name = network.shaped(name, (after, before, whole))
+        fields = {"begin": (0, 0, first), "size": (after, before, count), "step": (1, 1, step)}
+        shape[dimension] = count
+        if dimension == cut[-1]:
+            network.placed(ops.Slice, node.label, output, (name,), **fields)
+            return network.place(output).name
+        name = network.hidden(ops.Slice, f"{node.label} part", (name,), **fields)
+    network.bind(output, Bound(name))
+    return name
 
 
 def _slice(node: Node) -> None:
@@ -195,6 +244,11 @@ def _transpose(node: Node) -> None:
     perm = [dimension % rank for dimension in node.integers(1)]
     if sorted(perm) != list(range(rank)):
         raise node.error(f"{perm} is no order of {rank} dimensions")
+    if is_grid(source):
+        grid = node.network.grid(source).permuted(perm)
+        name = node.network.place(source).name
+        node.network.bind(node.output(), Bound(name, grid=grid))
+        return
     axes = node.network.axes(source)
     name = node.network.place(source).name
     node.network.bind(node.output(), Bound(name, tuple(axes[d] for d in perm)))
@@ -257,7 +311,7 @@ _SPLIT = (
         lambda node: {t.type for t in node.outputs} <= {"INT8", "UINT8"} and bool(node.outputs),
     ),
 )
-_RESIZE = (*_MOVED, constant(1, "the tensor of sizes"))
+_RESIZE = (*_MOVED, IMAGE, constant(1, "the tensor of sizes"))
 
 OPERATORS = (
     Operator("RESHAPE", "nothing, or Reshape", _reshape, _MOVED),

@@ -9,8 +9,9 @@ import numpy as np
 from dory_core.api import Requant, ops
 from dory_core.importing import Array, requant
 from dory_tflite.fixed_point import quantize_multiplier
+from dory_tflite.grids import Triple, canonical_shape
 from dory_tflite.model import FileTensor
-from dory_tflite.network import Triple, broadcastable, canonical_shape
+from dory_tflite.network import broadcastable
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import ACTIVATION, SAME_QUANTISATION, SAME_TYPE, byte_tensors
 from dory_tflite.preparation import (
@@ -147,7 +148,16 @@ def _not_both_constant(node: Node) -> bool:
     return any(tensor.data is None for tensor in tensors)
 
 
+def _are_plain(node: Node) -> bool:
+    shapes = [tensor.shape for tensor in (node.input(0), node.input(1), node.output())]
+    plain = all(len(shape) <= 4 for shape in shapes)
+    return plain or all(max(shape, default=1) == 1 or shape == shapes[2] for shape in shapes)
+
+
 _COMMON = (
+    Constraint(
+        "operands of more than four dimensions have the output's shape, or one element", _are_plain
+    ),
     byte_tensors(2),
     SAME_TYPE,
     Constraint("one operand is no constant", _not_both_constant, "fold the constants before"),

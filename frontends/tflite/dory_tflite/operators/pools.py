@@ -9,10 +9,12 @@ import numpy as np
 from dory_core.api import ops, requantisation
 from dory_core.importing import Array, requant
 from dory_tflite.fixed_point import quantize_multiplier
-from dory_tflite.network import MOST_PIXELS, Bound, canonical_shape
+from dory_tflite.grids import MOST_PIXELS, canonical_shape, is_grid
+from dory_tflite.network import Bound
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import (
     ACTIVATION,
+    IMAGE,
     SAME_QUANTISATION,
     SAME_TYPE,
     byte_tensors,
@@ -67,22 +69,15 @@ def _reduce(node: Node) -> None:
     source, output = node.input(), node.output()
     rank = len(source.shape)
     dimensions = sorted({dimension % rank for dimension in node.integers(1)})
+    if is_grid(source):
+        _reduce_grid(node, dimensions)
+        return
     axes = node.network.axes(source)
     if _CHANNELS in {axes[d] for d in dimensions}:
         node.network.value(source)
         axes = node.network.axes(source)
     reduced = {axes[d] for d in dimensions} - {None}
-    name = node.network.place(source).name
-    read = node.network.tensors[name]
-    kernel = (
-        read.height if _HEIGHT in reduced else 1,
-        read.width if _WIDTH in reduced else 1,
-    )
-    window = ops.Window(kernel=kernel, strides=kernel)
-    if node.op.code == "REDUCE_MAX":
-        result = _largest(node, name, window, _CHANNELS in reduced)
-    else:
-        result = _summed(node, name, window, _CHANNELS in reduced)
+    result = _reduced(node, node.network.place(source).name, reduced)
     kept = [
         None if d in dimensions else axis
         for d, axis in enumerate(axes)
@@ -92,6 +87,35 @@ def _reduce(node: Node) -> None:
     node.network.bind(output, bound)
     if not node.network.in_order(bound):
         node.network.unnamed(result)
+
+
+def _reduced(node: Node, name: str, axes: set[int | None]) -> str:
+    """Append the layers that reduce some of the axes (C, H, W); return their output."""
+    read = node.network.tensors[name]
+    kernel = (read.height if _HEIGHT in axes else 1, read.width if _WIDTH in axes else 1)
+    window = ops.Window(kernel=kernel, strides=kernel)
+    reduce = _largest if node.op.code == "REDUCE_MAX" else _summed
+    return reduce(node, name, window, _CHANNELS in axes)
+
+
+def _reduce_grid(node: Node, dimensions: list[int]) -> None:
+    """Reduce a tensor with more dimensions than axes: neighbours that stay together are one."""
+    source, sizes, go = node.input(), [1, 1], [False, False]
+    for dimension, size in enumerate(source.shape):
+        goes = dimension in dimensions
+        if size > 1 and len(sizes) > 2 and go[-1] == goes:
+            sizes[-1] *= size
+        elif size > 1:
+            sizes.append(size)
+            go.append(goes)
+    if len(sizes) > 5 or max(sizes[-3:-1]) > MOST_PIXELS:
+        raise node.error(
+            f"dimensions {dimensions} of {list(source.shape)}: too many that are reduced apart"
+        )
+    height, width, channels = sizes[-3:]
+    name = node.network.reshaped(source, (channels, height, width))
+    axes = {axis for axis, goes in zip((_HEIGHT, _WIDTH, _CHANNELS), go[-3:], strict=True) if goes}
+    node.network.bind(node.output(), Bound(_reduced(node, name, {*axes})))
 
 
 def _summed(node: Node, name: str, window: ops.Window, channels: bool) -> str:
@@ -139,7 +163,11 @@ def _largest(node: Node, name: str, window: ops.Window, channels: bool) -> str:
 
 
 def _emit(node: Node, kind: type[ops.Operator], name: str, **fields: Any) -> str:
-    return node.network.emit(kind, node.label, node.output(), (name,), ordered=False, **fields)
+    network, output = node.network, node.output()
+    if is_grid(node.input()):
+        network.placed(kind, node.label, output, (name,), **fields)
+        return network.place(output).name
+    return network.emit(kind, node.label, output, (name,), ordered=False, **fields)
 
 
 def _dimensions_in_range(node: Node) -> bool:
@@ -155,6 +183,7 @@ def _sizes(node: Node) -> bool:
 
 _POOL = (
     byte_tensors(),
+    IMAGE,
     SAME_TYPE,
     ACTIVATION,
     SAME_QUANTISATION,

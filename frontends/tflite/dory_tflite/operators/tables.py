@@ -20,7 +20,7 @@ from dory_tflite.byte_functions import (
 )
 from dory_tflite.exponentials import log_softmax_tables, softmax_table
 from dory_tflite.fixed_point import Integers
-from dory_tflite.network import canonical_shape
+from dory_tflite.grids import canonical_shape
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import SAME_TYPE, byte_tensors, constant, option_is
 from dory_tflite.preparation import quantized

@@ -55,7 +55,7 @@ def reduction(code: str, axes: Sequence[tuple[int, ...]]) -> Callable[[Draft, in
 
     def build(draft: Draft, x: int) -> int:
         chosen = axes[draft.number(0, len(axes) - 1)]
-        shape = [1 if n in chosen else size for n, size in enumerate(draft.shape(x))]
+        shape = tuple(1 if n in chosen else size for n, size in enumerate(draft.shape(x)))
         y = draft.output(shape, 60 * draft.quantisation(x)[0])
         if draft.flag() or code == "REDUCE_MAX":
             y = draft.like(x, shape)

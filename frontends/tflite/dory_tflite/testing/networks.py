@@ -9,6 +9,16 @@ import numpy as np
 from dory_tflite.testing.builder import TfliteBuilder
 from dory_tflite.testing.draft import Draft
 from dory_tflite.testing.elements import pair, prelu, reduction, relu6, rsqrt, unary
+from dory_tflite.testing.grids import (
+    broadcast,
+    depth_to_space,
+    gather,
+    mirror_pad,
+    reverse,
+    shuffle,
+    tile,
+    upsampling,
+)
 from dory_tflite.testing.islands import island
 from dory_tflite.testing.matrices import batch_matmul
 from dory_tflite.testing.movers import (
@@ -23,7 +33,10 @@ from dory_tflite.testing.movers import (
 )
 from dory_tflite.testing.weighted import conv, depthwise, linear, pool, transpose_conv
 
-_MOVERS = ("PAD", "PACK", "SLICE", "SPLIT_V", "STRIDED_SLICE", "TRANSPOSE")
+_MOVERS = (
+    *("PAD", "PACK", "SLICE", "SPLIT_V", "STRIDED_SLICE", "TRANSPOSE", "GATHER", "BROADCAST_TO"),
+    *("MIRROR_PAD", "REVERSE_V2", "DEPTH_TO_SPACE", "five dimensions", "TILE", "upsampling"),
+)
 
 #: A random operator on an image tensor, which returns its output, another image tensor.
 OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
@@ -68,7 +81,16 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
     "RESIZE_NEAREST_NEIGHBOR": resize("RESIZE_NEAREST_NEIGHBOR"),
     "RESIZE_BILINEAR": resize("RESIZE_BILINEAR"),
     "PACK": pack,
+    "BROADCAST_TO": broadcast,
+    "MIRROR_PAD": mirror_pad,
+    "REVERSE_V2": reverse,
+    "GATHER": gather,
+    "DEPTH_TO_SPACE": depth_to_space,
+    "five dimensions": shuffle,
 }
+
+#: Those that TensorFlow Lite Micro does not have, but LiteRT does.
+OTHERS: Mapping[str, Callable[[Draft, int], int]] = {"TILE": tile, "upsampling": upsampling}
 
 
 # One of this number of networks has its input among its outputs.
@@ -86,7 +108,7 @@ def random_network(seed: int, operations: int = 1, only: str | None = None) -> b
     name = ""
     for _ in range(operations):
         name = only or str(draft.random.choice(list(OPERATIONS)))
-        x = OPERATIONS[name](draft, x)
+        x = (OPERATIONS.get(name) or OTHERS[name])(draft, x)
     if name in _MOVERS:  # one that moves nothing would leave a network without a layer
         x = relu6(draft, x)
     return draft.builder.build([x, image] if seed % _PASSED == 0 else [x])
