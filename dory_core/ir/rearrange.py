@@ -18,6 +18,8 @@ from dory_core.ir import ops
 from dory_core.ir.ranges import append_layer
 from dory_core.ir.tensor import Shape, Tensor
 
+__all__ = ["MOST_BLOCKS", "blocks_of", "rearranged"]
+
 #: Dimensions beyond this, of those that go different ways, are not searched.
 MOST_BLOCKS = 6
 _MOST_PARTS = 16

@@ -281,7 +281,7 @@ GROUPS = {
         value_range
     """,
     "rearrange": """
-        blocks_of rearranged
+        MOST_BLOCKS blocks_of rearranged
     """,
     "requantisation": """
         Narrow PairLine SignedStaircase Staircase Stairs byte_table cached_per_layer
