@@ -176,7 +176,13 @@ class GrowingGraph:
         """
         wanted = self._one_image(node, rows_of(self.shapes.get(name, ())), name)
         value = self.value(name)
-        if value.tensor not in self.by_rows:
+        if self._unread_input(value.tensor):
+            channels, height, width = self.chw[value.tensor] = wanted
+            self.tensors[value.tensor] = replace(
+                self.tensors[value.tensor], channels=channels, height=height, width=width
+            )
+            self.by_rows.add(value.tensor)
+        elif value.tensor not in self.by_rows:
             tensor = (
                 value.tensor if len(self.shapes[name]) == 1 else self.as_read(node, name).tensor
             )
@@ -191,6 +197,11 @@ class GrowingGraph:
             self.by_rows.add(output)
             self.values[name] = Value(output)
         return self.values[name]
+
+    def _unread_input(self, tensor: str) -> bool:
+        """Return True for a network input that no layer has read yet."""
+        is_input = any(tensor == one.name for one in self.inputs)
+        return is_input and not any(tensor in layer.inputs for layer in self.layers)
 
     def as_it_lies(self, node: Node, name: str) -> Value:
         """Return the value that ``node`` reads as ``name``, in its shape and with either axis as

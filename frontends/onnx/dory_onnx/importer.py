@@ -18,7 +18,7 @@ from dory_onnx.operators import LAYER_OPERATORS, check_inputs, chw_of, rows_of, 
 from dory_onnx.quantised import check_quantised
 from dory_onnx.values import Value
 
-_CHW = (0, 1, 2)
+_CHW, _ROWS = (0, 1, 2), (1, 2, 0)
 _SUPPORTED_HINT = (
     "supported are Conv, Gemm, MatMul, pools, ReduceMean, ReduceSum and ReduceMax over rows and"
     " columns, Add, Sub, Mul, Max and Min of two tensors, each with its requantisation, Relu, Pad,"
@@ -241,5 +241,6 @@ class _Import(LayersOfFile):
         """Return how tensors stand in the file: in CHW order, inputs with their names there."""
         forms = dict.fromkeys(self.tensors.keys() - self.by_rows, ranges.FileForm(_CHW))
         for name, tensor in zip(self.model.inputs, self.inputs, strict=True):
-            forms[tensor.name] = ranges.FileForm(_CHW, name)
+            order = _ROWS if tensor.name in self.by_rows else _CHW
+            forms[tensor.name] = ranges.FileForm(order, name)
         return forms

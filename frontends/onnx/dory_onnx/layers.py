@@ -250,12 +250,12 @@ class LayersOfFile(MovingGraph):
         if self.shapes[names[0]] != result:
             names.reverse()
         whole, other = (self.shapes[name] for name in names)
-        spread = whole == result and (
-            len(whole) == len(other)
-            if node.op not in ("Add", "Sub")
-            else node.op == "Add" and self.values[names[0]].tensor in self.by_rows
-        )
-        if whole != other and not spread:
+        by_rows = self.values[names[0]].tensor in self.by_rows
+        if node.op in ("Add", "Sub"):
+            spread = node.op == "Add" and by_rows
+        else:
+            spread = by_rows or len(whole) == len(other)
+        if whole != other and not (spread and whole == result):
             shown = " and ".join(str(list(self.shapes[name])) for name in node.inputs)
             raise NotSupported(
                 f"{node.label}: operands of shapes {shown} are not computed element by element",
