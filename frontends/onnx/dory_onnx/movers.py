@@ -54,10 +54,10 @@ def extents_of(
     )
 
 
-def joined_axis(node: Node, rank: int, by_rows: bool) -> int:
-    """Return along which of (C, H, W) a Concat joins. Raises: NotSupported for the batch."""
-    axis = tensor_axes(rank, by_rows)[int(node.attributes.get("axis", 1)) % rank]
-    if axis is None:
+def joined_axis(node: Node, rank: int) -> int:
+    """Return the axis along which a Concat joins. Raises: NotSupported for the batch."""
+    axis = int(node.attributes.get("axis", 1)) % rank
+    if axis == 0 and rank > 1:
         raise NotSupported(
             f"{node.label}: it joins along axis 0, the batch: one image is computed at a time",
             "join the channels, or end the exported network before it",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dory_core.api import NotSupported, ops
 from dory_onnx.chains import RESHAPES
 from dory_onnx.growing import GrowingGraph
@@ -43,6 +45,8 @@ class MovingGraph(GrowingGraph):
         check_attributes(node, self.dialect.extra_attributes | OLD_ATTRIBUTES)
         shape = self.shapes[names[0]]
         factors = factors_of(self.model, node, shape) if node.op in RESIZES else None
+        order = turned_axes(node, len(shape)) if node.op == "Transpose" else ()
+        axis = joined_axis(node, len(shape)) if node.op == "Concat" else 0
         made = chw_of(self.shapes.get(node.outputs[0], ()))
         if made is None or min(made) < 1:
             raise NotSupported(
@@ -52,7 +56,7 @@ class MovingGraph(GrowingGraph):
             )
         by_rows = any(self.value(name).tensor in self.by_rows for name in names)
         if node.op == "Transpose":
-            self._transposed(node, shape, by_rows)
+            self._transposed(node, order, by_rows)
             return True
         by_rows = by_rows and node.op not in RESIZES
         read = self.as_rows if by_rows else self.as_read
@@ -65,7 +69,8 @@ class MovingGraph(GrowingGraph):
         output = self.begin(node, node.outputs[0], made)
         common = self.common(node, *sources)
         if node.op == "Concat":
-            self.append(ops.Concat(**common, axis=joined_axis(node, len(shape), by_rows)))
+            along = tensor_axes(len(shape), by_rows)[axis] or 0
+            self.append(ops.Concat(**common, axis=along))
         else:
             assert factors is not None  # else the shape would be unknown
             taps = [repeated(n, f) for n, f in zip(shape[2:], factors, strict=True)]
@@ -78,11 +83,10 @@ class MovingGraph(GrowingGraph):
         self.by_rows |= {tensor} if by_rows else set()
         self.values[name] = Value(tensor)
 
-    def _transposed(self, node: Node, shape: Shape, from_rows: bool) -> None:
+    def _transposed(self, node: Node, order: Sequence[int], from_rows: bool) -> None:
         """Append a Transpose. Where the channels of an image become the last axis, for a function
         of rows, they stay channels."""
-        rank, name = len(shape), node.outputs[0]
-        order = turned_axes(node, rank)
+        rank, name = len(order), node.outputs[0]
         to_rows = from_rows or (rank > 2 and order[-1] == 1 and self._leads_to_rows(name))
         before, after = tensor_axes(rank, from_rows), tensor_axes(rank, to_rows)
         perm = [0, 1, 2]

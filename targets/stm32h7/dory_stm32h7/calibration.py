@@ -91,6 +91,12 @@ SINGLE = 60
 SINGLE_TURNED = 28
 # Columns of 1x1 filters: a vector of four elements of one pixel.
 WIDENED_VECTOR = 62
+# Rows of a matrix without their zero point: a vector of four elements, a row; a column of a matrix
+# that is laid out as weights, and four elements of it. By counting instructions.
+CENTRED_VECTOR = 80
+CENTRED = 100
+LAID_VECTOR = 140
+LAID = 60
 # Columns that overlap: a strip, a row of the filter of one, a run of channels, a vector of them.
 STRIP = 300
 STRIP_ROW = 200

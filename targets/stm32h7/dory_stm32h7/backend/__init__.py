@@ -50,6 +50,7 @@ def builtin_kernels() -> list[Kernel]:
     from dory_stm32h7.backend.conv import ConvKernel
     from dory_stm32h7.backend.depthwise import DepthwiseKernel
     from dory_stm32h7.backend.linear import LinearKernel
+    from dory_stm32h7.backend.matrices import MatricesKernel
     from dory_stm32h7.backend.movers import ConcatKernel, MoveKernel
     from dory_stm32h7.backend.pairs import AddKernel, MaximumKernel, MinimumKernel, MulKernel
     from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel, RealPoolKernel
@@ -59,6 +60,7 @@ def builtin_kernels() -> list[Kernel]:
         ConvKernel(),
         DepthwiseKernel(),
         LinearKernel(),
+        MatricesKernel(),
         MaxPoolKernel(),
         AvgPoolKernel(),
         RealPoolKernel(),

@@ -45,6 +45,7 @@ _INCLUDES = {
     ),
     "depthwise": ("assembly", "planar_impl", "requant_impl", "strip_impl", "weights_impl"),
     "linear": ("requant_impl", "rows_impl", "vector_impl", "weights_impl"),
+    "matrices": ("assembly", "matmul_impl", "pairs_impl", "requant_impl", "weights_impl"),
     "maxpool": ("pool_window",),
     "avgpool": ("pool_window", "requant_impl"),
     "realpool": ("binary32_impl", "pool_window"),

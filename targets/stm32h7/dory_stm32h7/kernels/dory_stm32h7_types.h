@@ -37,6 +37,18 @@ typedef struct {
   dory_stm32h7_requant_t requant;
 } dory_stm32h7_conv_t;
 
+/* Products of matrices, see dory_stm32h7_matrices_impl.h: x_w rows of x, y_c columns of it, y_h matrices
+ * of y_w rows of x2. scratch: x as rows of weights, columns of two rows of x2. */
+typedef struct {
+  const void *x;
+  const void *x2;
+  void *y;
+  void *scratch;
+  int32_t x_w, y_h, y_w, y_c;
+  int32_t x_zero, x2_zero;
+  dory_stm32h7_requant_t requant;
+} dory_stm32h7_matrices_t;
+
 /* A fully connected layer of x_c inputs and y_c outputs. */
 typedef struct {
   const void *x;
