@@ -54,7 +54,9 @@ class _Step:
 def blocks_of(sizes: Sequence[int], order: Sequence[int]) -> tuple[list[int], list[int]]:
     """Return sizes and order of the blocks of dimensions that stay together.
 
-    sizes: in the order of memory. order: which of them the result has, the slowest one first.
+    Args:
+        sizes: In the order of memory.
+        order: Which of them the result has, the slowest one first.
     """
     wide = [n for n, size in enumerate(sizes) if size > 1]
     rank = {n: at for at, n in enumerate(wide)}
@@ -81,7 +83,11 @@ def rearranged(
     """Append the layers that give the dimensions of a tensor another order.
 
     Args:
-        name: The tensor, whose elements in memory have the dimensions ``sizes``.
+        layers: Layers of the network; the new ones are appended.
+        tensors: Tensors by name; those of the new layers are added.
+        label: Name of the new layers.
+        name: The tensor.
+        sizes: Dimensions of its elements as they lie in memory.
         order: Which of ``sizes`` the result has, the slowest one first.
         tensor: The value of the file that the result is.
 
