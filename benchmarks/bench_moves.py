@@ -1,11 +1,14 @@
 """What each move and each threshold of the planner is worth: writes docs/planner_moves.md.
 
 python benchmarks/bench_moves.py [--only TEXT] [--targets gap8,stm32h7] [--output FILE]
-    [--thresholds PATTERN]
+    [--keep FILE] [--thresholds PATTERN]
 
 Every network of the collection is planned with all moves, within its default budgets and within
 tight ones. Then it is planned once more without each move that was kept, and with other values of
 the thresholds of those moves, and of the planner. A move that was not kept changes no plan.
+
+All this takes hours. With --keep the figures are also written to a file after every plan, and those
+that are there are not measured again; so the work can be stopped and continued.
 
 With --thresholds only those thresholds are varied whose titles have the pattern, and their rows of
 the page are printed.
@@ -25,18 +28,16 @@ from pathlib import Path
 from typing import Any
 
 from collection import folder_of
+from moves_page import Figures, Found, document, empty, keep, kept, threshold_row
 
 from dory_core.driver.pipeline import PASSES, TILED, Setup, Source, run, setup_for
 from dory_core.errors import DoryError
-from dory_core.planning.moves import MOVES, fused_chains
+from dory_core.planning.moves import fused_chains
 from dory_core.planning.search import Trial
 from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.tiling.network import TiledGraph
 
 OUTPUT = Path(__file__).resolve().parents[1] / "docs" / "planner_moves.md"
-#: A move pays where a plan without it takes this fraction more cycles.
-PAYS = 0.005
-
 #: Budgets: percent of the bytes of L2 that the default plan uses; part of the bytes of L1.
 BUDGETS = {"default": (0, 1), "L2 75 %": (75, 1), "L2 50 %": (50, 1), "L1 / 3": (0, 3)}
 #: Budgets within which thresholds are varied.
@@ -82,16 +83,6 @@ THRESHOLDS = (
     Threshold("", "dory_core.planning.fitting", "_MORE_FUNCTIONS", (0, 32)),
     Threshold("", "dory_core.planning.fitting", "_ATTEMPTS", (2, 10)),
 )
-
-
-@dataclass(frozen=True)
-class Figures:
-    """A plan in figures. kept: the moves that made it. seconds: of CPU, for the plan."""
-
-    cycles: int
-    l2: int
-    seconds: float
-    kept: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -147,15 +138,26 @@ def sources() -> Iterator[tuple[str, Source]]:
         yield path.parent.name, Source(path, "tflite")
 
 
-def jobs(plugins: Plugins, targets: Sequence[str], only: str) -> Iterator[Job]:
-    """Yield every network for every target within all budgets that can be tiled."""
+def jobs(
+    plugins: Plugins, targets: Sequence[str], only: str, known: Mapping[str, Figures]
+) -> Iterator[Job]:
+    """Yield every network for every target within all budgets that can be tiled.
+
+    Args:
+        plugins: The installed ones.
+        targets: Names of targets.
+        only: Part of the names of the rows.
+        known: Figures that need not be measured again, by the name of the row.
+    """
     for network, source in sources():
         for target in targets:
             if only in f"{network} {target}":
-                yield from _jobs_of(plugins, network, source, target)
+                yield from _jobs_of(plugins, network, source, target, known)
 
 
-def _jobs_of(plugins: Plugins, network: str, source: Source, target: str) -> Iterator[Job]:
+def _jobs_of(
+    plugins: Plugins, network: str, source: Source, target: str, known: Mapping[str, Figures]
+) -> Iterator[Job]:
     used = 0
     graph: Any = None
     tiled: dict[int, TiledGraph] = {}
@@ -173,42 +175,43 @@ def _jobs_of(plugins: Plugins, network: str, source: Source, target: str) -> Ite
             continue
         job = Job(network, target, budget, tiled[part], setup)
         if not used:
-            base = job.planned()
+            base = known.get(job.name) or job.planned()
             if base is None:
                 return
             used = base.l2
         yield job
 
 
-@dataclass
-class Found:
-    """What was measured: with all moves, without each one, and with other thresholds."""
+def measure(work: Iterator[Job], found: Found, output: Path, path: Path | None) -> None:
+    """Plan every job in all ways; write the page of what was measured after each one.
 
-    base: dict[str, Figures]
-    without: dict[str, dict[str, Figures | None]]
-    thresholds: dict[tuple[str, Any], dict[str, Figures | None]]
-
-
-def measure(work: Iterator[Job], output: Path) -> None:
-    """Plan every job in all ways; write the page of what was measured after each one."""
-    found = Found({}, {move.name: {} for move in MOVES}, {})
+    Args:
+        work: The jobs.
+        found: What is known; jobs that are there are left out.
+        output: The page.
+        path: Where the figures are kept, None for nowhere.
+    """
     for job in work:
+        if job.name in found.base:
+            continue
         base = job.planned()
         if base is None:
             continue
-        found.base[job.name] = base
         for move in sorted(base.kept):
             found.without[move][job.name] = job.planned(move)
         for one in THRESHOLDS if job.budget in VARIED else ():
             if not one.move or one.move in base.kept:
                 _vary(job, one, found)
+        found.base[job.name] = base
         print(job.name, base.cycles, base.l2, f"{base.seconds:.2f}", *sorted(base.kept), flush=True)
         output.write_text(document(found))
+        if path is not None:
+            keep(found, path)
 
 
 def vary(work: Iterator[Job], pattern: str) -> None:
     """Print the rows of the thresholds whose titles have a pattern."""
-    found = Found({}, {}, {})
+    found = empty()
     for job in work:
         base = job.planned() if job.budget in VARIED else None
         if base is None:
@@ -226,115 +229,8 @@ def _vary(job: Job, one: Threshold, found: Found) -> None:
     before = getattr(module, one.name)
     for value in one.values:
         setattr(module, one.name, value)
-        found.thresholds.setdefault((title, value), {})[job.name] = job.planned()
+        found.thresholds.setdefault((title, str(value)), {})[job.name] = job.planned()
         setattr(module, one.name, before)
-
-
-# -- the document -----------------------------------------------------------------------------
-
-
-def change(base: Figures, other: Figures | None) -> float | None:
-    """Return by which fraction a plan has more cycles; None where there is no plan."""
-    return None if other is None else other.cycles / base.cycles - 1
-
-
-def percent(value: float | None) -> str:
-    """Return a fraction as text."""
-    return "no plan" if value is None else f"{100 * value:+.2f} %"
-
-
-def _worst(rows: Mapping[str, Figures | None], base: Mapping[str, Figures]) -> list[str]:
-    def key(name: str) -> float:
-        found = change(base[name], rows[name])
-        return 1e9 if found is None else found
-
-    return sorted(rows, key=lambda name: (-key(name), name))
-
-
-def move_row(name: str, found: Found) -> str:
-    """Return the row of a move."""
-    rows, base = found.without[name], found.base
-    worst = _worst(rows, base)
-    changes = [change(base[one], rows[one]) for one in rows]
-    pays = sum(one is None or one >= PAYS for one in changes)
-    best = min((one for one in changes if one is not None), default=0.0)
-    smaller = max((f.l2 / base[n].l2 - 1 for n, f in rows.items() if f is not None), default=0.0)
-    ratio = sum(base[n].seconds for n, f in rows.items() if f is not None) / max(
-        sum(f.seconds for f in rows.values() if f is not None), 1e-9
-    )
-    top = f"{percent(change(base[worst[0]], rows[worst[0]]))} ({worst[0]})" if worst else "-"
-    cells = (name, len(rows), pays, top, percent(best), percent(smaller), f"{ratio:.2f}")
-    return "| " + " | ".join(map(str, cells)) + " |"
-
-
-def threshold_row(
-    title: str, value: Any, rows: Mapping[str, Figures | None], base: Mapping[str, Figures]
-) -> str:
-    """Return the row of another value of a threshold."""
-    changes = [change(base[n], f) for n, f in rows.items()]
-    lost = sum(one is None for one in changes)
-    total = sum(f.cycles for f in rows.values() if f is not None)
-    before = sum(base[n].cycles for n, f in rows.items() if f is not None)
-    there = [one for one in changes if one is not None]
-    worst = f"{lost} without a plan" if lost else percent(max(there))
-    cells = (title, value, len(rows), percent(total / before - 1), worst, percent(min(there)))
-    return "| " + " | ".join(map(str, cells)) + " |"
-
-
-def document(found: Found) -> str:
-    """Return the page."""
-    base = found.base
-    lines = [
-        "# What the moves of the planner are worth",
-        "",
-        "Made by `python benchmarks/bench_moves.py`. The planner tries its moves in the order of"
-        " one table and keeps what the timeline of the network shows to be faster"
-        " ([architecture](architecture.md#planning)). Here each move is switched off with"
-        " `--set moves=-NAME`, for the networks of the last table on GAP8 and STM32H7, within the"
-        " default budgets, within 75 % and 50 % of the L2 that the default plan uses, and within a"
-        f" third of L1: {len(base)} plans.",
-        "",
-        f"Kept: plans in which the move is kept. Pays: of these, plans that take at least"
-        f" {100 * PAYS:.1f} % more cycles without it, or do not exist. Most: the most cycles that"
-        " it saves. Least: the fewest; below zero, a later move gains more without it. L2: the most"
-        " bytes that a plan needs more without it. Time: CPU time of planning with the move by that"
-        " without it, where it is kept.",
-        "",
-        "| move | kept | pays | most | least | L2 | time |",
-        "| --- | ---: | ---: | --- | ---: | ---: | ---: |",
-        *(move_row(move.name, found) for move in MOVES),
-        "",
-        "## Moves",
-        "",
-        *(f"- `{move.name}`: {move.summary}" for move in MOVES),
-        "",
-        "## Thresholds",
-        "",
-        "Cycles with other values, over the plans within the default budgets and within 75 % of L2"
-        " in which the move is kept, over all for thresholds of no move: the sum, the worst plan"
-        " and the best one.",
-        "",
-        "| threshold | value | plans | sum | worst | best |",
-        "| --- | --- | ---: | ---: | ---: | ---: |",
-    ]
-    lines += [threshold_row(*one, rows, base) for one, rows in found.thresholds.items()]
-    names = [move.name for move in MOVES]
-    lines += [
-        "",
-        "## Plans",
-        "",
-        "Cycles without each move that is kept.",
-        "",
-        "| network | cycles | L2 | s | " + " | ".join(names) + " |",
-        "| --- | ---: | ---: | ---: | " + " | ".join("---:" for _ in names) + " |",
-    ]
-    for name, figures in base.items():
-        cells = [name, str(figures.cycles), str(figures.l2), f"{figures.seconds:.2f}"]
-        for move in names:
-            rows = found.without[move]
-            cells.append(percent(change(figures, rows[name])) if name in rows else "")
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
@@ -344,13 +240,15 @@ def main() -> None:
     parser.add_argument("--targets", default="gap8,stm32h7", help="names of targets")
     parser.add_argument("--thresholds", help="pattern of the titles of thresholds")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="the page to write")
+    parser.add_argument("--keep", type=Path, help="file in which the figures are kept")
     arguments = parser.parse_args()
     gc.set_threshold(400_000, 50, 50)  # as the command line has it
-    work = jobs(load_plugins(), arguments.targets.split(","), arguments.only)
+    found = kept(arguments.keep)
+    work = jobs(load_plugins(), arguments.targets.split(","), arguments.only, found.base)
     if arguments.thresholds is not None:
         vary(work, arguments.thresholds)
     else:
-        measure(work, arguments.output)
+        measure(work, found, arguments.output, arguments.keep)
 
 
 if __name__ == "__main__":

@@ -128,21 +128,16 @@ def parse_graph(text: str, operators: Iterable[type[Operator]] = ()) -> Graph:
             if layer is None:
                 raise _wrong(number, f"{found!r} is no input, layer or output")
             layers.append(_Lines(number, layer, node))
-    ops, ranges, kinds = [], [], by_name(*operators)
-    for position, lines in enumerate(layers):
-        op, output, proven = _layer(lines, tensors, position, kinds)
-        tensors[output.name] = output
-        ops.append(op)
-        ranges.append(proven)
+    ops, ranges = _typed(layers, tensors, by_name(*operators))
     if not ops or not outputs or not set(outputs) <= set(tensors):
         raise ValueError("no layers, or no output that one of them computes")
     graph = Graph(
         name,
         tuple(inputs),
         outputs,
-        tuple(ops),
+        ops,
         tensors,
-        tuple(ranges),
+        ranges,
         tuple(notes),
         reference,
         tuple(states),
@@ -150,6 +145,19 @@ def parse_graph(text: str, operators: Iterable[type[Operator]] = ()) -> Graph:
     )
     check_states(graph)
     return graph
+
+
+def _typed(
+    layers: Iterable[_Lines], tensors: dict[str, Tensor], kinds: Mapping[str, type[Operator]]
+) -> tuple[tuple[Operator, ...], tuple[LayerRanges, ...]]:
+    """Return the operators and what is proven about each; their outputs join the tensors."""
+    ops, ranges = list[Operator](), list[LayerRanges]()
+    for position, lines in enumerate(layers):
+        op, output, proven = _layer(lines, tensors, position, kinds)
+        tensors[output.name] = output
+        ops.append(op)
+        ranges.append(proven)
+    return tuple(ops), tuple(ranges)
 
 
 def _form(match: re.Match[str], number: int) -> FileForm:

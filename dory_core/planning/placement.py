@@ -69,8 +69,8 @@ def placed(problem: Problem, candidate: Candidate) -> Planned:
     program, flow = candidate.program, problem.network.flow
     tables = _constants(problem, candidate)
     held = [(step, table) for step, table in zip(candidate.steps, tables, strict=True) if table]
-    level = problem.ctx.memory.constants_level
     image = b"" if not any(candidate.chunks) else _image([table for _, table in held])
+    linked = 0 if image else sum(table.size for _, table in held)
     below = _below(problem, candidate, len(image))
     places = {name: replace(at, offset=below.starts[name]) for name, at in candidate.below.items()}
     in_rows = {
@@ -93,23 +93,6 @@ def placed(problem: Problem, candidate: Candidate) -> Planned:
             return below.starts[event.source] + event.offset
         return table.offset + table.chunks[event.chunk].offset
 
-    blocks = {HOME: tuple(_numbered(candidate)), BELOW: below.blocks}
-    for step, table in held:
-        block = Block(table_id(step.index), table.offset, table.size, -1, program.end - 1)
-        blocks[table.level] = (*blocks.get(table.level, ()), block)
-    states, tables_size = _states(problem, candidate, ends), problem.state_tables
-    if tables_size:
-        start = max((b.offset + b.size for b in blocks.get(level, ())), default=0)
-        if level == HOME:
-            start = max(start, candidate.peak)
-        block = Block(
-            BlockId("initial state", BlockKind.STATE),
-            align_up(start, 4),
-            tables_size,
-            -1,
-            program.end - 1,
-        )
-        blocks[level] = (*blocks.get(level, ()), block)
     return Planned(
         candidate,
         MemoryMap(
@@ -122,9 +105,9 @@ def placed(problem: Problem, candidate: Candidate) -> Planned:
             timeline=candidate.timeline,
             home=HOME,
             peaks=tuple(packed.peak_bytes for packed in candidate.packings),
-            blocks=blocks,
-            static_level=level,
-            static_bytes=tables_size + (0 if image else sum(table.size for _, table in held)),
+            blocks=_blocks(problem, candidate, below, held),
+            static_level=problem.ctx.memory.constants_level,
+            static_bytes=problem.state_tables + linked,
             stack_bytes=candidate.memory.stack_bytes,
             packed_bytes=candidate.memory.packed_bytes,
             below_bytes=below.used_bytes,
@@ -133,9 +116,38 @@ def placed(problem: Problem, candidate: Candidate) -> Planned:
             transfers=transfers(problem.link, program, candidate.places, source),
             straddles=candidate.straddles,
             final_conversions=candidate.final,
-            states=states,
+            states=_states(problem, candidate, ends),
         ),
     )
+
+
+def _blocks(
+    problem: Problem,
+    candidate: Candidate,
+    below: _Below,
+    held: Sequence[tuple[LayerStep, LayerWeights]],
+) -> dict[int, tuple[Block, ...]]:
+    """Return the blocks of each level, with the tables of constants and of initial state.
+
+    Args:
+        problem: The network.
+        candidate: The way.
+        below: Where tensors lie in the level below.
+        held: The layers that have constants, and their tables.
+    """
+    end, level = candidate.program.end - 1, problem.ctx.memory.constants_level
+    blocks = {HOME: tuple(_numbered(candidate)), BELOW: below.blocks}
+    for step, table in held:
+        block = Block(table_id(step.index), table.offset, table.size, -1, end)
+        blocks[table.level] = (*blocks.get(table.level, ()), block)
+    if problem.state_tables:
+        start = max((b.offset + b.size for b in blocks.get(level, ())), default=0)
+        if level == HOME:
+            start = max(start, candidate.peak)
+        state = BlockId("initial state", BlockKind.STATE)
+        block = Block(state, align_up(start, 4), problem.state_tables, -1, end)
+        blocks[level] = (*blocks.get(level, ()), block)
+    return blocks
 
 
 def _states(
