@@ -62,6 +62,12 @@ def layer_norm(x: Floats, weights: Floats, bias: Floats | None, epsilon: float) 
 
     The mean is that of a sum without rounding. Source: microsoft/onnxruntime, pull request 31973;
     the order of its sums is what its results show.
+
+    Args:
+        x: binary32, shape (C, H, W).
+        weights: binary32, shape (C,).
+        bias: Like the weights, None without.
+        epsilon: What is added to the variance.
     """
     mean = single(x.astype(np.float64).sum(axis=0) / len(x))
     deviations = x - mean
