@@ -11,7 +11,7 @@ All this takes hours. With --keep the figures are also written to a file after e
 that are there are not measured again; so the work can be stopped and continued.
 
 With --thresholds only those thresholds are varied whose titles have the pattern, and their rows of
-the page are printed.
+the page are printed; with --keep the next page has them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from collection import folder_of
-from moves_page import Figures, Found, document, empty, keep, kept, threshold_row
+from moves_page import Figures, Found, document, keep, kept, threshold_row
 
 from dory_core.driver.pipeline import PASSES, TILED, Setup, Source, run, setup_for
 from dory_core.errors import DoryError
@@ -209,19 +209,26 @@ def measure(work: Iterator[Job], found: Found, output: Path, path: Path | None) 
             keep(found, path)
 
 
-def vary(work: Iterator[Job], pattern: str) -> None:
-    """Print the rows of the thresholds whose titles have a pattern."""
-    found = empty()
+def vary(work: Iterator[Job], found: Found, pattern: str) -> None:
+    """Vary the thresholds whose titles have a pattern, and print their rows.
+
+    Args:
+        work: The jobs.
+        found: What is known; the rows are added.
+        pattern: A regular expression.
+    """
+    base = dict(found.base)
     for job in work:
-        base = job.planned() if job.budget in VARIED else None
-        if base is None:
+        figures = (base.get(job.name) or job.planned()) if job.budget in VARIED else None
+        if figures is None:
             continue
-        found.base[job.name] = base
+        base[job.name] = figures
         for one in THRESHOLDS:
-            if re.search(pattern, one.title) and (not one.move or one.move in base.kept):
+            if re.search(pattern, one.title) and (not one.move or one.move in figures.kept):
                 _vary(job, one, found)
     for (title, value), rows in found.thresholds.items():
-        print(threshold_row(title, value, rows, found.base))
+        if re.search(pattern, title):
+            print(threshold_row(title, value, rows, base))
 
 
 def _vary(job: Job, one: Threshold, found: Found) -> None:
@@ -246,7 +253,9 @@ def main() -> None:
     found = kept(arguments.keep)
     work = jobs(load_plugins(), arguments.targets.split(","), arguments.only, found.base)
     if arguments.thresholds is not None:
-        vary(work, arguments.thresholds)
+        vary(work, found, arguments.thresholds)
+        if arguments.keep is not None:
+            keep(found, arguments.keep)
     else:
         measure(work, found, arguments.output, arguments.keep)
 

@@ -112,6 +112,18 @@ def threshold_row(
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
+_THRESHOLDS = (
+    "## Thresholds",
+    "",
+    "Cycles with other values, over the plans within the default budgets and within 75 % of L2"
+    " in which the move is kept, over all for thresholds of no move: the sum, the worst plan"
+    " and the best one.",
+    "",
+    "| threshold | value | plans | sum | worst | best |",
+    "| --- | --- | ---: | ---: | ---: | ---: |",
+)
+
+
 def document(found: Found) -> str:
     """Return the page."""
     base = found.base
@@ -139,19 +151,11 @@ def document(found: Found) -> str:
         "",
         *(f"- `{move.name}`: {move.summary}" for move in MOVES),
         "",
-        "## Thresholds",
-        "",
-        "Cycles with other values, over the plans within the default budgets and within 75 % of L2"
-        " in which the move is kept, over all for thresholds of no move: the sum, the worst plan"
-        " and the best one.",
-        "",
-        "| threshold | value | plans | sum | worst | best |",
-        "| --- | --- | ---: | ---: | ---: | ---: |",
     ]
-    lines += [threshold_row(*one, rows, base) for one, rows in found.thresholds.items()]
+    if varied := [threshold_row(*one, plans, base) for one, plans in found.thresholds.items()]:
+        lines += [*_THRESHOLDS, *varied, ""]
     names = [move.name for move in MOVES]
     lines += [
-        "",
         "## Plans",
         "",
         "Cycles without each move that is kept.",
