@@ -101,8 +101,8 @@ def test_two_memories_in_a_level(limits: dict[str, Any], tmp_path: Path) -> None
 
 def test_every_way_of_copying_is_taken() -> None:
     ways: dict[str, set[str]] = {}
-    for name, limits in LIMITS.items():
-        toy = limited(limits, l1_bytes=4096)
+    for name in ("no DMA", "short", "double words", "words"):
+        toy = limited(LIMITS[name], l1_bytes=4096)
         for case in (*NETWORKS, *(case for case in LAYERS if case.name == "conv_anisotropic")):
             plan = run(case.build(), setup_for(toy.plugins(), NAME), after=IMPORTED)
             found = (c for step in plan.steps for c in step.carriages.values())

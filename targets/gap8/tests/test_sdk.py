@@ -46,6 +46,7 @@ def graph(name: str) -> Graph:
 def sdk_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RULES_DIR", str(SDK / "rules"))
     monkeypatch.setenv("STUB_CC", host_compiler_text())
+    monkeypatch.setenv("STUB_LEVEL", "-O0")
 
 
 def run(app: Path, **options: object) -> simulate.RunResult:
@@ -84,8 +85,9 @@ RAM_BYTES = 16 * 9 * 7
     ],
 )
 def test_every_layer_is_exact_with_late_transfers(
-    tmp_path: Path, cores: int, budgets: dict[int, int]
+    tmp_path: Path, cores: int, budgets: dict[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("STUB_LEVEL")
     plan = build_app(
         graph("residual"),
         "gap8",

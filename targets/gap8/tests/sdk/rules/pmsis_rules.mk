@@ -14,7 +14,9 @@ BUILDDIR := $(CURDIR)/BUILD/STUB
 MODELS := $(BUILDDIR)/model.o $(BUILDDIR)/model_storage.o
 OBJECTS := $(patsubst %.c,$(BUILDDIR)/%.o,$(APP_SRCS)) $(MODELS)
 PULP_CFLAGS = $(APP_CFLAGS)
-FLAGS = -std=gnu99 -Wall -Wextra -Werror -g -DSTUB_L1_BYTES=65504 \
+# An optimisation level in place of the application's, which takes three times as long to compile.
+STUB_LEVEL ?=
+FLAGS = $(STUB_LEVEL) -std=gnu99 -Wall -Wextra -Werror -g -DSTUB_L1_BYTES=65504 \
   -I$(STUB)/include -I$(STUB) $(addprefix -I,$(abspath $(APP_INC))) -include $(STUB)/model_registers.h
 
 all:: build image flash_fs
