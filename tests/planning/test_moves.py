@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from dory_core.errors import UsageError
 from dory_core.ir import Graph
 from dory_core.plan import Plan
 from dory_core.planning.moves import MOVES, check_moves
-from dory_core.planning.search import Trial
+from dory_core.planning.search import Trial, is_better
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import win
 from tests.planning.symbolic import check_plan
@@ -87,6 +88,33 @@ def test_only_what_is_better_is_kept(l2: int) -> None:
     for one, following in itertools.pairwise(kept):
         assert following.before == one.after
     assert kept[-1].after is not None and kept[-1].after[0] == plan.cycles
+
+
+TABLE = [
+    # what straddles two memories, cycles and peak of one plan and of the other, and whether the
+    # first is better where L2 must not grow, and where it may to 100 bytes
+    ("", 9, 80, "", 10, 80, True, True),
+    ("", 10, 70, "", 10, 80, True, True),
+    ("", 10, 80, "", 10, 80, False, False),
+    ("", 9, 100, "", 10, 80, False, True),
+    ("", 9, 101, "", 10, 80, False, False),
+    ("", 11, 120, "x", 10, 80, True, True),
+    ("x", 9, 70, "", 10, 80, False, False),
+    ("x", 9, 70, "x", 10, 80, True, True),
+]
+
+
+@pytest.mark.parametrize("row", TABLE, ids=str)
+def test_better_is_what_straddles_nothing_then_what_is_faster_then_what_is_smaller(
+    row: tuple[Any, ...],
+) -> None:
+    one, other = (
+        SimpleNamespace(straddles=straddles, cycles=cycles, peak=peak, home_bytes=peak)
+        for straddles, cycles, peak in (row[:3], row[3:6])
+    )
+    problem = SimpleNamespace(room=100)
+    found = tuple(is_better(problem, one, other, grows) for grows in (False, True))
+    assert found == row[6:]
 
 
 @pytest.mark.parametrize("setting", ["coarsen", "-coarse", "-coarsen,fused", "+coarsen"])
