@@ -14,6 +14,7 @@ from dory_core.codegen.cexpr import wrapped
 from dory_core.codegen.copies import copies_by_helper
 from dory_core.codegen.describe import describe_step, who_runs
 from dory_core.codegen.names import function_symbol, weights_symbol
+from dory_core.codegen.network import table_macro
 from dory_core.codegen.printer import print_layer
 from dory_core.documents import json_text
 from dory_core.errors import DoryError
@@ -96,7 +97,9 @@ def weights_file(prefix: str, step: LayerStep) -> str:
         f"/* Constants of layer {step.index}: {len(data)} bytes, the blocks of its tiles in the\n"
         " * order in which they are loaded. */\n"
         '#include "network.h"\n\n'
-        f"const uint32_t {symbol}[{len(words)}] DORY_TABLE = {{\n" + "\n".join(rows) + "\n};\n"
+        f"const uint32_t {symbol}[{len(words)}] {table_macro(step)} = {{\n"
+        + "\n".join(rows)
+        + "\n};\n"
     )
 
 

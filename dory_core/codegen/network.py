@@ -33,6 +33,12 @@ def linked_steps(plan: Plan) -> list[LayerStep]:
     return [step for step in plan.steps if step.weights is not None and step.weights.linked]
 
 
+def table_macro(step: LayerStep) -> str:
+    """Return the macro with the place of the constants of a layer."""
+    assert step.weights is not None
+    return "DORY_TABLE_FAR" if step.weights.far else "DORY_TABLE"
+
+
 def shared_rows(plan: Plan) -> str:
     """Return the sentence on functions that several layers run, empty where there are none."""
     if not any(function.is_shared for function in plan.program.functions):

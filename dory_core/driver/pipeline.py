@@ -20,6 +20,7 @@ from dory_core.ir import Graph, Layer
 from dory_core.ir.geometry import Tile
 from dory_core.ir.text import graph_text
 from dory_core.kernels.binding import BoundGraph, bind, bound_text
+from dory_core.kernels.far_constants import spread_constants
 from dory_core.kernels.kernel import Kernel, Term
 from dory_core.passes import Pass, run_passes
 from dory_core.passes.constant_channels import remove_constant_channels
@@ -30,7 +31,7 @@ from dory_core.passes.order import order_branches
 from dory_core.passes.storage import choose_storage
 from dory_core.passes.sums import simplify_sums
 from dory_core.plan import DEFAULT_PREFIX, Plan
-from dory_core.plan.budgets import Budgets, check_tensors, resolve_budgets
+from dory_core.plan.budgets import Budgets, check_tensors, memory_budgets, resolve_budgets
 from dory_core.planning.moves import check_moves
 from dory_core.planning.planner import make_plan
 from dory_core.planning.search import trials_text
@@ -205,7 +206,10 @@ def _passes(graph: Graph, setup: Setup) -> Graph:
 
 def _bind(graph: Graph, setup: Setup) -> BoundGraph:
     check_tensors(graph, setup.ctx.memory, setup.budgets)
-    return bind(graph, setup.kernels)
+    memory, budgets = setup.ctx.memory, setup.budgets.bytes
+    level = memory.constants_level
+    room = memory_budgets(memory, level, budgets[level])[0]
+    return spread_constants(bind(graph, setup.kernels), memory, room)
 
 
 def _tile(bound: BoundGraph, setup: Setup) -> TiledGraph:

@@ -204,6 +204,8 @@ class MemoryHierarchy:
         resident_l1: True when a tensor that is whole in L1 stays resident for its readers
             (``dory_core.planning.residence``).
         engine_peaks: Name and upper bound in MACs per cycle of each engine of kernels.
+        far_link: Link that loads constants from the second memory of their level, for layers
+            whose constants the first one has no room for. None where one memory has all constants.
         keeps_binary32: True when kernels get requantisations in binary32 unchanged, and compute
             them in a floating-point unit or find integers themselves. Otherwise kernels get
             integers where there are any.
@@ -227,6 +229,7 @@ class MemoryHierarchy:
     engine_peaks: tuple[tuple[str, float], ...] = ()
     one_memory: bool = False
     keeps_binary32: bool = False
+    far_link: Link | None = None
 
     def __post_init__(self) -> None:
         if len(self.levels) == 1:
@@ -305,9 +308,19 @@ class MemoryHierarchy:
         return 2
 
     @property
+    def constants_memories(self) -> tuple[Memory, ...]:
+        """The memories into which constants are linked, the first one before the others."""
+        memories = self.level(self.constants_level).memories
+        return memories if self.far_link is not None else memories[:1]
+
+    @property
     def constants_link(self) -> Link:
-        """The link that loads constants into L1."""
+        """The link that loads constants into L1, of the first memory where there are two."""
         return self.link(self.constants_level - 1)
+
+    def constants_link_of(self, far: bool) -> Link:
+        """Return the link that loads constants into L1. far: from the second memory."""
+        return self.far_link if far and self.far_link is not None else self.constants_link
 
     def link(self, upper: int) -> Link:
         """Return the link between level ``upper`` and ``upper + 1``.

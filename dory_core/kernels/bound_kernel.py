@@ -38,6 +38,7 @@ class BoundKernel:
         kernel: The kernel.
         traits: How it handles the layer; all inputs have their layouts.
         layer: The whole layer.
+        far_constants: True when its constants lie in the second memory of their level.
 
     Raises:
         PluginError: From every question, when the kernel answers something else than it asks for.
@@ -46,6 +47,7 @@ class BoundKernel:
     kernel: Kernel
     traits: Traits
     layer: Layer
+    far_constants: bool = False
     _answers: dict[tuple[Any, ...], Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

@@ -108,6 +108,8 @@ class Plan:
         code_bytes: Bytes of L2 that the code takes, by the rule of the target.
         constants_apart: Bytes from the start of L3 that lie in a memory that holds only constants;
             0 when all of L3 is one memory.
+        has_far_constants: Constants may lie in a second memory of their level, as
+            ``LayerWeights.far`` says.
         operating_point: Clocks and voltage, None without.
         reason: Why these budgets are not the chip's, empty when they are.
         missing: What the target lacks that an application needs on the chip, empty with HAL and
@@ -142,6 +144,7 @@ class Plan:
     transfers: tuple[ExtTransfer, ...] = ()
     final_conversions: tuple[Conversion, ...] = ()
     more_l2_bytes: tuple[int, ...] = ()
+    has_far_constants: bool = False
     arena_used: int = 0
     code_bytes: int = 0
     constants_apart: int = 0

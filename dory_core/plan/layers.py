@@ -95,11 +95,12 @@ class LayerWeights:
 
     Attributes:
         level: Number of the level where the table lives.
-        offset: Bytes from the start of the budget of its level to the table.
+        offset: Bytes from the start of the budget of its memory to the table.
         size: Bytes of the table.
         chunks: The groups of output channels, in order.
         linked: Whether it is a C table from which tiles are loaded; else it is streamed from its
             level through L2.
+        far: Whether it lies in the second memory of its level.
     """
 
     level: int
@@ -107,6 +108,7 @@ class LayerWeights:
     size: int
     chunks: tuple[WeightChunk, ...]
     linked: bool
+    far: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dory_core.errors import DoesNotFit, DoryError
 from dory_core.plan import LayerStep, LayerWeights, OperandPlan, Place, StatePlan
 from dory_core.plan.block_ids import BlockId, BlockKind, table_id
 from dory_core.plan.blocks import Block, Request, align_up, level_alignment
-from dory_core.plan.budgets import for_simulation
+from dory_core.plan.budgets import for_simulation, memory_budgets
 from dory_core.planning.constants import encode_chunks, table_bytes, table_size
 from dory_core.planning.evaluate import Candidate, passing
 from dory_core.planning.layouts import LayoutPlan
@@ -138,10 +138,11 @@ def _blocks(
     end, level = candidate.program.end - 1, problem.ctx.memory.constants_level
     blocks = {HOME: tuple(_numbered(candidate)), BELOW: below.blocks}
     for step, table in held:
-        block = Block(table_id(step.index), table.offset, table.size, -1, end)
+        block = Block(table_id(step.index), table.offset, table.size, -1, end, int(table.far))
         blocks[table.level] = (*blocks.get(table.level, ()), block)
     if problem.state_tables:
-        start = max((b.offset + b.size for b in blocks.get(level, ())), default=0)
+        near = (b for b in blocks.get(level, ()) if level == HOME or b.memory == 0)
+        start = max((b.offset + b.size for b in near), default=0)
         if level == HOME:
             start = max(start, candidate.peak)
         state = BlockId("initial state", BlockKind.STATE)
@@ -190,6 +191,8 @@ def _constants(problem: Problem, candidate: Candidate) -> tuple[LayerWeights | N
     end, alignment = (0, level_alignment(hierarchy, BELOW)) if fetched else (0, 1)
     if level == HOME:
         end = candidate.peak
+    room = memory_budgets(hierarchy, level, problem.budgets.bytes[level])[0]
+    ends = [end, 0]
     tables: list[LayerWeights | None] = []
     for step, tiled, sizes in zip(
         candidate.steps, candidate.residency.tiled, candidate.chunks, strict=True
@@ -204,9 +207,13 @@ def _constants(problem: Problem, candidate: Candidate) -> tuple[LayerWeights | N
         if not chunks:
             tables.append(None)
             continue
-        end = align_up(end, alignment)
-        tables.append(LayerWeights(level, end, table_size(chunks), chunks, linked=not fetched))
-        end += table_size(chunks)
+        size = table_size(chunks)
+        # Tables of tiles may be longer than those of layers: what is left over lies far as well.
+        over = ends[0] + size > room - problem.state_tables
+        far = hierarchy.far_link is not None and (tiled.bound.far_constants or over)
+        start = align_up(ends[far], alignment)
+        tables.append(LayerWeights(level, start, size, chunks, not fetched, far))
+        ends[far] = start + size
     return tuple(tables)
 
 

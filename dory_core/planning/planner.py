@@ -89,6 +89,7 @@ def make_plan(
         more_l2_bytes=arenas[1:],
         arena_used=found.peaks[0],
         constants_apart=found.constants_apart,
+        has_far_constants=len(ctx.memory.constants_memories) > 1,
         program=program,
         code_bytes=code_bytes(planned, program, ctx.memory.level(HOME), len(graph.ops)),
         timeline=found.timeline,

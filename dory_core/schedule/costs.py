@@ -102,7 +102,9 @@ class LayerCosts:
         if key not in self._copies:
             assert self.carriages is not None
             hierarchy = self.hierarchy
-            link = hierarchy.constants_link if operand == "w" else hierarchy.link(1)
+            link = hierarchy.link(1)
+            if operand == "w":
+                link = hierarchy.constants_link_of(self.bound.far_constants)
             cost = self.moves.copy(operand, *sizes)
             self._copies[key] = cost.charge(link, self.carriages[operand], hierarchy.cores)
         return self._copies[key]

@@ -109,7 +109,7 @@ def whole_timeline(
     tile = whole_tile(layer) if part is None else _part_tile(layer, part)
     compute = int(bound.cycles(tile))
     places = {name: hierarchy.level(2).memories[memories.get(name, 0)] for name in (*OPERANDS, "y")}
-    places["w"] = hierarchy.level(hierarchy.constants_level).memories[0]
+    places["w"] = hierarchy.constants_memories[int(bound.far_constants)]
     waiting = 0
     if any(memory.access_cycles or memory.line_cycles for memory in places.values()):
         line_bytes = hierarchy.cache.line_bytes if hierarchy.cache is not None else 1

@@ -145,7 +145,9 @@ class Tiler:
             return whole_layer(layer, candidate, budget_bytes, self._hierarchy)
         # Names are unique within a target, and hooks may make new objects for every layer.
         names = (type(candidate.kernel), candidate.kernel.name, candidate.symbol)
-        key = (*names, budget_bytes, rival, signature(layer), signature(candidate.layer))
+        memory = candidate.far_constants
+        sizes = (budget_bytes, rival, signature(layer), signature(candidate.layer))
+        key = (*names, memory, *sizes)
         costs = LayerCosts.of(layer, candidate, self._hierarchy)
         if key not in self._memo:
             self._memo[key] = self._solve(costs, budget_bytes, rival)

@@ -149,6 +149,41 @@ def test_constants_beyond_the_mapped_memory_are_refused_with_numbers(tmp_path: P
     assert "--l3" in caught.value.hint
 
 
+def with_far_rom(near: int, far: int = 64 * 1024) -> ToyChip:
+    """Return a chip whose constants lie in a ROM and in a slow one far away."""
+    chip = forked(16 * 1024)
+    weights = frozenset({"weights"})
+    roms = tuple(
+        Memory(name, size, holds=weights, mapped=True)
+        for name, size in (("ROM", near), ("far ROM", far))
+    )
+    slow = Link(2, 3, setup_cycles=400, bytes_per_cycle=0.1)
+    return replace(chip, memories=(*chip.memories[:2], roms), far_link=slow)
+
+
+def test_constants_that_the_first_rom_has_no_room_for_lie_in_the_far_one(tmp_path: Path) -> None:
+    """A ROM with room for both convolutions, for one of them, and for no layer."""
+    cycles = []
+    for near, far in ((4096, []), (1024, [1]), (64, [0, 1, 2])):
+        chip = with_far_rom(near)
+        plan = application(chip, tmp_path / str(near))
+        weights = [step.weights for step in plan.steps]
+        assert [n for n, one in enumerate(weights) if one is not None and one.far] == far
+        assert_exact(tmp_path / str(near), plugins=chip.plugins())
+        document = json.loads((tmp_path / str(near) / "plan.json").read_text())
+        blocks = document["memory"]["L3"]["blocks"]
+        assert sum(block["memory"] for block in blocks) == len(far)
+        assert all(
+            block["offset"] + block["size"] <= near for block in blocks if not block["memory"]
+        )
+        header = (tmp_path / str(near) / "inc/network.h").read_text()
+        assert header.count("] DORY_TABLE_FAR;") == len(far)
+        cycles.append(plan.cycles)
+    assert cycles[0] <= cycles[1] < cycles[2]
+    with pytest.raises(DoesNotFit, match="B of constants, 1088 B of L3 are available"):
+        application(with_far_rom(64, 1024), tmp_path / "none")
+
+
 def test_activations_beyond_l2_are_not_streamed_to_a_mapped_memory(tmp_path: Path) -> None:
     with pytest.raises(DoesNotFit, match="residual needs 13824 B of L2, 12288 B are available"):
         application(forked(12 * 1024), tmp_path / "app")

@@ -58,6 +58,7 @@ class ToyChip:
     storage_bits: tuple[int, ...] = (2, 4, 8, 16, 32)
     channel_multiple: int = 4
     in_place: bool = False
+    far_link: Link | None = None
     resident_l1: bool = False
     step_cycles: int = 0
     conversion_cycles: float = 0.0
@@ -77,6 +78,7 @@ class ToyChip:
             storage_bits=self.storage_bits,
             channel_multiple=self.channel_multiple,
             in_place=self.in_place,
+            far_link=self.far_link,
             resident_l1=self.resident_l1,
             step_cycles=self.step_cycles,
             conversion_cycles=self.conversion_cycles,

@@ -1,7 +1,7 @@
 <%! from dory_core.quoting import c_comment %>\
 <%! from dory_core.codegen.conversions import layer_layouts, layout_symbols %>\
 <%! from dory_core.codegen.names import function_parameters, function_symbol, weights_symbol %>\
-<%! from dory_core.codegen.network import by_rows, constants_text, l3_image_bytes, l3_parts, level_of, linked_steps, rows_table, shape_text, shared_rows, ticket_count, total_bytes %>\
+<%! from dory_core.codegen.network import by_rows, constants_text, l3_image_bytes, l3_parts, level_of, linked_steps, rows_table, shape_text, shared_rows, table_macro, ticket_count, total_bytes %>\
 <%! from dory_core.codegen.float_border import FLOAT_FUNCTIONS, values_of %>\
 <% others = layer_layouts(plan) %>\
 /* Network ${c_comment(plan.network)}: for its own files and the programs of this application.
@@ -106,23 +106,35 @@
 #define DORY_NETWORK_STATES ${len(plan.states)} /* tensors that live from one inference to the next */
 #define DORY_NETWORK_STATE_PARTS ${plan.prefix.upper()}_STATE_PARTS
 % endif
+% if plan.has_far_constants:
+/* Tables of constants hold 64-bit numbers, and a DMA likes them aligned. Those of layers that need them
+ * most lie where the compiler has constants. There is no room for the others, which go to the section
+ * that DORY_WEIGHTS_SECTION names. */
+% else:
 /* Tables of constants hold 64-bit numbers, and a DMA likes them aligned. They go to the section that
  * DORY_WEIGHTS_SECTION names, such as ".external_flash", else to where the compiler has constants. */
+% endif
 #ifdef DORY_WEIGHTS_SECTION
 #define DORY_TABLE_PLACE __attribute__((section(DORY_WEIGHTS_SECTION)))
 #else
 #define DORY_TABLE_PLACE
 #endif
 #ifdef __GNUC__
-#define DORY_TABLE __attribute__((aligned(${max(8, plan.dma.alignment_bytes)}))) DORY_TABLE_PLACE
+#define DORY_TABLE_ALIGNED __attribute__((aligned(${max(8, plan.dma.alignment_bytes)})))
 #else
-#define DORY_TABLE DORY_TABLE_PLACE
+#define DORY_TABLE_ALIGNED
 #endif
+% if plan.has_far_constants:
+#define DORY_TABLE DORY_TABLE_ALIGNED
+#define DORY_TABLE_FAR DORY_TABLE_ALIGNED DORY_TABLE_PLACE
+% else:
+#define DORY_TABLE DORY_TABLE_ALIGNED DORY_TABLE_PLACE
+% endif
 
 /* Constants that are linked, in the order in which tiles load them. Who reads them is told where they
  * lie: compilers take more for granted of an array that has no attribute. */
 % for step in linked_steps(plan):
-extern const uint32_t ${weights_symbol(plan.prefix, step)}[${-(-step.weights.size // 4)}] DORY_TABLE;
+extern const uint32_t ${weights_symbol(plan.prefix, step)}[${-(-step.weights.size // 4)}] ${table_macro(step)};
 % endfor
 
 typedef struct {

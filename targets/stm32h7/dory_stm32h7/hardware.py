@@ -21,6 +21,7 @@ from dory_core.api import (
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7 import parts
 from dory_stm32h7.buses import BUSES
+from dory_stm32h7.part import MOST_CODE
 
 NAME = "stm32h7"
 PORTABLE = "portable"
@@ -32,8 +33,6 @@ STACK_BYTES = 8 * 1024
 VARIABLES_BYTES = 4 * 1024
 # Descriptors of the MDMA lie at the end of AXI SRAM: the MDMA fetches them over AXI.
 DESCRIPTORS_BYTES = 16 * 1024
-# Code, its constants, vector table and test vectors lie in flash before the network's constants.
-CODE_BYTES = 128 * 1024
 
 # What a load moves.
 WORD_BYTES = 4
@@ -83,7 +82,8 @@ TARGET = Target(
             "external_flash_kib",
             int,
             0,
-            "KiB of a mapped flash outside of the chip (QUADSPI, OCTOSPI): it holds the constants",
+            "KiB of a mapped flash outside of the chip (QUADSPI, OCTOSPI), for constants that the "
+            "flash of the chip has no room for",
         ),
         Option(
             "external_ram_kib",
@@ -156,8 +156,10 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         levels.append(Level(3, (_external_ram(part.external_ram),)))
         links.append(_ram_link(part.external_ram, by_core, mode != UNCACHED, point.core_hz))
     flash = len(levels) + 1
-    levels.append(Level(flash, (_flash(part, point),)))
-    links.append(_flash_link(part, by_core, point.core_hz, flash))
+    flashes = part.constants
+    levels.append(Level(flash, tuple(_flash(part, one, point) for one in flashes)))
+    to_tiles = [_flash_link(part, one, by_core, point.core_hz, flash) for one in flashes]
+    links.append(to_tiles[0])
     return MemoryHierarchy(
         tuple(levels),
         tuple(links),
@@ -166,6 +168,7 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         in_place=mode != DTCM,
         cache=part.cache if mode == D_CACHE else None,
         one_memory=part.tcm is None,
+        far_link=to_tiles[1] if len(flashes) > 1 else None,
         # Other FPUs round to integers in another way: they get integers.
         keeps_binary32=part.core.fpv5 and ctx.options.get("kernels") != PORTABLE,
     )
@@ -196,11 +199,10 @@ def _external_ram(ram: parts.Ram) -> Memory:
     return Memory(ram.name, ram.size_bytes, 0, _ACTIVATIONS, parts.CACHE_LINE)
 
 
-def _flash(part: parts.Part, point: OperatingPoint) -> Memory:
-    """Return the memory of constants, with its wait states at an operating point."""
-    flash = part.constants
-    holds, reserved = frozenset({"weights", "code"}), CODE_BYTES
-    if part.external is not None:
+def _flash(part: parts.Part, flash: parts.Flash, point: OperatingPoint) -> Memory:
+    """Return a memory of constants, with its wait states at an operating point."""
+    holds, reserved = frozenset({"weights", "code"}), MOST_CODE
+    if flash is part.external:
         holds, reserved = frozenset({"weights"}), 0
     if flash.bus:
         bus = BUSES[flash.bus]
@@ -266,15 +268,17 @@ def _ram_link(ram: parts.Ram, by_core: bool, cached: bool, core_hz: float) -> Li
     )
 
 
-def _flash_link(part: parts.Part, by_core: bool, core_hz: float, level: int) -> Link:
-    """Return the link over which constants come from a level into tiles."""
+def _flash_link(
+    part: parts.Part, flash: parts.Flash, by_core: bool, core_hz: float, level: int
+) -> Link:
+    """Return the link over which constants come from a flash of a level into tiles."""
     setup, rate = costs.FLASH_SETUP, costs.FLASH_BYTES_PER_CYCLE / part.bus_ratio
     issue = costs.MDMA_ISSUE
     if by_core:
         setup = issue = costs.MEMCPY_SETUP
         rate = costs.MEMCPY_FLASH_BYTES_PER_CYCLE
-    if part.constants.bus:
-        bus = BUSES[part.constants.bus]
+    if flash.bus:
+        bus = BUSES[flash.bus]
         setup += bus.setup_cycles(core_hz)
         rate = min(rate, bus.rate(parts.CACHE_LINE if by_core else bus.run_bytes, core_hz))
     return Link(

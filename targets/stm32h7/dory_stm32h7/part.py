@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from dory_core.api import OperatingPoint, caches
 
 KIB = 1024
+#: Bytes of flash that code, its constants, vector table and test vectors take at most.
+MOST_CODE = 128 * KIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ class Part:
         flash: The flash that the chip boots from.
         points: Clocks, the default first.
         also: Names of other chips with the same facts.
-        external: Mapped flash outside of the chip that holds the constants.
+        external: Mapped flash outside of the chip for constants.
         external_ram: Memory outside of the chip for activations that the others have no room for.
         flash_port: What ``external`` may be, of an assumed size; None without an interface for it.
         ram_port: What ``external_ram`` may be, likewise.
@@ -139,9 +141,15 @@ class Part:
         return (self.name, *self.also)
 
     @property
-    def constants(self) -> Flash:
-        """The flash that holds the constants of networks."""
-        return self.external or self.flash
+    def constants(self) -> tuple[Flash, ...]:
+        """The flashes that hold the constants of networks, the faster one first.
+
+        That of the chip is left to the code where it is smaller than ``MOST_CODE``.
+        """
+        if self.external is None:
+            return (self.flash,)
+        inside = (self.flash,) if self.flash.size_bytes > MOST_CODE else ()
+        return (*inside, self.external)
 
     @property
     def clocks(self) -> tuple[Bits, ...]:

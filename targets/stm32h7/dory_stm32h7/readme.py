@@ -165,7 +165,7 @@ They are ready before `{prefix}_stm32h7_init` is called{where}.
 """
 
 _OUTSIDE_FLASH = """\
-- {name}: constants have the section `.dory_weights` with
+- {name}: {which} have the section `.dory_weights` with
   `-DDORY_WEIGHTS_SECTION='".dory_weights"'`{set}. It lies in the memory EXTERNAL_FLASH of the
   linker script, at 0x{address:08X} with {kib} KiB. In Zephyr give
   `CONFIG_{macro}_NETWORK_WEIGHTS_SECTION` the name of a section that your script loads there."""
@@ -191,6 +191,9 @@ def _outside(part: Part, app: Application, library: bool) -> str:
                 kib=flash.size_bytes // KIB,
                 macro=macro,
                 set=set_,
+                which="constants"
+                if part.constants == (flash,)
+                else "constants without room inside",
             )
         )
     if part.external_ram is not None and app.uses_l3:

@@ -11,6 +11,7 @@ import pytest
 from dory_stm32h7 import plugin
 from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.emulator.machine import Machine
+from dory_stm32h7.part import KIB
 from dory_stm32h7.part_files import linker_script, script_path
 from dory_stm32h7.parts import part_of
 from dory_stm32h7.toolchain import find_toolchain
@@ -128,10 +129,13 @@ def test_inputs_and_outputs_larger_than_sram_lie_in_external_ram(
     run_image(tmp_path / "app", plugins)
 
 
-def test_a_project_of_the_user_has_both_memories(plugins: Plugins, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["stm32h743", "stm32h750"])
+def test_a_project_of_the_user_has_both_memories(
+    name: str, plugins: Plugins, tmp_path: Path
+) -> None:
     """The library with the README's main, our start-up, and a linker script that takes the sections
     of dory as the README says."""
-    app, settings = tmp_path / "app", {**RAM, **FLASH}
+    app, settings = tmp_path / "app", {**RAM, **FLASH, "part": name}
     build_app(
         network(),
         "stm32h7",
@@ -161,7 +165,7 @@ def test_a_project_of_the_user_has_both_memories(plugins: Plugins, tmp_path: Pat
     assert machine.exit_code is not None and machine.output == ""
     assert machine.memories.outside(image.symbol("dory_l3_arena").address)
     weights = [symbol.address for symbol in image.symbols if "_weights_" in symbol.name]
-    assert weights and min(weights) >= 0x9000_0000
+    assert weights and (min(weights) >= 0x9000_0000) == (part.name == "stm32h750")
 
 
 def test_qemu_has_both_memories(plugins: Plugins, tmp_path: Path) -> None:
@@ -178,14 +182,59 @@ def test_qemu_has_both_memories(plugins: Plugins, tmp_path: Path) -> None:
     assert run_application(tmp_path / "app", plugins=plugins, runner="qemu").exact
 
 
+def of_much_reuse_and_little(outputs: int = 20) -> Graph:
+    """Convolutions of many pixels and of 25, and a layer whose constants are used once."""
+    builder = GraphBuilder((16, 20, 20), name="mixed", seed=5)
+    builder.conv(32, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    builder.conv(16, ops.Window(kernel=(3, 3), strides=(4, 4), pads=(1, 1, 1, 1)))
+    builder.linear(outputs)
+    return builder.graph()
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"memory": "dcache"}, {"vectors": "none"}], ids=["mdma", "dcache", "none"]
+)
+def test_constants_that_are_used_least_stay_in_the_flash_of_the_chip(
+    settings: dict[str, str], plugins: Plugins, tmp_path: Path
+) -> None:
+    """It has 14 KiB for constants; those of the layers have 5, 5 and 8 KB."""
+    chosen = {**FLASH, "flash_kib": "142", **settings}
+    app, part = tmp_path / "app", part_of(chosen)
+    plan = build_app(
+        of_much_reuse_and_little(), "stm32h7", app, plugins=plugins, settings=chosen, seeds=(0, 1)
+    )
+    weights = [step.weights for step in plan.steps if step.weights is not None]
+    assert [one.far for one in weights] == [True, False, False]
+    assert sum(one.size for one in weights if not one.far) <= 14 * KIB
+    assert_exact(app)
+    run_image(app, plugins)
+    toolchain = find_toolchain(part)
+    image = read_elf(simulate.build_program(app, toolchain.recipe(), toolchain.compiler))
+    far = {s.name: s.address >= 0x9000_0000 for s in image.symbols if "_weights_" in s.name}
+    assert far == {"dory_weights_00": True, "dory_weights_01": False, "dory_weights_02": False}
+
+
+def test_constants_in_external_flash_cost_more_where_they_are_not_hidden(tmp_path: Path) -> None:
+    cycles = []
+    for part in ("stm32h743", "stm32h750"):
+        graph = of_much_reuse_and_little(outputs=200)
+        plan = build_app(graph, "stm32h7", tmp_path / part, settings={"part": part})
+        cycles.append(plan.steps[-1].estimate.cycles)
+    assert cycles[1] > 3 * cycles[0]
+
+
 def test_costs_follow_from_the_clock_of_the_bus_and_that_of_the_core() -> None:
     """QUADSPI: four bits per clock of 100 MHz. SDRAM: 40 clocks for 64 bytes."""
     for point, hertz in (("480MHz", 480e6), ("400MHz", 400e6)):
         memory = context(operating_point=point, **RAM, **FLASH).memory
-        assert memory.link(3).bytes_per_cycle * hertz == pytest.approx(50e6)
+        assert memory.far_link is not None
+        assert memory.far_link.bytes_per_cycle * hertz == pytest.approx(50e6)
         assert memory.link(2).bytes_per_cycle * hertz == pytest.approx(160e6)
+        alone = context(part="stm32h750", operating_point=point).memory
+        assert alone.constants_link.bytes_per_cycle == memory.far_link.bytes_per_cycle
     inside, by_core = context().memory, context(dma="memcpy", **RAM).memory
-    assert inside.link(2).bytes_per_cycle > memory.link(3).bytes_per_cycle
+    assert inside.constants_link.bytes_per_cycle == memory.constants_link.bytes_per_cycle
+    assert inside.constants_link.bytes_per_cycle > memory.far_link.bytes_per_cycle
     assert by_core.link(2).blocking and not memory.link(2).blocking
     assert by_core.link(2).bytes_per_cycle < memory.link(2).bytes_per_cycle
 

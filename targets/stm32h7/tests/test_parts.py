@@ -91,17 +91,12 @@ def test_an_access_outside_of_the_memories_of_a_part_is_a_fault(
             machine.run(60)
 
 
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [("stm32h750", {}), ("stm32h743", {"external_flash_kib": "4096"})],
-    ids=["always", "chosen"],
-)
 def test_constants_lie_in_the_external_flash_of_a_part_with_one(
-    name: str, settings: dict[str, str], plugins: Plugins, tmp_path: Path
+    plugins: Plugins, tmp_path: Path
 ) -> None:
-    build(tmp_path / "app", name, plugins, **settings)
+    build(tmp_path / "app", "stm32h750", plugins)
     run_image(tmp_path / "app", plugins, repeat=1)
-    part = part_of({"part": name, **settings})
+    part = part_of({"part": "stm32h750"})
     toolchain = find_toolchain(part)
     image = read_elf(
         simulate.build_program(tmp_path / "app", toolchain.recipe(), toolchain.compiler)
@@ -179,8 +174,8 @@ def test_memories_of_each_part_are_those_of_its_record(part: Part) -> None:
     assert point is not None and point.name == part.points[0].clock.name
     assert memory.one_memory == memory.in_place == (part.tcm is None)
     assert [m.size_bytes for m in memory.level(2).memories] == [r.size_bytes for r in part.rams]
-    (flash,) = memory.level(3).memories
-    assert flash.mapped and flash.size_bytes == part.constants.size_bytes
+    (flash,), (own,) = memory.level(3).memories, part.constants
+    assert flash.mapped and flash.size_bytes == own.size_bytes
     files = {file.path: file.content for file in plugin.dory_dma_hal(ctx).files}
     assert ("hal/stm32h7/dory_mdma.c" in files) == (part.mdma is not None)
     assert f'"{part.name}"' in files["hal/stm32h7/dory_stm32h7_part.h"]
