@@ -54,7 +54,7 @@ class MatricesKernel(ClusterKernel):
     summary = "product of two tensors of matrices"
 
     def accepts(self, layer: Layer) -> Rejection | None:
-        """Bytes, with a requantisation behind the sums."""
+        """Bytes, with a requantisation after the sums."""
         if not isinstance(layer.op, ops.MatMul):
             return Rejection("it computes products of two tensors only", other_kind=True)
         if not layer.op.requants:

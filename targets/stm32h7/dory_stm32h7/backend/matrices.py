@@ -36,7 +36,7 @@ class MatricesKernel(InstanceKernel):
     summary = "Product of two tensors of matrices, two rows and two columns at a time"
 
     def accepts(self, layer: Layer) -> Rejection | None:
-        """Bytes, with a requantisation behind the sums."""
+        """Bytes, with a requantisation after the sums."""
         if not isinstance(layer.op, ops.MatMul):
             return Rejection("it computes products of two tensors only")
         if not layer.op.requants:
