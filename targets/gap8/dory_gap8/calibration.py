@@ -343,6 +343,9 @@ LUT_CHANNEL = 8
 CONCAT_RUN = 40
 MOVE_PIXEL = 60
 MOVE_WORD = 4
+# Axes in another order, by counting instructions: a pixel, a byte of it that has no neighbours.
+TRANSPOSE_PIXEL = 30
+TRANSPOSE_BYTE = 4
 RESIZE_PIXEL = 70
 RESIZE_CHANNEL = 12
 SOFTMAX_PIXEL = 330

@@ -110,6 +110,7 @@ KERNELS: Mapping[str, tuple[int, int, int]] = {
     "concat": (900, 900, 900),
     "lut": (230, 230, 230),
     "move": (1500, 1500, 1500),
+    "transpose": (600, 600, 600),
     "resize": (520, 1000, 1500),
     "softmax": (1030, 1030, 1030),
 }

@@ -19,6 +19,7 @@ from dory_gap8.backend import (
     LinearBytesKernel,
     LinearKernel,
     LutKernel,
+    MatricesKernel,
     MaxPoolBytesKernel,
     MaxPoolKernel,
     MoveKernel,
@@ -26,6 +27,7 @@ from dory_gap8.backend import (
     PointwiseKernel,
     ResizeKernel,
     SoftmaxKernel,
+    TransposeKernel,
     UnpackingKernel,
     WindowKernel,
 )
@@ -89,6 +91,8 @@ def kernels_for(kind: str, cores: int = CORES) -> tuple[Kernel, ...]:
         "lut": (LutKernel(cores),),
         "slice": (MoveKernel(cores),),
         "pad": (MoveKernel(cores),),
+        "transpose": (TransposeKernel(cores),),
+        "matmul": (MatricesKernel(cores),),
         "resize": (ResizeKernel(cores),),
         "softmax": (SoftmaxKernel(cores),),
     }[kind]

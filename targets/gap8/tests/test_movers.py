@@ -14,7 +14,10 @@ from dory_core.importing import Array, requant
 from dory_core.testing import KernelConformance
 from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 
-MOVERS = ("lut", "concat", "mul", "maximum", "minimum", "slice", "pad", "resize", "softmax")
+MOVERS = (
+    *("lut", "concat", "mul", "maximum", "minimum"),
+    *("slice", "pad", "transpose", "resize", "softmax", "matmul"),
+)
 
 
 @pytest.mark.sample(2)  # of two seeds the first

@@ -167,6 +167,9 @@ SUMS_RESULT = 80
 MOVE_RUN = 400
 MOVE_16 = 70
 CONCAT_RUN = 300
+# Axes in another order, by counting instructions: a pixel, a byte of it that has no neighbours.
+TRANSPOSE_PIXEL = 150
+TRANSPOSE_BYTE = 30
 # Tables: an element, one of a channel with its own table.
 LUT_ELEMENT = 24
 LUT_CHANNELWISE = 76

@@ -36,6 +36,8 @@ class TestKernels(KernelConformance):
 OTHER_KINDS = {
     "slice": "move",
     "pad": "move",
+    "transpose": "transpose",
+    "matmul": "matrices",
     "concat": "concat",
     "lut": "lut",
     "resize": "resize",

@@ -14,7 +14,13 @@ from dory_gap8.backend.linear import LinearKernel
 from dory_gap8.backend.linear_bytes import LinearBytesKernel
 from dory_gap8.backend.lut import LutKernel
 from dory_gap8.backend.matrices import MatricesKernel
-from dory_gap8.backend.movers import ConcatKernel, MoveKernel, ResizeKernel, SoftmaxKernel
+from dory_gap8.backend.movers import (
+    ConcatKernel,
+    MoveKernel,
+    ResizeKernel,
+    SoftmaxKernel,
+    TransposeKernel,
+)
 from dory_gap8.backend.pair import PairKernel
 from dory_gap8.backend.pool import AvgPoolKernel, MaxPoolKernel
 from dory_gap8.backend.pool_bytes import AvgPoolBytesKernel, MaxPoolBytesKernel
@@ -47,6 +53,7 @@ __all__ = [
     "ResizeKernel",
     "SlideKernel",
     "SoftmaxKernel",
+    "TransposeKernel",
     "UnpackingKernel",
     "WindowKernel",
     "candidates",
@@ -82,6 +89,8 @@ def candidates(layer: Layer, cores: int) -> list[Kernel]:
         return [LutKernel(cores)]
     if isinstance(kind, ops.Slice | ops.Pad):
         return [MoveKernel(cores)]
+    if isinstance(kind, ops.Transpose):
+        return [TransposeKernel(cores)]
     if isinstance(kind, ops.Resize):
         return [ResizeKernel(cores)]
     if isinstance(kind, ops.Softmax):

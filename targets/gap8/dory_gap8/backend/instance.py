@@ -64,6 +64,7 @@ _INCLUDES = {
     "concat": ("bytes", "share"),
     "lut": ("share",),
     "move": ("bytes", "share"),
+    "transpose": ("bytes", "share"),
     "resize": ("bytes", "requant_impl", "share"),
     "softmax": ("share",),
 }
@@ -89,6 +90,7 @@ _ARGUMENTS = {
     "concat": "concat",
     "lut": "lut",
     "move": "move",
+    "transpose": "transpose",
     "resize": "resize",
     "softmax": "softmax",
 }

@@ -167,6 +167,59 @@ class MoveKernel(OneInstance):
 
 
 @dataclass(frozen=True)
+class TransposeKernel(ClusterKernel):
+    """Axes in another order."""
+
+    name = "dory_gap8_transpose"
+    summary = "axes of bytes in another order"
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Bytes that stay what they are."""
+        if not isinstance(layer.op, ops.Transpose):
+            return Rejection("it computes Transpose only", other_kind=True)
+        if layer.op.requants:
+            return Rejection("it has no requantisation behind copies")
+        if layer.inputs[0].type_name != layer.output.type_name:
+            return Rejection("its output has another type than its input")
+        return reject_bytes(layer)
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Pixels of a core, byte by byte or, where channels stay channels, word by word."""
+        channels = tile.c_out * cal.TRANSPOSE_BYTE
+        if layer.of(ops.Transpose).perm[0] == 0:
+            channels = ceil_div(tile.c_out, 4) * cal.MOVE_WORD
+        return cal.CALL + ceil_div(tile.h * tile.w, self.cores) * (cal.TRANSPOSE_PIXEL + channels)
+
+    def label(self, layer: Layer) -> str:
+        """One where channels stay channels, another one where they do not."""
+        return f"{self.name}_{'pixels' if layer.of(ops.Transpose).perm[0] == 0 else 'bytes'}"
+
+    def instance(self, layer: Layer) -> Instance:
+        """The template with its macros."""
+        runs = int(layer.of(ops.Transpose).perm[0] == 0)
+        macros = (("DORY_CORES", str(self.cores)), ("DORY_RUNS", str(runs)))
+        return Instance("transpose", self.label(layer), "Axes in another order.", macros)
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """One call with the distances of elements in the input."""
+        pitches = (1, size("x_w") * size("x_c"), size("x_c"))
+        own, read = (
+            [size(f"{tensor}_{axis}") for axis in ("channel", "row", "column")] for tensor in "yx"
+        )
+        perm = layer.of(ops.Transpose).perm
+        steps = [pitches[source] for source in perm]
+        first = sum(
+            (own[axis] - read[source]) * pitches[source] for axis, source in enumerate(perm)
+        )
+        arguments: Arguments = (
+            *tile_arguments("x", "y", "y_h", "y_w", "y_c"),
+            ("first", first),
+            *zip(("channel", "row", "column"), steps, strict=True),
+        )
+        return call_text(self.symbol(layer), "transpose", arguments)
+
+
+@dataclass(frozen=True)
 class ResizeKernel(ClusterKernel):
     """Interpolation between two rows and two columns, or nearest neighbours."""
 

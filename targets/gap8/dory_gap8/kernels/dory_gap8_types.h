@@ -196,6 +196,15 @@ typedef struct {
   uint32_t value;
 } dory_gap8_move_t;
 
+/* Axes in another order: the first output is byte `first` of the tile of the input, the next rows,
+ * columns and channels lie so many bytes further. */
+typedef struct {
+  const void *x;
+  void *y;
+  int32_t y_h, y_w, y_c;
+  int32_t first, row, column, channel;
+} dory_gap8_transpose_t;
+
 /* taps: for all rows, then all columns of the output [first, second, weight of first, of second];
  * height: rows. x_row ... y_column: where the tiles begin. */
 typedef struct {

@@ -51,7 +51,7 @@ def builtin_kernels() -> list[Kernel]:
     from dory_stm32h7.backend.depthwise import DepthwiseKernel
     from dory_stm32h7.backend.linear import LinearKernel
     from dory_stm32h7.backend.matrices import MatricesKernel
-    from dory_stm32h7.backend.movers import ConcatKernel, MoveKernel
+    from dory_stm32h7.backend.movers import ConcatKernel, MoveKernel, TransposeKernel
     from dory_stm32h7.backend.pairs import AddKernel, MaximumKernel, MinimumKernel, MulKernel
     from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel, RealPoolKernel
     from dory_stm32h7.backend.sums import SumTablesKernel
@@ -71,6 +71,7 @@ def builtin_kernels() -> list[Kernel]:
         MinimumKernel(),
         LutKernel(),
         MoveKernel(),
+        TransposeKernel(),
         ConcatKernel(),
         ResizeKernel(),
         SoftmaxKernel(),

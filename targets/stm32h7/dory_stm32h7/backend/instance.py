@@ -51,6 +51,7 @@ _INCLUDES = {
     "realpool": ("binary32_impl", "pool_window"),
     "pair": ("requant_impl",),
     "move": ("copy_impl",),
+    "transpose": ("copy_impl",),
     "lut": (),
     "sums": (),
     "concat": ("copy_impl",),

@@ -80,6 +80,54 @@ class MoveKernel(InstanceKernel):
         return (("DORY_VALUE", f"({_value(layer)})"),)
 
 
+class TransposeKernel(InstanceKernel):
+    """Axes in another order."""
+
+    name = "dory_stm32h7_transpose"
+    template = "transpose"
+    summary = "Axes of bytes in another order"
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Bytes as they are."""
+        kind, x = layer.op, layer.inputs[0]
+        if not isinstance(kind, ops.Transpose):
+            return Rejection("it puts axes in another order only")
+        if kind.requants:
+            return Rejection("it has no requantisation behind copies")
+        if x.type_name != layer.output.type_name:
+            return Rejection(f"its input is {x.type_name}, its output {layer.output.type_name}")
+        return reject_type(x, "input", BYTES)
+
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
+        """Pixels: runs of bytes, or one byte after the other."""
+        channels = costs.MOVE_16 * ceil_div(tile.c_out, 16)
+        if layer.of(ops.Transpose).perm[0] != 0:
+            channels = costs.TRANSPOSE_BYTE * tile.c_out
+        return costs.CALL + tile.h * tile.w * (costs.TRANSPOSE_PIXEL + channels)
+
+    def label(self, layer: Layer) -> str:
+        """One where channels stay channels, another one where they do not."""
+        return f"{self.name}_{'pixels' if layer.of(ops.Transpose).perm[0] == 0 else 'bytes'}"
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """One call with the distances of elements in the input."""
+        pitches = (1, size("x_w") * size("x_c"), size("x_c"))
+        own, read = (
+            [size(f"{tensor}_{axis}") for axis in ("channel", "row", "column")] for tensor in "yx"
+        )
+        perm = layer.of(ops.Transpose).perm
+        first = sum(
+            (own[axis] - read[source]) * pitches[source] for axis, source in enumerate(perm)
+        )
+        steps = zip(("channel", "row", "column"), (pitches[n] for n in perm), strict=True)
+        arguments = (*tile_arguments("x", "y", "y_h", "y_w", "y_c"), ("first", first), *steps)
+        return self.instance_call(layer, arguments)
+
+    def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
+        """What instances differ in."""
+        return (("DORY_RUNS", int(layer.of(ops.Transpose).perm[0] == 0)),)
+
+
 class ConcatKernel(InstanceKernel):
     """Copies of runs of bytes from several inputs."""
 

@@ -80,6 +80,15 @@ typedef struct {
   int32_t step_h, step_w;
 } dory_stm32h7_move_t;
 
+/* Axes in another order: the first output is byte `first` of the tile of the input, the next rows,
+ * columns and channels lie so many bytes further. */
+typedef struct {
+  const void *x;
+  void *y;
+  int32_t y_h, y_w, y_c;
+  int32_t first, row, column, channel;
+} dory_stm32h7_transpose_t;
+
 /* A function of one byte. table: 256 outputs, or as many for each channel. */
 typedef struct {
   const void *x;
