@@ -181,8 +181,13 @@ class MatricesKernel(ClusterKernel):
 
 
 def _finish(layer: Layer) -> Finish:
-    """Return how the block turns the sums of a layer into outputs."""
-    return finish_of(epilogue(layer), layer.output.bits, layer.output.channels)
+    """Return how the block turns the sums of a layer into outputs.
+
+    A part of a layer has the parameters of all channels.
+    """
+    chosen = epilogue(layer)
+    channels = max(len(chosen.records), layer.output.channels)
+    return finish_of(chosen, layer.output.bits, channels)
 
 
 def _zeros(layer: Layer) -> tuple[int, int]:
