@@ -12,6 +12,7 @@ from dory_core.ir.array import Array
 from dory_core.ir.bounds import Accumulator, Apply, one
 from dory_core.ir.kinds.operator import Operator, Sample, Tensors, Values, moved_steps
 from dory_core.ir.kinds.random_parts import RandomParts
+from dory_core.ir.requant import requant
 from dory_core.ir.tensor import Shape, Tensor
 
 _UINT32_MAX = 2**32 - 1
@@ -77,7 +78,8 @@ class Shares(Operator):
         table[draw.integer(1, 256) :] = 0
         factor = draw.pick(127, 255)
         steps = draw.requants(shape[0], factor, draw.pick((-128, 127), (0, 255)))
-        fields = {"table": Array(table), "factor": factor, "requants": draw.pick((), steps)}
+        moved = (requant(1, -128, 1, -128, 127),)
+        fields = {"table": Array(table), "factor": factor, "requants": draw.pick((), moved, steps)}
         return Sample(fields, ((*shape, lo, hi),))
 
     @classmethod

@@ -351,3 +351,11 @@ RESIZE_CHANNEL = 12
 SOFTMAX_PIXEL = 330
 SOFTMAX_SUM = 16
 SOFTMAX_SHARE = 34
+# Rows of plain quotients, counted likewise: a pixel with its root or inverse (a division of 64
+# bits), a channel of the sums, one of the output.
+NORM_PIXEL = 550
+NORM_SUM = 4
+NORM_OUTPUT = 23
+SHARES_PIXEL = 350
+SHARES_SUM = 9
+SHARES_OUTPUT = 20

@@ -113,6 +113,8 @@ KERNELS: Mapping[str, tuple[int, int, int]] = {
     "transpose": (600, 600, 600),
     "resize": (520, 1000, 1500),
     "softmax": (1030, 1030, 1030),
+    "norm": (950, 950, 950),
+    "shares": (650, 650, 650),
 }
 
 

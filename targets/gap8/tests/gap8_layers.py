@@ -23,9 +23,11 @@ from dory_gap8.backend import (
     MaxPoolBytesKernel,
     MaxPoolKernel,
     MoveKernel,
+    NormKernel,
     PairKernel,
     PointwiseKernel,
     ResizeKernel,
+    SharesKernel,
     SoftmaxKernel,
     TransposeKernel,
     UnpackingKernel,
@@ -95,6 +97,8 @@ def kernels_for(kind: str, cores: int = CORES) -> tuple[Kernel, ...]:
         "matmul": (MatricesKernel(cores),),
         "resize": (ResizeKernel(cores),),
         "softmax": (SoftmaxKernel(cores),),
+        "norm": (NormKernel(cores),),
+        "shares": (SharesKernel(cores),),
     }[kind]
 
 

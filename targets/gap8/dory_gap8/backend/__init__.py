@@ -25,6 +25,7 @@ from dory_gap8.backend.pair import PairKernel
 from dory_gap8.backend.pool import AvgPoolKernel, MaxPoolKernel
 from dory_gap8.backend.pool_bytes import AvgPoolBytesKernel, MaxPoolBytesKernel
 from dory_gap8.backend.realpool import RealPoolKernel
+from dory_gap8.backend.rows import NormKernel, SharesKernel
 from dory_gap8.backend.slide import SlideKernel
 from dory_gap8.backend.unpacked import UnpackingKernel, is_packed
 from dory_gap8.backend.window import WindowKernel
@@ -47,10 +48,12 @@ __all__ = [
     "MatricesKernel",
     "MaxPoolKernel",
     "MoveKernel",
+    "NormKernel",
     "PairKernel",
     "PointwiseKernel",
     "RealPoolKernel",
     "ResizeKernel",
+    "SharesKernel",
     "SlideKernel",
     "SoftmaxKernel",
     "TransposeKernel",
@@ -95,6 +98,10 @@ def candidates(layer: Layer, cores: int) -> list[Kernel]:
         return [ResizeKernel(cores)]
     if isinstance(kind, ops.Softmax):
         return [SoftmaxKernel(cores)]
+    if isinstance(kind, ops.Norm):
+        return [NormKernel(cores)]
+    if isinstance(kind, ops.Shares):
+        return [SharesKernel(cores)]
     if isinstance(kind, ops.Concat):
         return [ConcatKernel(cores)]
     if isinstance(kind, ops.Add):

@@ -67,6 +67,8 @@ _INCLUDES = {
     "transpose": ("bytes", "share"),
     "resize": ("bytes", "requant_impl", "share"),
     "softmax": ("share",),
+    "norm": ("quotient", "share"),
+    "shares": ("quotient", "share"),
 }
 _ARGUMENTS = {
     "depthwise_3x3": "strips",
@@ -93,6 +95,8 @@ _ARGUMENTS = {
     "transpose": "transpose",
     "resize": "resize",
     "softmax": "softmax",
+    "norm": "norm",
+    "shares": "shares",
 }
 
 

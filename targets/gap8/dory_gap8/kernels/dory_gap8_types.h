@@ -226,4 +226,24 @@ typedef struct {
   int32_t add, lo, hi;
 } dory_gap8_softmax_t;
 
+/* weights: of each channel of y, then the biases. channel: the first one of y. A value is shifted up,
+ * then down, and clipped. */
+typedef struct {
+  const void *x;
+  const int32_t *weights;
+  void *y;
+  int32_t pixels, x_c, y_c, channel;
+  int32_t up, down, lo, hi;
+} dory_gap8_norm_t;
+
+/* table: exponentials by the distance from the largest channel; channel: the first one of y. */
+typedef struct {
+  const void *x;
+  const uint32_t *table;
+  void *y;
+  int32_t pixels, x_c, y_c, channel;
+  uint32_t factor;
+  int32_t add, lo, hi;
+} dory_gap8_shares_t;
+
 #endif
