@@ -219,3 +219,12 @@ def transformer_net(name: str) -> Path:
     if folder is None or not (folder / name).is_dir():
         pytest.skip(f"no transformer {name} beside $DORY_NETS or {_BESIDE}")
     return folder / name
+
+
+def converted_net(name: str) -> Path:
+    """Return a file of the networks that today's converter makes, or skip the test."""
+    folder = Path(os.environ.get("DORY_NETS", _BESIDE)).with_name("nets_converted")
+    path = folder / f"{name}.tflite"
+    if not path.is_file():
+        pytest.skip(f"no network {path}")
+    return path

@@ -16,6 +16,7 @@ from dory_tflite.reader import model_of
 from dory_tflite.testing import OPERATIONS, OTHERS, random_network
 
 from dory_core.testing import run_reference
+from tests.nets import converted_net
 
 pytest.importorskip("tflite_micro", reason="the extra golden is not installed")
 
@@ -93,6 +94,13 @@ def test_networks_of_several_operators(seed: int) -> None:
 @pytest.mark.parametrize("seed", [5091, 5118], ids=["pads_below_the_storage", "large_scale"])
 def test_networks_that_were_refused(seed: int) -> None:
     assert differing(random_network(seed, operations=3 + seed % 8), seed) == []
+
+
+def test_group_normalisation_of_keras() -> None:
+    """What today's converter makes of it: single operators, with a negation of reals."""
+    data = converted_net("groupnorm").read_bytes()
+    for seed in range(3):
+        assert differing(data, seed) == [], seed
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ from dory_tflite.testing.movers import (
     strided_slice,
     transpose,
 )
+from dory_tflite.testing.norms import normalisation
 from dory_tflite.testing.weighted import conv, depthwise, linear, pool, transpose_conv
 
 _MOVERS = (
@@ -70,6 +71,8 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
     "ELU": unary("ELU"),
     "RSQRT": rsqrt,
     "reals": island,
+    "layer normalisation": normalisation((3,)),
+    "group normalisation": normalisation((1, 3)),
     "PRELU": prelu,
     "QUANTIZE": unary("QUANTIZE"),
     "PAD": pad,
