@@ -77,9 +77,13 @@ _CEIL = Constraint(
     "versions of onnxruntime differ in what the last windows count: set one of them to 0",
 )
 _GEMM = "export it as a fully connected layer"
+_PADDINGS = (
+    *("constant", "reflect", "edge", "wrap"),
+    *(b"constant", b"reflect", b"edge", b"wrap"),
+)
 _PAD = Constraint(
-    "it pads with a constant",
-    lambda call: call.attribute("mode", "constant") in ("constant", b"constant"),
+    "mode is constant, reflect, edge or wrap",
+    lambda call: call.attribute("mode", "constant") in _PADDINGS,
     "pad with a constant, or leave the padding to the application",
 )
 _RESIZE = (
@@ -117,7 +121,7 @@ _NORM = Constraint(
 #: By operator of reals; the QLinear forms have those of their operator.
 CONSTRAINTS: Mapping[str, tuple[Constraint, ...]] = MappingProxyType(
     {
-        "Conv": (_WEIGHTS,),
+        **dict.fromkeys(("Conv", "ConvTranspose"), (_WEIGHTS,)),
         "Gemm": (
             _WEIGHTS,
             _has("transA", 0, _GEMM),

@@ -343,7 +343,7 @@ class _Import:
     def _output(self, name: str) -> str:
         value = self.values.get(name)
         if isinstance(value, Real | Stored | Sums):
-            return value.place.tensor
+            return self.network.settled(value.place, name).tensor
         if isinstance(value, Pending):
             if value.node.op in _SUMS and value.lo is None and value.hi is None and not value.moves:
                 place = self._lowered(value, None, name)

@@ -12,11 +12,11 @@ from dory_core.importing import ReadOperator
 from dory_qdq.call import Call
 from dory_qdq.constraints import CONSTRAINTS, check
 from dory_qdq.operators import movers
+from dory_qdq.operators.constants import lower_two
 from dory_qdq.operators.matrices import lower_matmul
 from dory_qdq.operators.norms import lower_layer_norm
-from dory_qdq.operators.pairs import lower_pair
-from dory_qdq.operators.pools import lower_average, lower_mean
-from dory_qdq.operators.products import lower_conv, lower_gemm
+from dory_qdq.operators.pools import lower_average, lower_largest, lower_mean
+from dory_qdq.operators.products import lower_conv, lower_conv_transpose, lower_gemm
 from dory_qdq.operators.resize import lower_linear, lower_nearest
 from dory_qdq.operators.tables import FUNCTIONS, lower_function, lower_softmax
 from dory_qdq.qlinear import FORMS
@@ -29,15 +29,14 @@ LINEAR = ("Resize", "Upsample")
 _LOWERED: Mapping[str, Callable[[Call], Place | Sums]] = MappingProxyType(
     {
         "Conv": lower_conv,
+        "ConvTranspose": lower_conv_transpose,
         "Gemm": lower_gemm,
         "MatMul": lower_matmul,
-        "Add": lower_pair,
-        "Sub": lower_pair,
-        "Mul": lower_pair,
-        "Div": lower_pair,
+        **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu", "Pow"), lower_two),
         "AveragePool": lower_average,
         "GlobalAveragePool": lower_mean,
         "ReduceMean": lower_mean,
+        "ReduceSum": lower_mean,
         "Softmax": lower_softmax,
         "LayerNormalization": lower_layer_norm,
         "Concat": movers.concat,
@@ -56,6 +55,9 @@ _MOVED: Mapping[str, Callable[[Call, Real], Place]] = MappingProxyType(
         "GlobalMaxPool": movers.max_pool,
         "Slice": movers.slice_of,
         "Pad": movers.pad,
+        **dict.fromkeys(("Tile", "Expand", "Gather"), movers.repeated),
+        **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), movers.blocks),
+        "ReduceMax": lower_largest,
         "Resize": lower_nearest,
         "Upsample": lower_nearest,
     }
@@ -71,20 +73,26 @@ _BECOMES: Mapping[str, str] = MappingProxyType(
         "DequantizeLinear": "nothing",
         "Constant": "nothing",
         "Conv": "Conv",
+        "ConvTranspose": "ConvTranspose",
         "Gemm": "Linear; Conv of 1x1 for several rows",
         "MatMul": "MatMul; with a constant Linear, or Conv of 1x1 for several rows",
         "Add": "Add; Lut with a constant",
         "Mul": "Mul; Lut with a constant",
-        **dict.fromkeys(("AveragePool", "GlobalAveragePool", "ReduceMean"), "AvgPool"),
+        **dict.fromkeys(("AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum"), "AvgPool"),
         "Softmax": "Softmax",
         "LayerNormalization": "LayerNorm",
         "Concat": "Concat; Lut for inputs of another scale",
         "MaxPool": "MaxPool",
         "GlobalMaxPool": "MaxPool",
         "Sub": "Add; Lut with a constant",
+        "Max": "Maximum; Lut with a constant",
+        "Min": "Minimum; Lut with a constant",
         "Split": "Slice",
         "Slice": "Slice",
-        "Pad": "Pad",
+        "Pad": "Pad; Resize for a mode other than constant",
+        "ReduceMax": "MaxPool",
+        **dict.fromkeys(("Tile", "Expand", "Gather"), "Resize"),
+        **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), "Slice and Concat, or Transpose"),
         **dict.fromkeys(LINEAR, "Resize"),
         **dict.fromkeys(("Relu", "Clip"), "bounds of the layer before, or Lut"),
         "Transpose": "nothing, or Transpose",

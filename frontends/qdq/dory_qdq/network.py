@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from dory_core.api import NotSupported, Tensor, ops
-from dory_core.importing import ranges
+from dory_core.importing import ranges, rearrange
+from dory_qdq.grids import refined
 from dory_qdq.numerics import Floats, Integers, Quantisation
-from dory_qdq.values import FloatInput, Place, Shape
+from dory_qdq.values import FloatInput, Grid, Place, Shape
 
 Triple = tuple[int, int, int]
 #: Axis of (C, H, W) of every dimension; None for dimensions of size 1.
@@ -79,6 +80,40 @@ class Network:
         order = tuple(axis for axis in axes if axis is not None and sizes[axis] > 1)
         return Place(tensor, shape, order)
 
+    def grid(self, place: Place) -> Grid:
+        """Return how the elements of a value lie in memory."""
+        if place.grid is not None:
+            return place.grid
+        sizes = self.tensors[place.tensor].shape
+        order = tuple(MEMORY_ORDER.index(axis) for axis in file_order(place))
+        return Grid(tuple(sizes[axis] for axis in MEMORY_ORDER), order)
+
+    def _gathered(self, place: Place, axes: Axes, wanted: Triple) -> str:
+        """Return a tensor with the elements of a grid, whose dimensions lie along ``axes``."""
+        found = refined(self.grid(place), place.shape)
+        grid = self.grid(place) if found is None else found[0]
+        order = list(grid.order)
+        if found is not None:
+            groups = dict(zip(axes, found[1], strict=True))
+            order = [n for axis in MEMORY_ORDER for n in groups.get(axis, ())]
+        name = rearrange.rearranged(
+            self.ops, self.tensors, f"Transpose of {place.tensor}", place.tensor, grid.sizes, order
+        )
+        if name is None:
+            raise NotSupported(
+                f"the dimensions {list(grid.sizes)} in the order {order} have too many blocks that"
+                " move",
+                f"write the transposition with at most {rearrange.MOST_BLOCKS} dimensions",
+            )
+        if place.tensor in self.scales:
+            self.scales.setdefault(name, self.scales[place.tensor])
+        shape = wanted if found is not None else (prod(wanted), 1, 1)
+        if self.tensors[name].shape != shape:
+            name = self.append(ops.Reshape, f"Reshape of {name}", (name,), shape=shape)
+        if found is None:
+            return self.arranged(Place(name, place.shape, (0,)), axes)
+        return name
+
     def axes(self, place: Place) -> Axes | None:
         """Return the axis of every dimension; None where a dimension is no single axis."""
         sizes, rest = self.tensors[place.tensor].shape, list(place.order)
@@ -112,6 +147,8 @@ class Network:
                 )
         order = tuple(axis for axis in axes if axis is not None and wanted[axis] > 1)
         shape = (wanted[0], wanted[1], wanted[2])
+        if place.grid is not None:
+            return self._gathered(place, axes, shape)
         tensor = self.tensors[place.tensor]
         if tensor.shape == shape and place.order == order:
             return place.tensor
@@ -140,10 +177,9 @@ class Network:
 
     def positions(self, place: Place) -> Integers:
         """Return per element in the order of memory its number in the order of the file."""
-        sizes = self.tensors[place.tensor].shape
-        axes = [axis for axis in range(3) if axis not in place.order] + list(place.order)
-        numbers = np.arange(prod(sizes)).reshape([sizes[axis] for axis in axes])
-        return numbers.transpose([axes.index(axis) for axis in MEMORY_ORDER]).reshape(-1)
+        grid = self.grid(place)
+        numbers = np.arange(prod(grid.sizes)).reshape([grid.sizes[n] for n in grid.order])
+        return numbers.transpose([grid.order.index(n) for n in range(len(grid.order))]).reshape(-1)
 
     def append(
         self,
@@ -167,6 +203,8 @@ class Network:
 
     def named(self, place: Place, value: str) -> None:
         """Say that a tensor holds a value of the file, unless it holds another one."""
+        if place.grid is not None:
+            return
         for position, op in enumerate(self.ops):
             if op.output == place.tensor and op.tensor in ("", value):
                 self.ops[position] = replace(op, tensor=value)
@@ -174,12 +212,25 @@ class Network:
                 reals = known.source if known and known.order == order else ""
                 self._form(place.tensor, order=order, source=reals)
 
+    def settled(self, place: Place, value: str) -> Place:
+        """Return a place without grid for an output of the file; value: its name."""
+        if place.grid is None:
+            return place
+        axes = standard_axes(place.shape)
+        if axes is None:
+            place, axes = replace(place, shape=(prod(place.shape),)), (0,)
+        found = self.placed(self.arranged(place, axes), place.shape, axes)
+        self.named(found, value)
+        return found
+
     def stands_for(self, place: Place, reals: str) -> None:
         """Say that a tensor is integers of reals of the file."""
         self._form(place.tensor, order=file_order(place), source=reals, ties_even=True)
 
     def dequantised(self, place: Place, reals: str) -> None:
         """Say which reals of the file a computed tensor stands for, if they have its order."""
+        if place.grid is not None:
+            return
         known, order = self.forms.get(place.tensor), file_order(place)
         if place.tensor not in self.inputs and (
             known is None or (not known.source and known.order == order)

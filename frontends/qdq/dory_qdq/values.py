@@ -15,6 +15,19 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Grid:
+    """The order of elements whose dimensions are parts of axes.
+
+    Attributes:
+        sizes: Of the dimensions in the order of memory.
+        order: Which of ``sizes`` the file has, the slowest one first.
+    """
+
+    sizes: Shape
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where the elements of a value lie.
 
@@ -22,12 +35,14 @@ class Place:
         tensor: Tensor of the Graph.
         shape: Shape in the file.
         order: Axes (0 C, 1 H, 2 W) of the tensor from the slowest to the fastest one in the order
-            of the file; axes of size 1 are left out.
+            of the file; axes of size 1 are left out. Empty where there is a grid.
+        grid: How the elements lie after an order of parts of axes, None without.
     """
 
     tensor: str
     shape: Shape
     order: tuple[int, ...]
+    grid: Grid | None = None
 
 
 @dataclass(frozen=True, slots=True)

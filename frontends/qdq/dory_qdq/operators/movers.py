@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -11,12 +12,16 @@ import numpy.typing as npt
 from dory_onnx import window_of
 
 from dory_core.api import ops
+from dory_core.importing import Array
 from dory_qdq.call import Call
+from dory_qdq.grids import refined
 from dory_qdq.network import standard_axes
 from dory_qdq.operators.tables import requantised
-from dory_qdq.values import Place, Real
+from dory_qdq.values import Grid, Place, Real
 
 _MOST = 1 << 62
+# Beyond them the file is damaged.
+_MOST_PLACES = 1 << 14
 
 
 def reshape(call: Call, source: Real) -> Place:
@@ -53,7 +58,7 @@ def reshape(call: Call, source: Real) -> Place:
         shape = tuple(1 if n in new else rest.pop(0) for n in range(len(shape) + len(new)))
     if prod(shape) != prod(place.shape) or min(shape, default=1) < 1:
         raise call.error(f"shape {list(place.shape)} becomes {list(shape)}")
-    return Place(place.tensor, shape, place.order)
+    return replace(place, shape=shape)
 
 
 def transpose(call: Call, source: Real) -> Place:
@@ -63,16 +68,104 @@ def transpose(call: Call, source: Real) -> Place:
     perm = [int(p) for p in call.attribute("perm", tuple(reversed(range(rank))))]
     if sorted(perm) != list(range(rank)):
         raise call.error(f"{perm} is no order of {rank} dimensions")
-    axes = call.network.axes(place)
-    if axes is None:
-        name, axes = call.tensor(place, _spread(call, place))
-        place = call.network.placed(name, place.shape, axes)
-    found = [axes[p] for p in perm if axes[p] is not None]
-    return Place(
-        place.tensor,
-        tuple(place.shape[p] for p in perm),
-        tuple(axis for axis in found if axis is not None),
-    )
+    return _permuted(call, place, perm)
+
+
+def _permuted(call: Call, place: Place, perm: Sequence[int]) -> Place:
+    """Return a value whose dimension n is dimension ``perm[n]`` of another one."""
+    axes, shape = call.network.axes(place), tuple(place.shape[p] for p in perm)
+    if axes is not None:
+        return Place(place.tensor, shape, tuple(a for p in perm if (a := axes[p]) is not None))
+    found = refined(call.network.grid(place), place.shape)
+    if found is not None:
+        grid, groups = found
+        order = tuple(n for p in perm for n in groups[p])
+        return Place(place.tensor, shape, (), Grid(grid.sizes, order))
+    name, axes = call.tensor(place, _spread(call, place))
+    return _permuted(call, call.network.placed(name, place.shape, axes), perm)
+
+
+def blocks(call: Call, source: Real) -> Place:
+    """DepthToSpace and SpaceToDepth: blocks of pixels become channels, or channels blocks."""
+    place, size = source.place, int(call.attribute("blocksize", 0))
+    is_depth = call.node.op == "DepthToSpace"
+    if len(place.shape) != 4 or place.shape[0] != 1 or size < 1:
+        raise call.error(f"an input of shape {list(place.shape)} in blocks of {size}")
+    _, channels, height, width = place.shape
+    parts = (channels % (size * size),) if is_depth else (height % size, width % size)
+    if any(parts):
+        raise call.error(f"shape {list(place.shape)} is not of whole blocks of {size}")
+    if not is_depth:
+        split = (channels, height // size, size, width // size, size)
+        perm: tuple[int, ...] = (2, 4, 0, 1, 3)
+        shape = (1, channels * size * size, height // size, width // size)
+    else:
+        inner = channels // (size * size)
+        rows_first = call.attribute("mode", "DCR") in ("DCR", b"DCR")
+        split = (
+            (size, size, inner, height, width) if rows_first else (inner, size, size, height, width)
+        )
+        perm = (2, 3, 0, 4, 1) if rows_first else (0, 3, 1, 4, 2)
+        shape = (1, inner, height * size, width * size)
+    return replace(_permuted(call, replace(place, shape=split), perm), shape=shape)
+
+
+def repeated(call: Call, source: Real) -> Place:
+    """Tile, Expand and Gather with constant indices: elements along dimensions, by places."""
+    place, op = source.place, call.node.op
+    shape = place.shape
+    given = call.integers(1)
+    if given is None:
+        raise call.error("its second input is missing")
+    if op == "Gather":
+        (dimension,) = _dimensions(call, [int(call.attribute("axis", 0))], len(shape))
+        size = shape[dimension]
+        if not given or not all(-size <= n < size for n in given):
+            raise call.error(f"indices {given} of {list(shape)} along dimension {dimension}")
+        found = _taken_at(call, place, dimension, [n % size for n in given])
+        rank = np.ndim(call.constant(1))
+        whole = (*shape[:dimension], *np.shape(call.constant(1)), *shape[dimension + 1 :])
+        return replace(found, shape=whole) if rank != 1 else found
+    if op == "Expand":
+        rank = max(len(shape), len(given))
+        place = replace(place, shape=(1,) * (rank - len(shape)) + shape)
+        wide = [1] * (rank - len(given)) + given
+        pairs = list(zip(place.shape, wide, strict=True))
+        if any((1 not in pair and pair[0] != pair[1]) or min(pair) < 1 for pair in pairs):
+            raise call.error(f"{list(shape)} does not become {given}")
+        times = [most if size == 1 else 1 for size, most in pairs]
+    else:
+        times = given
+    if len(times) != len(place.shape) or min(times, default=1) < 1:
+        raise call.error(f"repeats {times} of {list(place.shape)}")
+    for dimension, count in enumerate(times):
+        if count > 1:
+            places = list(range(place.shape[dimension])) * count
+            place = _taken_at(call, place, dimension, places)
+    return place
+
+
+def _taken_at(call: Call, place: Place, dimension: int, places: Sequence[int]) -> Place:
+    """Return elements along a dimension by their places, as a Resize takes them."""
+    shape = (*place.shape[:dimension], len(places), *place.shape[dimension + 1 :])
+    if list(places) == list(range(place.shape[dimension])):
+        return place
+    if len(places) > _MOST_PLACES:
+        raise call.error(f"{len(places)} elements along dimension {dimension}")
+    axes = call.network.axes(place) or standard_axes(place.shape)
+    if axes is None or axes[dimension] not in (1, 2):
+        others = [n for n, size in enumerate(place.shape) if size > 1 and n != dimension]
+        if len(others) > 2:
+            raise call.error(f"an input of shape {list(place.shape)} has too many dimensions")
+        spread = dict(zip(reversed(others), (0, 2), strict=False)) | {dimension: 1}
+        axes = tuple(spread.get(n) for n in range(len(place.shape)))
+    name, axes = call.tensor(place, axes)
+    _, height, width = call.network.tensors[name].shape
+    taps = [range(height), range(width)]
+    taps[(axes[dimension] or 1) - 1] = places  # type: ignore[call-overload]
+    rows, columns = (Array([(n, n, 1, 0) for n in each]) for each in taps)
+    output = call.emit(ops.Resize, name, rows=rows, columns=columns)
+    return call.network.placed(output, shape, axes)
 
 
 def _spread(call: Call, place: Place) -> tuple[int | None, ...]:
@@ -163,6 +256,8 @@ def split(call: Call, source: Real) -> list[Place]:
 def pad(call: Call, source: Real) -> Place:
     """Pad with a constant, which is quantised as the input is."""
     place = source.place
+    mode = call.attribute("mode", "constant")
+    mode = mode.decode() if isinstance(mode, bytes) else mode
     pads = call.integers(1, "pads") or []
     rank = len(place.shape)
     if call.has(3):
@@ -173,6 +268,8 @@ def pad(call: Call, source: Real) -> Place:
         pads = full
     if len(pads) != 2 * rank or min(pads) < 0:
         raise call.error(f"pads {pads} do not fit shape {list(place.shape)}")
+    if mode != "constant":
+        return _padded(call, place, pads, mode)
     given = call.constant(2) if call.has(2) else np.asarray(call.attribute("value", 0.0))
     stored = _stored(call, source, given)
     shape = tuple(s + b + a for s, b, a in zip(place.shape, pads[:rank], pads[rank:], strict=True))
@@ -183,6 +280,24 @@ def pad(call: Call, source: Real) -> Place:
             before[axis], after[axis] = pads[dimension], pads[rank + dimension]
     output = call.emit(ops.Pad, name, before=tuple(before), after=tuple(after), value=stored)
     return call.network.placed(output, shape, _with_axes(call, axes, shape))
+
+
+def _padded(call: Call, place: Place, pads: Sequence[int], mode: str) -> Place:
+    """Return padding with elements of the input: reflect, edge or wrap."""
+    rank = len(place.shape)
+    for dimension, size in enumerate(list(place.shape)):
+        first, last = pads[dimension], pads[rank + dimension]
+        places = np.arange(-first, size + last)
+        if mode == "reflect" and max(first, last) >= size and first + last:
+            raise call.error(f"pads {list(pads)} of shape {list(place.shape)} reflect too much")
+        if mode == "reflect":
+            places = size - 1 - np.abs(size - 1 - np.abs(places))
+        elif mode == "edge":
+            places = np.clip(places, 0, size - 1)
+        else:
+            places = places % size
+        place = _taken_at(call, place, dimension, places.tolist())
+    return place
 
 
 def _stored(call: Call, source: Real, value: npt.NDArray[Any]) -> int:

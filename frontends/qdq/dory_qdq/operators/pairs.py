@@ -1,15 +1,16 @@
-"""Add, Sub and Mul of two tensors, or of a tensor and a constant."""
+"""Add, Sub, Mul, Max and Min of two tensors, or of a tensor and a constant of any shape."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from dory_core.api import Requant, ops, requantisation
-from dory_core.importing import requant
+from dory_core.importing import Array, requant
 from dory_qdq.call import Call
 from dory_qdq.network import Axes
 from dory_qdq.numerics import (
@@ -22,7 +23,7 @@ from dory_qdq.numerics import (
     sums,
 )
 from dory_qdq.operators.tables import by_byte
-from dory_qdq.values import Constant, Place, QuantisedConstant, Real, Shape, Sums
+from dory_qdq.values import Place, Real, Shape, Sums
 
 #: How far from an integer a quotient of scales is that binary32 has rounded.
 _NEAR_WHOLE = 1e-5
@@ -38,32 +39,41 @@ _SUM_BITS = 29
 _PRODUCT_BITS = 58
 
 
-_Function = Callable[[Quantisation, Quantisation, Quantisation, tuple[int, int]], Integers]
+#: Pairs that are one of their operands.
+EXTREMES = ("Max", "Min")
+
+Function = Callable[[Quantisation, Quantisation, Quantisation, tuple[int, int]], Integers]
 
 
 @dataclass(frozen=True, slots=True)
-class _Operand:
-    """A tensor with the axes of its dimensions."""
+class Operand:
+    """A tensor, or stored values of a constant; values: of shape (C, H, W), rows of 1 repeat."""
 
     name: str
     x: Quantisation
+    values: Array | None = None
+
+    def mapped(self, call: Call, table: Integers) -> Operand:
+        """Return a function of the stored values, by a table of rising ones."""
+        if self.values is not None:
+            stored = self.values.values.astype(np.int64) - self.x.bounds[0]
+            return replace(self, values=Array(table[stored]))
+        found = by_byte(table, self.x)
+        name = call.network.append(ops.Lut, call.node.title, (self.name,), table=found)
+        return replace(self, name=name)
+
+
+Operands = tuple[Operand, Operand]
 
 
 def lower_pair(call: Call) -> Place:
-    """Append a sum, difference or product."""
-    if len(call.inputs) < 2:
-        raise call.unquantised(1)
-    first, second = call.inputs[0], call.inputs[1]
-    if isinstance(second, Constant | QuantisedConstant):
-        return _with_constant(call, 0, 1)
-    if isinstance(first, Constant | QuantisedConstant):
-        return _with_constant(call, 1, 0)
-    if any(isinstance(value, Sums) for value in (first, second)):
+    """Append a sum, difference, product or extreme of two tensors."""
+    if any(isinstance(value, Sums) for value in call.inputs[:2]):
         return _of_sums(call)
     one, other = call.real(0), call.real(1)
     rank = max(len(one.place.shape), len(other.place.shape))
     places = [_of_rank(real.place, rank) for real in (one, other)]
-    shape = _broadcast(call, places[0].shape, places[1].shape)
+    shape = broadcast(call, places[0].shape, places[1].shape)
     order = (0, 1) if places[0].shape == shape else (1, 0)
     if places[order[0]].shape != shape:
         raise call.error(
@@ -74,13 +84,39 @@ def lower_pair(call: Call) -> Place:
     whole, part = (places[n] for n in order)
     name, axes = call.tensor(whole, _common(call, whole, part))
     second_name, _ = call.tensor(part, axes)
-    operands = _Operand(name, reals[0].x), _Operand(second_name, reals[1].x)
+    operands = Operand(name, reals[0].x), Operand(second_name, reals[1].x)
+    return call.network.placed(function_of(call, operands, order), tuple(shape), axes)
+
+
+def function_of(call: Call, operands: Operands, order: tuple[int, int]) -> str:
+    """Append the layers of two operands; order: numbers that they have in the file."""
+    if call.node.op in EXTREMES:
+        return _extreme(call, operands)
     build = _product if call.node.op.endswith("Mul") else _sum
-    output = build(call, operands, order)
-    return call.network.placed(output, tuple(shape), axes)
+    return build(call, operands, order)
 
 
-def _broadcast(call: Call, one: Shape, other: Shape) -> Shape:
+def _emit(call: Call, kind: type[ops.Operator], operands: Operands, **fields: Any) -> str:
+    first, second = operands
+    if second.values is not None:
+        return call.emit(kind, first.name, constant=second.values, **fields)
+    return call.emit(kind, first.name, second.name, **fields)
+
+
+def _extreme(call: Call, operands: Operands) -> str:
+    """Append Max or Min: rounding keeps the order, so each operand is rounded first."""
+    y, clip = call.output, call.clip()
+    first, second = (
+        one
+        if one.x == y and clip == y.bounds
+        else one.mapped(call, quantise_to(dequantise(one.x.values, one.x), y, clip))
+        for one in operands
+    )
+    kind = ops.Maximum if call.node.op == "Max" else ops.Minimum
+    return _emit(call, kind, (first, second))
+
+
+def broadcast(call: Call, one: Shape, other: Shape) -> Shape:
     try:
         return tuple(int(size) for size in np.broadcast_shapes(one, other))
     except ValueError:
@@ -140,30 +176,29 @@ def _common(call: Call, whole: Place, part: Place) -> Axes | None:
     return axes if agree else None
 
 
-def _sum(call: Call, operands: tuple[_Operand, _Operand], order: tuple[int, int]) -> str:
+def _sum(call: Call, operands: Operands, order: tuple[int, int]) -> str:
     """Append a sum or difference: one line, or integers scaled once, or two tables."""
     a, b = (operand.x for operand in operands)
     y, clip = call.output, call.clip()
     of_file = (1, -1) if call.node.op == "Sub" else (1, 1)
     signs = of_file[order[0]], of_file[order[1]]
-    function = differences if call.node.op == "Sub" else _sums_of(call)
-    table = _in_order(function, (a, b), order, y, clip)
+    function = differences if call.node.op == "Sub" else sums_of(call)
+    table = in_order(function, (a, b), order, y, clip)
     values = a.values, b.values
-    names = operands[0].name, operands[1].name
     scale = Fraction(y.scale)
     slopes = signs[0] * Fraction(a.scale) / scale, signs[1] * Fraction(b.scale) / scale
     line = requantisation.pair_line_of(values, table, clip, slopes)
     if line is not None:
         first, second = (None if mul == 1 else requant(mul) for mul in line.mul)
         step = requant(1, line.add, 1 << line.shift, *clip)
-        return call.emit(ops.Add, *names, operand_requants=(first, second), requants=(step,))
+        return _emit(call, ops.Add, operands, operand_requants=(first, second), requants=(step,))
     exact = _ratio_sum((a, b), signs, y, clip, table)
     if exact is not None:
-        return call.emit(ops.Add, *names, operand_requants=exact[:2], requants=exact[2:])
+        return _emit(call, ops.Add, operands, operand_requants=exact[:2], requants=exact[2:])
     return _sum_of_tables(call, operands, signs, table, clip)
 
 
-def _sums_of(call: Call) -> _Function:
+def sums_of(call: Call) -> Function:
     """Return sums as onnxruntime computes them, with uint8 where it turns int8 into that."""
     shift = call.shift
     if not shift:
@@ -181,8 +216,8 @@ def _sums_of(call: Call) -> _Function:
     return turned
 
 
-def _in_order(
-    function: _Function,
+def in_order(
+    function: Function,
     operands: tuple[Quantisation, Quantisation],
     order: tuple[int, int],
     y: Quantisation,
@@ -230,7 +265,7 @@ def _near_steps(
 
 def _sum_of_tables(
     call: Call,
-    operands: tuple[_Operand, _Operand],
+    operands: Operands,
     signs: tuple[int, int],
     table: Integers,
     clip: tuple[int, int],
@@ -251,20 +286,15 @@ def _sum_of_tables(
             f"{call.node.label}: {missed} of {table.size} pairs of operands are one step from"
             " onnxruntime, whose ties no integers reproduce"
         )
-    names = [
-        call.network.append(
-            ops.Lut, call.node.title, (operand.name,), table=by_byte(own, operand.x)
-        )
-        for operand, own in zip(operands, (first, second), strict=True)
-    ]
-    output = call.emit(ops.Add, *names, requants=(requant(1, 0, 1 << fraction, *clip),))
+    mapped = operands[0].mapped(call, first), operands[1].mapped(call, second)
+    output = _emit(call, ops.Add, mapped, requants=(requant(1, 0, 1 << fraction, *clip),))
     if missed:
         call.network.is_apart(output)
     return output
 
 
 def _tables(
-    operands: tuple[_Operand, _Operand],
+    operands: Operands,
     signs: tuple[int, int],
     y: Quantisation,
     table: Integers,
@@ -292,7 +322,7 @@ def _tables(
     return first, second, int((found != table).sum())
 
 
-def _product(call: Call, operands: tuple[_Operand, _Operand], order: tuple[int, int]) -> str:
+def _product(call: Call, operands: Operands, order: tuple[int, int]) -> str:
     """Append a product of integers, scaled once."""
     a, b = (operand.x for operand in operands)
     y, clip = call.output, call.clip()
@@ -313,8 +343,7 @@ def _product(call: Call, operands: tuple[_Operand, _Operand], order: tuple[int, 
             " onnxruntime, which adds the zero point in binary32"
         )
     steps = tuple(requant(add=-x.zero_point) if x.zero_point else None for x in (a, b))
-    names = operands[0].name, operands[1].name
-    output = call.emit(ops.Mul, *names, operand_requants=steps, requants=(best[1],))
+    output = _emit(call, ops.Mul, operands, operand_requants=steps, requants=(best[1],))
     if best[0]:
         call.network.is_apart(output)
     return output
@@ -332,67 +361,3 @@ def _product_steps(scale: float, y: Quantisation, clip: tuple[int, int]) -> Iter
         if part and abs(turn * scale - part) < _NEAR_WHOLE:
             rest = replace(y, zero_point=y.zero_point - part)
             yield from _near_steps(scale, rest, clip, -turn)
-
-
-def _with_constant(call: Call, tensor: int, constant: int) -> Place:
-    """Append tables: a constant per tensor or per channel leaves a function of one byte."""
-    real, value = call.real(tensor), call.inputs[constant]
-    assert isinstance(value, Constant | QuantisedConstant)
-    shape = real.place.shape
-    content = call.constant(constant)
-    if _broadcast(call, content.shape, shape) != shape:
-        raise call.error(f"a constant of shape {list(content.shape)} on {list(shape)}")
-    content = content.reshape((1,) * (len(shape) - content.ndim) + content.shape)
-    name, axes = call.tensor(real.place)
-    wide = [n for n, size in enumerate(content.shape) if size > 1]
-    if len(wide) > 1 or (wide and axes[wide[0]] != 0):
-        others = [n for n, size in enumerate(shape) if size > 1 and n not in wide]
-        if len(wide) > 1 or len(others) > 2:
-            raise call.error(
-                f"a constant of shape {list(content.shape)} on {list(shape)}; supported are one"
-                " value and one per channel"
-            )
-        found = dict(zip(others, (1, 2), strict=False)) | {wide[0]: 0}
-        name, axes = call.tensor(real.place, tuple(found.get(n) for n in range(len(shape))))
-    flat = content.reshape(-1)
-    x = real.x
-    if isinstance(value, QuantisedConstant) and value.scales.size == 1 and value.bits == 8:
-        tables = _columns(call, real, value, tensor)
-    else:
-        reals = dequantise(x.values, x)[None, :]
-        other = flat.astype(np.float32)[:, None]
-        op = call.node.op
-        if op.endswith("Add"):
-            result = reals + other
-        elif op.endswith("Mul"):
-            result = reals * other
-        elif op == "Sub":
-            result = reals - other if tensor == 0 else other - reals
-        else:
-            result = reals / other if tensor == 0 else other / reals
-        tables = quantise_to(np.asarray(result), call.output, call.clip())
-    table = tables[0] if len(tables) == 1 else tables
-    output = call.emit(ops.Lut, name, table=by_byte(table, x))
-    return call.network.placed(output, shape, axes)
-
-
-def _columns(call: Call, real: Real, value: QuantisedConstant, tensor: int) -> Integers:
-    """Return the function of the tensor's byte for each stored value of the constant."""
-    signed = call.turned or bool(value.values.min() < 0 or value.zeros.min() < 0)
-    other = Quantisation(
-        float(value.scales.reshape(-1)[0]), int(value.zeros.reshape(-1)[0]), signed
-    )
-    x, y, clip = real.x, call.output, call.clip()
-    op = call.node.op
-    if not op.endswith(("Add", "Mul")):
-        reals = dequantise(x.values, x)[None, :]
-        flat = value.reals.reshape(-1)[:, None]
-        result = reals - flat if op == "Sub" and tensor == 0 else flat - reals
-        if op == "Div":
-            result = reals / flat if tensor == 0 else flat / reals
-        return quantise_to(np.asarray(result), y, clip)
-    function = products if op.endswith("Mul") else _sums_of(call)
-    order = (0, 1) if tensor == 0 else (1, 0)
-    table = _in_order(function, (x, other), order, y, clip)
-    stored = value.values.reshape(-1) - other.bounds[0]
-    return np.asarray(table[:, stored].T)

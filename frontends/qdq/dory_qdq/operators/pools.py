@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,10 +11,11 @@ from dory_onnx import window_of
 from dory_core.api import Requant, ops
 from dory_core.importing import requant
 from dory_qdq.call import Call
+from dory_qdq.network import Axes
 from dory_qdq.numerics import Quantisation, single
 from dory_qdq.operators.movers import pooled
 from dory_qdq.operators.products import scaled
-from dory_qdq.values import Place
+from dory_qdq.values import Place, Real
 
 #: Steps of binary32 that are rounded away from a sum of products to its mean, per element and once.
 _ROUNDINGS = 2.0**-23
@@ -72,10 +73,29 @@ def _integer_mean(call: Call, x: Quantisation, count: int) -> Requant:
     return scaled(call, factor, call.output.zero_point, call.clip(), count * x.zero_point)
 
 
-def lower_mean(call: Call) -> Place:
-    """Append GlobalAveragePool or ReduceMean over rows and columns, as QLinearGlobalAveragePool."""
-    real = call.real()
-    place = real.place
+@dataclass(frozen=True, slots=True)
+class _Reduced:
+    """A reduction over rows and columns.
+
+    Attributes:
+        name: The tensor that is read.
+        kernel: Rows and columns that become one.
+        shape, axes: Of the result in the file.
+    """
+
+    name: str
+    kernel: tuple[int, int]
+    shape: tuple[int, ...]
+    axes: Axes
+
+    @property
+    def window(self) -> ops.Window:
+        """The window of the layer."""
+        return ops.Window(kernel=self.kernel, strides=self.kernel)
+
+
+def _reduced(call: Call, place: Place) -> _Reduced:
+    """Bring the dimensions that a reduction takes along rows and columns."""
     rank = len(place.shape)
     if call.node.op.endswith("GlobalAveragePool"):
         if rank not in (3, 4):
@@ -83,27 +103,46 @@ def lower_mean(call: Call) -> Place:
         dimensions, keeps = list(range(2, rank)), True
     else:
         given = call.integers(1, "axes")
-        dimensions = sorted({d % rank for d in given}) if given else list(range(1, rank))
+        if not given and call.attribute("noop_with_empty_axes", 0):
+            raise call.error("it reduces no dimension", "leave it out")
+        dimensions = sorted({d % rank for d in given}) if given else list(range(rank))
         keeps = bool(call.attribute("keepdims", 1))
     wide = [d for d in dimensions if place.shape[d] > 1]
     axes = call.network.axes(place)
     if axes is None or any(axes[d] not in (1, 2) for d in wide):
         rest = [d for d in range(rank) if place.shape[d] > 1 and d not in wide]
-        if len(wide) > 2 or len(rest) > 1:
-            raise call.error(f"a mean over dimensions {dimensions} of {list(place.shape)}")
-        found = dict(zip(wide, (1, 2), strict=False)) | dict.fromkeys(rest, 0)
+        if len(wide) > 2 or len(wide) + len(rest) > 3:
+            raise call.error(f"it takes dimensions {dimensions} of {list(place.shape)} together")
+        found = dict(zip([*wide, *rest[:-1]], (1, 2), strict=False)) | dict.fromkeys(rest[-1:], 0)
         axes = tuple(found.get(d) for d in range(rank))
     name, axes = call.tensor(place, axes)
     sizes = call.network.tensors[name].shape
     reduced = {axes[d] for d in wide}
     kernel = (sizes[1] if 1 in reduced else 1, sizes[2] if 2 in reduced else 1)
-    count = kernel[0] * kernel[1]
-    step = _integer_mean(call, real.x, count)
-    window = ops.Window(kernel=kernel, strides=kernel)
-    output = call.emit(ops.AvgPool, name, window=window, requants=(step,))
     shape = [1 if d in dimensions else size for d, size in enumerate(place.shape)]
     kept = [None if d in dimensions else axes[d] for d in range(rank)]
     if not keeps:
         left = [d for d in range(rank) if d not in dimensions]
         shape, kept = [shape[d] for d in left], [kept[d] for d in left]
-    return call.network.placed(output, tuple(shape), tuple(kept))
+    return _Reduced(name, kernel, tuple(shape), tuple(kept))
+
+
+def lower_mean(call: Call) -> Place:
+    """Append GlobalAveragePool, ReduceMean or ReduceSum, as QLinearGlobalAveragePool."""
+    real = call.real()
+    found = _reduced(call, real.place)
+    count = found.window.taps
+    step = _integer_mean(call, real.x, count)
+    if call.node.op == "ReduceSum":
+        factor = np.asarray(single(real.x.scale) / single(call.output.scale))
+        turn = count * real.x.zero_point
+        step = scaled(call, factor, call.output.zero_point, call.clip(), turn)
+    output = call.emit(ops.AvgPool, found.name, window=found.window, requants=(step,))
+    return call.network.placed(output, found.shape, found.axes)
+
+
+def lower_largest(call: Call, source: Real) -> Place:
+    """Append ReduceMax over stored values."""
+    found = _reduced(call, source.place)
+    output = call.emit(ops.MaxPool, found.name, window=found.window)
+    return call.network.placed(output, found.shape, found.axes)

@@ -1,7 +1,11 @@
-"""Conv, Gemm and MatMul with weights, and their QLinear forms: a scale in binary32."""
+"""Conv, ConvTranspose, Gemm and MatMul with weights, and their QLinear forms.
+
+Each is a sum of products with a scale in binary32.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,6 +78,61 @@ def lower_conv(call: Call) -> Place | Sums:
     return _result(call, place, found)
 
 
+def lower_conv_transpose(call: Call) -> Place:
+    """Append a transposed convolution, which onnxruntime computes in reals."""
+    x, weights = call.real(0), weights_of(call, 1)
+    shape, place = weights.values.shape, x.place
+    if not 3 <= len(shape) <= 4 or 0 in shape or len(place.shape) != len(shape):
+        raise call.error(f"weights of shape {list(shape)} on an input of {list(place.shape)}")
+    if shape[0] != place.shape[1] or int(call.attribute("group", 1)) != 1:
+        raise call.error(
+            f"weights of shape {list(shape)} in {call.attribute('group', 1)} groups on"
+            f" {place.shape[1]} channels; supported is one group"
+        )
+    if weights.axis != 1 and weights.scales.size > 1:
+        raise call.error(f"its weights have scales along axis {weights.axis}, not axis 1")
+    rows = np.swapaxes(weights.centred, 0, 1)
+    window = _turned_window(call, shape[2:])
+    rows = rows.reshape(len(rows), shape[0], *window.kernel)
+    found = _products(call, x, rows, weights.scales, 2, keeps_zero=True)
+    name = call.image(place)
+    steps = _steps(call, found)
+    fields = found.fields | {"zero_point": x.x.zero_point}
+    output = call.emit(ops.ConvTranspose, name, window=window, requants=steps, **fields)
+    _, height, width = call.network.tensors[output].shape
+    result = (1, len(rows), height, width) if len(shape) == 4 else (1, len(rows), width)
+    return call.network.placed(output, result, standard_axes(result) or ())
+
+
+def _turned_window(call: Call, kernel: tuple[int, ...]) -> ops.Window:
+    """Return the window of a ConvTranspose; output_padding is rows and columns at the end."""
+    rank = len(kernel)
+    if call.attribute("output_shape", ()) or call.attribute("auto_pad", "NOTSET") not in (
+        *("NOTSET", b"NOTSET"),
+    ):
+        raise call.error("output_shape and auto_pad are not supported", "export it with pads")
+    strides, dilations, more = (
+        tuple(int(v) for v in call.attribute(name, (default,) * rank))
+        for name, default in (("strides", 1), ("dilations", 1), ("output_padding", 0))
+    )
+    pads = [int(v) for v in call.attribute("pads", (0,) * 2 * rank)]
+    if len(pads) != 2 * rank or not len(strides) == len(dilations) == len(more) == rank:
+        raise call.error(f"its attributes do not fit a kernel of {rank} dimensions")
+    first, last = pads[:rank], [p - m for p, m in zip(pads[rank:], more, strict=True)]
+    return ops.Window(
+        kernel=_rows_and_columns(kernel, 1),
+        strides=_rows_and_columns(strides, 1),
+        dilations=_rows_and_columns(dilations, 1),
+        pads=(*_rows_and_columns(first, 0), *_rows_and_columns(last, 0)),
+    )
+
+
+def _rows_and_columns(values: Sequence[int], rows: int) -> tuple[int, int]:
+    """Return two numbers; rows: the first one where there are only columns."""
+    first, second = (rows, *values)[-2:]
+    return first, second
+
+
 def lower_gemm(call: Call) -> Place | Sums:
     """Append a Gemm with constant weights."""
     weights = weights_of(call, 1)
@@ -134,7 +193,16 @@ def weights_of(call: Call, position: int) -> QuantisedConstant:
     raise call.unquantised(position)
 
 
-def _products(call: Call, x: Real, rows: Integers, scales: Floats, bias: int | None) -> _Products:
+def _products(
+    call: Call,
+    x: Real,
+    rows: Integers,
+    scales: Floats,
+    bias: int | None,
+    *,
+    keeps_zero: bool = False,
+) -> _Products:
+    """Return factors and bias; keeps_zero: the layer subtracts the zero point of the input."""
     sums = np.asarray(single(x.x.scale) * scales).reshape(-1)
     if scales.size not in (1, len(rows)):
         raise call.error(f"{scales.size} scales for {len(rows)} output channels")
@@ -142,7 +210,7 @@ def _products(call: Call, x: Real, rows: Integers, scales: Floats, bias: int | N
     if bias is not None and call.has(bias):
         added = _bias(call, bias, sums, len(rows))
     taken = x.x.zero_point * rows.reshape(len(rows), -1).sum(axis=1)
-    total = added - taken
+    total = added if keeps_zero else added - taken
     if int(np.abs(total).max()) >= _INT32:
         raise call.error("its bias exceeds 32 bits")
     factors = None if call.y is None else product_scales(x.x.scale, scales, call.y.scale)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from math import prod
+from math import erf, pi, prod
 from types import MappingProxyType
 
 import numpy as np
+import numpy.typing as npt
 
 from dory_core.api import ops
 from dory_core.importing import Array, requant
@@ -20,6 +21,10 @@ _RESERVE = 5
 # Before, a Softmax takes all dimensions after its axis together.
 _OPSET_OF_ONE_DIMENSION = 13
 
+_SELU_ALPHA, _SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
+_QUICK = 1.702
+
+Wide = npt.NDArray[np.float64]
 Function = Callable[[Call, Floats], Floats]
 
 
@@ -47,9 +52,26 @@ def lower_function(call: Call) -> Place:
         reals = FUNCTIONS[call.node.op.split(".")[-1].removeprefix("QLinear")](
             call, dequantise(source.x.values, source.x)
         )
+    check_numbers(call, name, source.x, reals)
     table = quantise_to(reals, call.output, call.clip())
     output = call.emit(ops.Lut, name, table=by_byte(table, source.x))
     return call.network.placed(output, source.place.shape, axes)
+
+
+def check_numbers(call: Call, name: str, x: Quantisation, reals: Floats) -> None:
+    """Raise NotSupported when a stored value that the tensor can have gives no number.
+
+    reals: results by rising stored value, along the last axis.
+    """
+    read, least = call.network.tensors[name], x.bounds[0]
+    reached = dequantise(x.values, x)[read.lo - least : read.hi - least + 1]
+    missing = np.isnan(reals[..., read.lo - least : read.hi - least + 1])
+    if missing.any():
+        at = reached[np.nonzero(missing.reshape(-1, reached.size).any(axis=0))[0][0]]
+        raise call.error(
+            f"its result for {at:g}, which its input can be, is no number",
+            "clip its input, or calibrate the network again",
+        )
 
 
 def lower_softmax(call: Call) -> Place:
@@ -143,10 +165,46 @@ def clip_bounds(call: Call) -> tuple[float | None, float | None]:
 
 
 def _gelu(call: Call, x: Floats) -> Floats:
-    from math import erf
-
     wide = x.astype(np.float64)
+    if call.attribute("approximate", "none") in ("tanh", b"tanh"):
+        inner = (2 / pi) ** 0.5 * (wide + 0.044715 * wide**3)
+        return single(wide * 0.5 * (1 + np.tanh(inner)))
     return single(wide * 0.5 * (1 + np.array([erf(v / 2**0.5) for v in wide])))
+
+
+def _wide(function: Callable[[Wide], Wide]) -> Function:
+    """Return a function that is computed in double and rounded once."""
+    return lambda call, x: single(function(x.astype(np.float64)))
+
+
+def _softplus(x: Wide) -> Wide:
+    return np.log1p(np.exp(-np.abs(x))) + np.maximum(x, 0)
+
+
+def _selu(call: Call, x: Floats) -> Floats:
+    alpha = float(call.attribute("alpha", _SELU_ALPHA))
+    gamma = float(call.attribute("gamma", _SELU_GAMMA))
+    wide = x.astype(np.float64)
+    return single(gamma * np.where(wide > 0, wide, alpha * np.expm1(wide)))
+
+
+def _celu(call: Call, x: Floats) -> Floats:
+    alpha, wide = float(call.attribute("alpha", 1.0)), x.astype(np.float64)
+    return single(np.maximum(0, wide) + np.minimum(0, alpha * np.expm1(wide / alpha)))
+
+
+def _thresholded(call: Call, x: Floats) -> Floats:
+    return np.where(x > single(call.attribute("alpha", 1.0)), x, single(0))
+
+
+def _swish(call: Call, x: Floats) -> Floats:
+    default = _QUICK if call.node.op.endswith("QuickGelu") else 1.0
+    alpha, wide = float(call.attribute("alpha", default)), x.astype(np.float64)
+    return single(wide / (1 + np.exp(-alpha * wide)))
+
+
+def _erf(x: Wide) -> Wide:
+    return np.array([erf(value) for value in x])
 
 
 FUNCTIONS: Mapping[str, Function] = MappingProxyType(
@@ -159,9 +217,27 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
         "Relu": _clip,
         "Clip": _clip,
         "Gelu": _gelu,
-        "Tanh": lambda call, x: single(np.tanh(x.astype(np.float64))),
-        "Exp": lambda call, x: single(np.exp(x.astype(np.float64))),
+        "Selu": _selu,
+        "Celu": _celu,
+        "ThresholdedRelu": _thresholded,
+        "Swish": _swish,
+        "QuickGelu": _swish,
+        "Tanh": _wide(np.tanh),
+        "Exp": _wide(np.exp),
+        "Log": _wide(np.log),
+        "Erf": _wide(_erf),
+        "Sin": _wide(np.sin),
+        "Cos": _wide(np.cos),
+        "Softplus": _wide(_softplus),
+        "Mish": _wide(lambda x: x * np.tanh(_softplus(x))),
+        "Softsign": lambda call, x: np.asarray(x / (1 + np.abs(x)), np.float32),
+        "Sqrt": lambda call, x: np.sqrt(x),
+        "Reciprocal": lambda call, x: np.asarray(single(1) / x, np.float32),
         "Abs": lambda call, x: np.abs(x),
         "Neg": lambda call, x: np.asarray(-x),
+        "Floor": lambda call, x: np.floor(x),
+        "Ceil": lambda call, x: np.ceil(x),
+        "Round": lambda call, x: np.rint(x),
+        "Sign": lambda call, x: np.sign(x),
     }
 )

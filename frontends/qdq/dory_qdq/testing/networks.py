@@ -335,6 +335,161 @@ def global_max_pool(b: Builder, x: Tensor) -> Tensor:
     return b.quantised(out, (1, x.shape[1], 1, 1), x.scale, x.zero)
 
 
+def _moved(b: Builder, x: Tensor, name: str, shape: tuple[int, ...]) -> Tensor:
+    return b.quantised(name, shape, x.scale, x.zero)
+
+
+def _integers(b: Builder, values: Any) -> str:
+    return b.constant(np.array(values, np.int64))
+
+
+def depth_to_space(b: Builder, x: Tensor) -> Tensor:
+    """Padding to whole blocks, DepthToSpace in both modes, sometimes SpaceToDepth."""
+    size = int(b.rng.integers(2, 4))
+    _, channels, height, width = x.shape
+    whole = -(-channels // (size * size)) * size * size
+    pads = _integers(b, [0, 0, 0, 0, 0, whole - channels, 0, 0])
+    x = _moved(b, x, b.node("Pad", [x.name, pads]), (1, whole, height, width))
+    mode = str(b.rng.choice(["DCR", "CRD"]))
+    out = b.node("DepthToSpace", [x.name], blocksize=size, mode=mode)
+    shape = (1, whole // (size * size), height * size, width * size)
+    if b.rng.random() < 0.5:
+        return _moved(b, x, out, shape)
+    x = _moved(b, x, out, shape)
+    out = b.node("SpaceToDepth", [x.name], blocksize=size)
+    return relu(b, _moved(b, x, out, (1, whole, height, width)))
+
+
+def shuffle(b: Builder, x: Tensor) -> Tensor:
+    """An order of five or six dimensions between reshapes."""
+    _, channels, height, width = x.shape
+    groups = next(n for n in (4, 3, 2, 1) if channels % n == 0)
+    rows = next(n for n in (3, 2, 1) if height % n == 0)
+    split = [1, groups, channels // groups, height // rows, rows, width]
+    if b.rng.random() < 0.5:
+        split[3:5] = [height]
+    parts = b.node("Reshape", [x.name, _integers(b, split)])
+    order = [0, *(1 + b.rng.permutation(len(split) - 1)).tolist()]
+    turned = b.node("Transpose", [parts], perm=order)
+    sizes = [split[n] for n in order]
+    shape = (1, int(np.prod(sizes[1:-2])), sizes[-2], sizes[-1])
+    return relu(b, _moved(b, x, b.node("Reshape", [turned, _integers(b, shape)]), shape))
+
+
+def tile(b: Builder, x: Tensor) -> Tensor:
+    """Tile along some dimensions."""
+    times = [1, *b.rng.integers(1, 4, 3).tolist()]
+    shape = tuple(s * n for s, n in zip(x.shape, times, strict=True))
+    return relu(b, _moved(b, x, b.node("Tile", [x.name, _integers(b, times)]), shape))
+
+
+def expand(b: Builder, x: Tensor) -> Tensor:
+    """Expand of the largest elements of some dimensions."""
+    axes = sorted({int(n) for n in b.rng.integers(1, 4, 2)})
+    small = tuple(1 if n in axes else size for n, size in enumerate(x.shape))
+    x = _moved(b, x, b.node("ReduceMax", [x.name], axes=axes, keepdims=1), small)
+    shape = tuple(int(b.rng.integers(1, 5)) if n in axes else s for n, s in enumerate(small))
+    return relu(b, _moved(b, x, b.node("Expand", [x.name, _integers(b, shape)]), shape))
+
+
+def gather(b: Builder, x: Tensor) -> Tensor:
+    """Gather of places, some of them twice or from the end."""
+    axis = int(b.rng.integers(1, 4))
+    size = x.shape[axis]
+    places = b.rng.integers(-size, size, int(b.rng.integers(1, 6)))
+    shape = tuple(len(places) if n == axis else s for n, s in enumerate(x.shape))
+    return relu(b, _moved(b, x, b.node("Gather", [x.name, _integers(b, places)], axis=axis), shape))
+
+
+def pad_inside(b: Builder, x: Tensor) -> Tensor:
+    """Pad with elements of the input."""
+    mode = str(b.rng.choice(["reflect", "edge"]))
+    pads = [int(n) for n in b.rng.integers(0, 3, 4)]
+    shape = (*x.shape[:2], x.shape[2] + pads[0] + pads[2], x.shape[3] + pads[1] + pads[3])
+    given = _integers(b, [0, 0, *pads[:2], 0, 0, *pads[2:]])
+    return relu(b, _moved(b, x, b.node("Pad", [x.name, given], mode=mode), shape))
+
+
+def reduce_sum(b: Builder, x: Tensor) -> Tensor:
+    """ReduceSum over rows and columns, or over channels."""
+    axes = [int(n) for n in ((2, 3), (1,), (2,))[int(b.rng.integers(0, 3))]]
+    out = b.node("ReduceSum", [x.name, _integers(b, axes)], keepdims=1)
+    shape = tuple(1 if n in axes else size for n, size in enumerate(x.shape))
+    return b.quantised(out, shape, b.scale(8))
+
+
+def conv_transpose(b: Builder, x: Tensor) -> Tensor:
+    """ConvTranspose with random strides, pads, dilations and rows at the end."""
+    _, channels, *sizes = x.shape
+    rows = int(b.rng.integers(1, 6))
+    kernel = [int(b.rng.integers(1, 4)) for _ in range(2)]
+    values, scales, bias = _products(b, rows, channels * kernel[0] * kernel[1])
+    turned = np.swapaxes(values.reshape(rows, channels, *kernel), 0, 1)
+    weights = b.weights(np.ascontiguousarray(turned), scales, 1)
+    strides = [int(b.rng.integers(1, 4)) for _ in range(2)]
+    dilations = [int(b.rng.integers(1, 3)) for _ in range(2)]
+    pads = [int(b.rng.integers(0, k)) for k in (*kernel, *kernel)]
+    more = [int(b.rng.integers(0, max(s, d))) for s, d in zip(strides, dilations, strict=True)]
+    out = b.node(
+        "ConvTranspose",
+        [x.name, weights, *_with_bias(b, x, scales, bias)],
+        strides=strides,
+        dilations=dilations,
+        pads=pads,
+        output_padding=more,
+    )
+    shape = [
+        (size - 1) * strides[n] + (kernel[n] - 1) * dilations[n] + 1 - pads[n] - pads[n + 2]
+        for n, size in enumerate(sizes)
+    ]
+    result = (1, rows, *(s + m for s, m in zip(shape, more, strict=True)))
+    return b.quantised(_activation(b, out), result, b.scale(_size(values.shape[1])))
+
+
+def extreme(op: str) -> Layer:
+    """Return the function that adds Max or Min of two tensors."""
+
+    def build(b: Builder, x: Tensor) -> Tensor:
+        out = b.node(op, [x.name, _other(b, x).name])
+        return b.quantised(_activation(b, out), x.shape, b.scale())
+
+    return build
+
+
+def with_constant(op: str) -> Layer:
+    """Return the function that adds a pair with a quantised constant of a random shape."""
+
+    def build(b: Builder, x: Tensor) -> Tensor:
+        shape = tuple(size if b.rng.random() < 0.6 else 1 for size in x.shape)
+        if op in ("PRelu", "Pow"):
+            shape = (1, x.shape[1], *(1 for _ in x.shape[2:]))
+        lo, hi = (-128, 128) if b.signed else (0, 256)
+        values = b.rng.integers(lo, hi, shape).astype(np.int8 if b.signed else np.uint8)
+        zero = np.array(b.rng.integers(lo, hi), values.dtype)
+        other = b.weights(values, np.float32(b.scale()), 0, zero)
+        first = x.name
+        if op == "Pow":  # roots of what is not negative, and squares
+            other, first = b.constant(np.float32(b.rng.choice([0.5, 2, 3]))), b.node("Abs", [first])
+            first = b.quantised(first, x.shape, b.scale(), lo).name
+        names = [first, other] if op in ("PRelu", "Pow") or b.rng.random() < 0.5 else [other, first]
+        return b.quantised(_activation(b, b.node(op, names)), x.shape, b.scale(2))
+
+    return build
+
+
+def _positive(op: str) -> Layer:
+    """Return the function that adds an operator of numbers above zero."""
+
+    def build(b: Builder, x: Tensor) -> Tensor:
+        above = b.quantised(b.node("Sigmoid", [x.name]), x.shape, 1 / 200, -128 if b.signed else 0)
+        one = b.constant(np.float32(0.3))
+        shifted = b.node("Add", [above.name, one])
+        source = b.quantised(shifted, x.shape, 1 / 150, -128 if b.signed else 0)
+        return b.quantised(b.node(op, [source.name]), x.shape, b.scale(2))
+
+    return build
+
+
 OPERATORS: Mapping[str, Layer] = MappingProxyType(
     {
         "conv": conv,
@@ -361,6 +516,11 @@ OPERATORS: Mapping[str, Layer] = MappingProxyType(
         "resize_linear": resize_linear,
     }
 )
+#: Functions of one number of any sign.
+_FUNCTIONS = (
+    *("Abs", "Ceil", "Celu", "Cos", "Elu", "Erf", "Exp", "Floor", "Neg", "Round", "Selu"),
+    *("Sign", "Sin", "Softplus", "Softsign", "ThresholdedRelu"),
+)
 #: Operators that :func:`random_network` makes only by name, so that seeds keep their networks.
 MORE_OPERATORS: Mapping[str, Layer] = MappingProxyType(
     {
@@ -370,6 +530,22 @@ MORE_OPERATORS: Mapping[str, Layer] = MappingProxyType(
         "average_pool_up": average_pool_up,
         "global_max_pool": global_max_pool,
         "layer_norm": layer_norm,
+        "conv_transpose": conv_transpose,
+        "depth_to_space": depth_to_space,
+        "shuffle": shuffle,
+        "tile": tile,
+        "expand": expand,
+        "gather": gather,
+        "pad_inside": pad_inside,
+        "reduce_sum": reduce_sum,
+        "max": extreme("Max"),
+        "min": extreme("Min"),
+        **{
+            f"{op.lower()}_constant": with_constant(op)
+            for op in ("Add", "Sub", "Mul", "Max", "Min", "PRelu", "Pow")
+        },
+        **{op.lower(): _positive(op) for op in ("Sqrt", "Reciprocal", "Log")},
+        **{op.lower(): _unary(op) for op in _FUNCTIONS},
     }
 )
 _FLAT = frozenset(["gemm", "matmul", "softmax"])

@@ -21,7 +21,10 @@ from dory_qdq.runtime import need_onnxruntime
 _EXACT = ("QLinear", "QGemm", "QuantizeLinear", "DequantizeLinear")
 #: ... and that move elements.
 _MOVES = frozenset(
-    ["MaxPool", "Reshape", "Transpose", "Slice", "Resize", "Pad", "Flatten", "Squeeze"]
+    [
+        *("MaxPool", "Reshape", "Transpose", "Slice", "Resize", "Pad", "Flatten", "Squeeze"),
+        *("DepthToSpace", "SpaceToDepth", "Tile", "Expand", "Gather", "ReduceMax"),
+    ]
 )
 #: End of the names of int8 constants that onnxruntime turned into uint8.
 _TURNED = "_s8_2_u8"

@@ -1,0 +1,176 @@
+"""Operators that onnxruntime computes in reals, and moves of more than three dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dory_qdq.grids import refined
+from dory_qdq.importer import import_file
+from dory_qdq.testing import MORE_OPERATORS, Builder, infer, random_network, write_golden
+from dory_qdq.testing.builder import Tensor
+from dory_qdq.values import Grid
+
+from dory_core.api import Graph, NotSupported
+from dory_core.testing import CompileOptions, compile_network, make_vectors
+from dory_core.testing.apps import assert_exact
+from dory_core.tools import load_plugins
+
+IMAGE = (1, 6, 4, 4)
+Layer = Callable[[Builder, Tensor], str]
+
+
+def built(layer: Layer, shape: tuple[int, ...], folder: Path, zero: int | None = None) -> Path:
+    b = Builder(np.random.default_rng(3))
+    x = b.input(IMAGE)
+    if zero is not None:
+        x = b.quantised(x.name, IMAGE, 0.02, zero)
+    y = b.quantised(layer(b, x), shape, 0.03)
+    path = folder / "net.onnx"
+    path.write_bytes(b.model([(y.stored, shape)]))
+    return path
+
+
+def graph_of(layer: Layer, shape: tuple[int, ...], folder: Path) -> Graph:
+    return import_file(built(layer, shape, folder)).graph
+
+
+def integers(b: Builder, values: object) -> str:
+    return b.constant(np.array(values, np.int64))
+
+
+@pytest.mark.parametrize("target", ["gap8", "stm32h7"])
+@pytest.mark.parametrize("operator", ["conv_transpose", "depth_to_space", "add_constant", "max"])
+def test_operator_is_exact_in_applications(operator: str, target: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the extra test of dory-qdq is not installed")
+    model = random_network(11, 1, operator)
+    (tmp_path / "net.onnx").write_bytes(model)
+    golden = write_golden(infer(model, tmp_path, 1).golden, tmp_path / "golden.npz")
+    options = CompileOptions(tmp_path / "net.onnx", target, "qdq", tmp_path / "a", (golden,))
+    compile_network(options, load_plugins())
+    assert_exact(tmp_path / "a", plugins=load_plugins())
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_is_computed_as_its_attribute_says(approximate: str, tmp_path: Path) -> None:
+    """Without it, the two differ by more than a step where the scale of the result is small."""
+    pytest.importorskip("onnxruntime", reason="the extra test of dory-qdq is not installed")
+    b = Builder(np.random.default_rng(0))
+    x = b.quantised(b.input((1, 300)).name, (1, 300), 0.03, 200)
+    y = b.quantised(b.node("Gelu", [x.name], approximate=approximate), (1, 300), 0.0004, 255)
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b.model([(y.stored, y.shape)], opset=20))
+    inference = infer(path.read_bytes(), tmp_path, 0, inferences=4)
+    graph = import_file(path).graph
+    _, report = make_vectors(graph, [write_golden(inference.golden, tmp_path / "golden.npz")])
+    assert report is not None and report.layers
+
+
+def test_a_channel_shuffle_is_one_transposition(tmp_path: Path) -> None:
+    def shuffle(b: Builder, x: Tensor) -> str:
+        parts = b.node("Reshape", [x.name, integers(b, [1, 2, 3, 4, 4])])
+        turned = b.node("Transpose", [parts], perm=[0, 2, 1, 3, 4])
+        return b.node("Relu", [b.node("Reshape", [turned, integers(b, IMAGE)])])
+
+    kinds = [op.kind for op in graph_of(shuffle, IMAGE, tmp_path).ops]
+    assert kinds.count("Transpose") == 1 and not {"Slice", "Concat"} & {*kinds}
+
+
+def test_rows_of_pixels_move_nothing(tmp_path: Path) -> None:
+    """Pixels as rows of a matrix lie in memory as an image does."""
+
+    def rows(b: Builder, x: Tensor) -> str:
+        flat = b.node("Reshape", [x.name, integers(b, [1, 6, 16])])
+        turned = b.node("Transpose", [flat], perm=[0, 2, 1])
+        weights = b.weights(np.ones((6, 5), np.int8), np.float32(0.01), 0)
+        return b.node("MatMul", [turned, weights])
+
+    kinds = [op.kind for op in graph_of(rows, (1, 16, 5), tmp_path).ops]
+    assert "Transpose" not in kinds
+
+
+def test_grids_are_refined_where_dimensions_are_multiples() -> None:
+    grid = Grid((4, 6, 10), (2, 0, 1))  # in the file 10, 4, 6
+    found = refined(grid, (5, 8, 6))
+    assert found is not None
+    assert found[0] == Grid((4, 6, 5, 2), (2, 3, 0, 1)) and found[1] == [[2], [3, 0], [1]]
+    assert refined(grid, (4, 10, 6)) is None
+    assert refined(grid, (10, 4, 5)) is None
+
+
+@pytest.mark.parametrize("name", [*MORE_OPERATORS])
+def test_every_operator_compiles_alone(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(random_network(2, 1, name))
+    assert import_file(path).graph.ops
+
+
+def _groups(b: Builder, x: Tensor) -> str:
+    weights = b.weights(np.ones((6, 1, 2, 2), np.int8), np.float32(0.01), 0)
+    return b.node("ConvTranspose", [x.name, weights], group=6)
+
+
+def _output_shape(b: Builder, x: Tensor) -> str:
+    weights = b.weights(np.ones((6, 2, 2, 2), np.int8), np.float32(0.01), 0)
+    return b.node("ConvTranspose", [x.name, weights], output_shape=[8, 8])
+
+
+def _blocks(b: Builder, x: Tensor) -> str:
+    return b.node("DepthToSpace", [x.name], blocksize=2)
+
+
+def _logarithm(b: Builder, x: Tensor) -> str:
+    return b.node("Log", [x.name])
+
+
+def _three(b: Builder, x: Tensor) -> str:
+    return b.node("Max", [x.name, x.name, x.name])
+
+
+def _powers(b: Builder, x: Tensor) -> str:
+    return b.node("Pow", [x.name, x.name])
+
+
+def _slopes(b: Builder, x: Tensor) -> str:
+    slopes = b.weights(np.ones((6, 4, 4), np.int8), np.float32(0.01), 0)
+    return b.node("PRelu", [x.name, slopes])
+
+
+def _reals(b: Builder, x: Tensor) -> str:
+    return b.node("Add", [x.name, b.constant(np.ones(IMAGE, np.float32))])
+
+
+def _indices(b: Builder, x: Tensor) -> str:
+    return b.node("Gather", [x.name, integers(b, [0, 6])], axis=1)
+
+
+def _expanded(b: Builder, x: Tensor) -> str:
+    return b.node("Expand", [x.name, integers(b, [1, 6, 8, 4])])
+
+
+def _reflected(b: Builder, x: Tensor) -> str:
+    return b.node("Pad", [x.name, integers(b, [0, 0, 4, 0, 0, 0, 0, 0])], mode="reflect")
+
+
+@pytest.mark.parametrize(
+    ("layer", "words"),
+    [
+        (_groups, "in 6 groups on 6 channels; supported is one group"),
+        (_output_shape, "output_shape and auto_pad are not supported"),
+        (_blocks, "shape [1, 6, 4, 4] is not of whole blocks of 2"),
+        (_logarithm, "which its input can be, is no number"),
+        (_three, "it has 3 inputs; supported are two"),
+        (_powers, "supported only if one operand is constant"),
+        (_slopes, "supported are one value and one per channel"),
+        (_reals, "supported are 8 bits with one scale"),
+        (_indices, "indices [0, 6] of [1, 6, 4, 4] along dimension 1"),
+        (_expanded, "[1, 6, 4, 4] does not become [1, 6, 8, 4]"),
+        (_reflected, "reflect too much"),
+    ],
+)
+def test_what_cannot_be_is_refused(layer: Layer, words: str, tmp_path: Path) -> None:
+    with pytest.raises(NotSupported) as caught:
+        import_file(built(layer, IMAGE, tmp_path, zero=128))
+    assert words in caught.value.message
