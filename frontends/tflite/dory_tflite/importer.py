@@ -19,7 +19,7 @@ from dory_tflite.host import HINT, Host, islands_of
 from dory_tflite.model import FileTensor, Model, Subgraph
 from dory_tflite.network import Bound, Network
 from dory_tflite.node import BYTES, Node, conversion_of
-from dory_tflite.operators import OPERATORS, islands
+from dory_tflite.operators import OPERATORS, islands, phases
 from dory_tflite.reader import read_model
 
 REFERENCE = "tflm"
@@ -73,6 +73,9 @@ def import_model(model: Model) -> Imported:
             if index in written or subgraph.tensors[index].data is not None:
                 raise node.error(f"tensor {index} is written twice, or is a constant")
             written.add(index)
+        if phases.reads_phases(node):
+            phases.lower(node)
+            continue
         if host.takes(node):
             continue
         _lower(node)
@@ -171,6 +174,8 @@ def _finish(name: str, subgraph: Subgraph, network: Network, host: Host) -> Impo
         raise NotSupported(f"{name}: it has no output")
     taken = dict.fromkeys(n for index in subgraph.outputs for n in host.results(index))
     results = [subgraph.tensors[index] for index in taken]
+    if network.phases.keys() & taken.keys():
+        raise NotSupported(f"{name}: an output is the result of a SPACE_TO_BATCH_ND")
     places = (network.flat(tensor) for tensor in results)
     found = [
         network.computed(place, tensor) if place in network.states else place
@@ -192,4 +197,5 @@ def _finish(name: str, subgraph: Subgraph, network: Network, host: Host) -> Impo
         network.scales,
         states,
     )
-    return Imported(replace(graph, forms=network.forms()), dict(network.bound))
+    bound = {n: one for n, one in network.bound.items() if n not in network.phases}
+    return Imported(replace(graph, forms=network.forms()), bound)

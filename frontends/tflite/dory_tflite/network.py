@@ -78,6 +78,7 @@ class Network:
         self.tensors: dict[str, Tensor] = {}
         self.scales: dict[str, tuple[float, int]] = {}
         self.bound: dict[int, Bound] = {}
+        self.phases: dict[int, tuple[int, int]] = {}  # blocks of SPACE_TO_BATCH_ND
         self.notes: list[str] = []
         self.variables = Variables()
 

@@ -12,7 +12,7 @@ from dory_tflite.importer import import_model
 from dory_tflite.reader import model_of
 from dory_tflite.testing import TfliteBuilder, random_network
 
-from dory_core.api import Graph, NotSupported
+from dory_core.api import Graph, NotSupported, ops
 from dory_core.testing import CompileOptions, compile_network
 from dory_core.testing.apps import assert_exact
 from dory_core.tools import load_plugins
@@ -161,3 +161,44 @@ def test_what_cannot_be_is_refused(
 ) -> None:
     b = TfliteBuilder()
     assert words in refusal(b, network(b, b.input((1, 4, 4, 6), 0.05, 3)))
+
+
+def _phases(b: TfliteBuilder, code: str, **options: object) -> int:
+    x = b.input((1, 4, 4, 6), 0.05, 3)
+    phases = b.tensor((4, 3, 3, 6), 0.05, 3)
+    block, pads = b.constant(np.int32([2, 2])), b.constant(np.int32([[1, 1], [1, 1]]))
+    b.operator("SPACE_TO_BATCH_ND", (x, block, pads), (phases,))
+    y = b.tensor((4, 2, 2, 5) if code == "CONV_2D" else (4, 3, 3, 6), 0.1, 0)
+    weights = b.constant(np.ones((5, 2, 2, 6), np.int8), [0.01])
+    b.operator(code, (phases, weights) if code == "CONV_2D" else (phases,), (y,), **options)
+    return y
+
+
+def test_a_convolution_of_phases_is_dilated() -> None:
+    b = TfliteBuilder()
+    y = _phases(b, "CONV_2D", Padding="VALID", StrideH=1, StrideW=1)
+    z = b.tensor((1, 4, 4, 5), 0.1, 0)
+    crops = b.constant(np.int32([[0, 0], [0, 0]]))
+    b.operator("BATCH_TO_SPACE_ND", (y, b.constant(np.int32([2, 2])), crops), (z,))
+    graph = imported(b, z)
+    first = graph.ops[0]
+    assert isinstance(first, ops.Conv)
+    assert first.window.dilations == (2, 2) and first.window.pads == (1, 1, 1, 1)
+    assert any("memory that it has not initialised" in note for note in graph.notes)
+
+
+def test_phases_have_to_be_joined_again() -> None:
+    b = TfliteBuilder()
+    y = _phases(b, "CONV_2D", Padding="VALID", StrideH=1, StrideW=1)
+    assert "an output is the result of a SPACE_TO_BATCH_ND" in refusal(b, y)
+    b = TfliteBuilder()
+    y = _phases(b, "CONV_2D", Padding="VALID", StrideH=2, StrideW=2)
+    assert "it has the padding VALID and strides 2 and 2" in refusal(b, y)
+    b = TfliteBuilder()
+    y = _phases(b, "LOGISTIC")
+    assert "it reads the result of a SPACE_TO_BATCH_ND; supported are convolutions" in refusal(b, y)
+    b = TfliteBuilder()
+    x, z = b.input((4, 2, 2, 5), 0.1, 0), b.tensor((1, 4, 4, 5), 0.1, 0)
+    crops = b.constant(np.int32([[0, 0], [0, 0]]))
+    b.operator("BATCH_TO_SPACE_ND", (x, b.constant(np.int32([2, 2])), crops), (z,))
+    assert "has a batch" in refusal(b, z)

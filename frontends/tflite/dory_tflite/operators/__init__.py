@@ -16,6 +16,7 @@ from dory_tflite.operators import (
     matmul,
     movers,
     pairwise,
+    phases,
     pools,
     state,
     svdf,
@@ -23,18 +24,8 @@ from dory_tflite.operators import (
 )
 
 _FAMILIES = (
-    convolution,
-    matmul,
-    pools,
-    pairwise,
-    tables,
-    functions,
-    movers,
-    gathers,
-    border,
-    state,
-    svdf,
-    lstm,
+    *(convolution, matmul, phases, pools, pairwise, tables, functions, movers, gathers),
+    *(border, state, svdf, lstm),
 )
 
 OPERATORS: Mapping[str, Operator] = {

@@ -32,7 +32,7 @@ from dory_tflite.testing.movers import (
     transpose,
 )
 from dory_tflite.testing.norms import normalisation
-from dory_tflite.testing.weighted import conv, depthwise, linear, pool, transpose_conv
+from dory_tflite.testing.weighted import conv, depthwise, dilated, linear, pool, transpose_conv
 
 _MOVERS = (
     *("PAD", "PACK", "SLICE", "SPLIT_V", "STRIDED_SLICE", "TRANSPOSE", "GATHER", "BROADCAST_TO"),
@@ -92,8 +92,12 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
     "five dimensions": shuffle,
 }
 
-#: Those that TensorFlow Lite Micro does not have, but LiteRT does.
-OTHERS: Mapping[str, Callable[[Draft, int], int]] = {"TILE": tile, "upsampling": upsampling}
+#: Those that TensorFlow Lite Micro does not have or does not compute, but LiteRT does.
+OTHERS: Mapping[str, Callable[[Draft, int], int]] = {
+    "SPACE_TO_BATCH_ND": dilated,
+    "TILE": tile,
+    "upsampling": upsampling,
+}
 
 
 # One of this number of networks has its input among its outputs.

@@ -75,6 +75,45 @@ def depthwise(draft: Draft, x: int) -> int:
     return y
 
 
+def dilated(draft: Draft, x: int) -> int:
+    """Add a convolution of phases: SPACE_TO_BATCH_ND, CONV_2D or depthwise, BATCH_TO_SPACE_ND."""
+    _, height, width, channels = draft.shape(x)
+    block = [draft.number(1, 3) for _ in range(2)]
+    kernel = [draft.number(1, 3) for _ in range(2)]
+    pads, crops, sizes, results = [], [], [], []
+    for size, step, taps in zip((height, width), block, kernel, strict=True):
+        before = draft.number(0, (taps - 1) * step)
+        whole = size + before + max((taps - 1) * step - before, 0)
+        after = whole - size - before + -whole % step
+        sizes.append((size + before + after) // step)
+        pads.append([before, after])
+        result = (sizes[-1] - taps + 1) * step
+        crops.append([0, draft.number(0, min(result - 1, 1))])
+        results.append(result - crops[-1][1])
+    batches = block[0] * block[1]
+    phases = draft.like(x, (batches, *sizes, channels))
+    numbers = [draft.builder.constant(np.array(v, np.int32)) for v in (block, pads, crops)]
+    draft.builder.operator("SPACE_TO_BATCH_ND", [x, *numbers[:2]], [phases])
+    is_depthwise = draft.flag()
+    outputs = channels if is_depthwise else draft.number(1, 8)
+    shape = (1, *kernel, outputs) if is_depthwise else (outputs, *kernel, channels)
+    weights, scales = draft.weights(shape, 3 if is_depthwise else 0)
+    scale = draft.quantisation(x)[0]
+    bias = draft.bias(outputs, scale, scales)
+    inner = tuple(size - taps + 1 for size, taps in zip(sizes, kernel, strict=True))
+    spread = scale * max(scales) * 5000 * float(np.prod(shape[1:])) ** 0.5
+    y = draft.output((batches, *inner, outputs), spread)
+    code = "DEPTHWISE_CONV_2D" if is_depthwise else "CONV_2D"
+    more = {"DepthMultiplier": 1} if is_depthwise else {}
+    options = {"Padding": "VALID", "StrideH": 1, "StrideW": 1, **more}
+    fused = draft.activation()
+    inputs = [phases, weights, bias]
+    draft.builder.operator(code, inputs, [y], FusedActivationFunction=fused, **options)
+    z = draft.like(y, (1, *results, outputs))
+    draft.builder.operator("BATCH_TO_SPACE_ND", [y, numbers[0], numbers[2]], [z])
+    return z
+
+
 def transpose_conv(draft: Draft, x: int) -> int:
     """Add a transposed convolution."""
     _, height, width, inputs = draft.shape(x)
