@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,7 @@ from dory_core.driver.pipeline import IMPORTED, TILED, run, setup_for
 from dory_core.errors import DoesNotFit, UsageError
 from dory_core.ir import Graph, requant
 from dory_core.planning.front import shrunk, thinned
+from dory_core.planning.relief import _window
 from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
@@ -20,6 +22,34 @@ from tests.planning.networks import plan_graph, win
 from tests.toy.chip import NAME, ToyChip, three_levels
 
 CHIP = ToyChip()
+
+
+def window_of(readings: dict[tuple[int, int], list[tuple[int, int]]], first: int, last: int) -> int:
+    """Return the bytes of an input that a chain of layers 1 to 2 still reads.
+
+    readings: ranges (first byte, length) by reader and operand; each reader's turns are alternate.
+    first, last: the first and the last reader of the input.
+    """
+    network = SimpleNamespace(
+        readers={"x": (first, last)},
+        fixed=(),
+        is_read_by_rows=lambda name: True,
+        rolling=lambda first, splits: SimpleNamespace(positions=[(0, 2), (1, 3)]),
+        readings=lambda name, first, splits: readings,
+    )
+    return _window(network, SimpleNamespace(first=1, last=2, splits=(2, 2)), "x")
+
+
+def test_a_window_holds_what_is_read_later_in_the_order_of_turns() -> None:
+    """Turns read bytes 0 to 10, 0 to 5, 10 to 20 and 5 to 15: in the third, 5 to 20 are there."""
+    readings = {(0, 0): [(0, 10), (10, 10)], (1, 0): [(0, 5), (5, 10)]}
+    assert window_of(readings, 1, 2) == 15
+    assert window_of({(0, 0): [(0, 10), (10, 10)]}, 1, 1) == 10
+
+
+@pytest.mark.parametrize("readers", [(0, 2), (1, 3)])
+def test_an_input_that_is_read_outside_a_chain_is_whole(readers: tuple[int, int]) -> None:
+    assert window_of({(0, 0): [(0, 10), (10, 10)]}, *readers) == 0
 
 
 def residual() -> Graph:
