@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dory_core.driver.pipeline import IMPORTED, run, setup_for
 from dory_core.errors import DoesNotFit
 from dory_core.hardware.links import Link
 from dory_core.hardware.memories import Level, Memory, MemoryHierarchy
@@ -17,7 +18,7 @@ from dory_core.kernels.portable import PortableConv
 from dory_core.plan import Plan
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
-from tests.toy.chip import NAME, ToyChip
+from tests.toy.chip import NAME, ToyChip, three_levels
 from tests.toy.limited import EXT, LIMITS, four_levels, limited, one_level, streaming
 
 SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
@@ -65,6 +66,26 @@ def test_a_network_is_exact_on_a_chip_with_so_many_levels(levels: int, tmp_path:
     assert all(use.used <= use.budget for use in plan.levels)
     places = {t.place.level for step in plan.steps for t in (*step.inputs, step.output)}
     assert (3 in places) == (levels > 2)
+
+
+def test_constants_lie_apart_from_tensors_where_both_do_not_fit() -> None:
+    """A chip with a RAM and a flash below L2: the flash is taken when the RAM is too small."""
+
+    def planned(**budgets: int) -> Plan:
+        sizes = {int(name[1:]): size for name, size in budgets.items()}
+        setup = setup_for(three_levels().plugins(), NAME, {"moves": "-fused-chains"}, sizes)
+        return run(network(), setup, after=IMPORTED)
+
+    plan = planned(l2=9 << 10)
+    used = next(level.used for level in plan.levels if level.name == "L3")
+    assert plan.transfers and plan.constants_apart == 0
+    assert planned(l2=9 << 10, l3=used).constants_apart == 0
+    short = planned(l2=9 << 10, l3=used - 1)
+    assert 0 < short.constants_apart < used
+    tensors = used - short.constants_apart
+    assert planned(l2=9 << 10, l3=tensors).constants_apart == short.constants_apart
+    with pytest.raises(DoesNotFit, match=f"{used} B of L3, {tensors - 1} B are available"):
+        planned(l2=9 << 10, l3=tensors - 1)
 
 
 def test_constants_of_the_fourth_level_are_loaded_from_there(tmp_path: Path) -> None:
