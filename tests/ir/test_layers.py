@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dory_core.errors import NotSupported
 from dory_core.ir import Add, Array, AvgPool, Conv, Linear, MaxPool, Window
 from dory_core.testing.kernels import alone, typed
 
@@ -49,3 +50,10 @@ def test_bias_is_none_where_a_layer_has_none() -> None:
 
 def test_window_counts_its_taps() -> None:
     assert Window(kernel=(3, 5), dilations=(2, 2)).taps == 15
+
+
+@pytest.mark.parametrize("weighted", [CONV, LINEAR], ids=["conv", "linear"])
+def test_a_bias_has_a_value_for_each_channel(weighted) -> None:
+    op = replace(weighted.op, bias=Array([1, 2, 3]))
+    with pytest.raises(NotSupported, match="its bias has another number of channels"):
+        typed(op, IMAGE)

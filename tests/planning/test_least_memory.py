@@ -6,7 +6,8 @@ import pytest
 
 from dory_core.driver.pipeline import IMPORTED, run, setup_for
 from dory_core.errors import DoesNotFit
-from dory_core.hardware.memories import Memory
+from dory_core.hardware.links import Link
+from dory_core.hardware.memories import Level, Memory, MemoryHierarchy
 from dory_core.ir import Graph, Window
 from dory_core.plan.budgets import check_tensors, for_simulation, resolve_budgets
 from dory_core.plugins.manager import Plugins
@@ -46,6 +47,38 @@ def test_a_tensor_that_may_stay_in_l1_is_not_counted() -> None:
     builder.conv(16, Window(kernel=(1, 1)))
     hierarchy = chip(16384).hierarchy()  # the output alone
     check_tensors(builder.graph(), hierarchy, resolve_budgets(hierarchy, {}))
+
+
+def wide() -> Graph:
+    """Return a network with 16384 B at its borders and 262144 B between."""
+    builder = GraphBuilder((4, 64, 64))
+    for channels in (64, 4):
+        builder.conv(channels, Window(kernel=(1, 1)))
+    return builder.graph()
+
+
+def levels(*sizes: int) -> MemoryHierarchy:
+    """Return a chip with a scratchpad and levels of these bytes below it."""
+    memories = (SCRATCHPAD, *(Memory(f"m{size}", size) for size in sizes))
+    return MemoryHierarchy(
+        tuple(Level(n, (memory,)) for n, memory in enumerate(memories, start=1)),
+        tuple(Link(n, n + 1, 10, 8.0) for n in range(1, len(memories))),
+    )
+
+
+def test_a_tensor_lies_whole_in_the_largest_level() -> None:
+    for sizes in ((65536, 4096), (4096, 65536)):
+        check_tensors(growing(), levels(*sizes), resolve_budgets(levels(*sizes), {}))
+    small = levels(65535, 4096)
+    with pytest.raises(DoesNotFit, match="needs 65536 B, L2 offers 65535 B"):
+        check_tensors(growing(), small, resolve_budgets(small, {}))
+
+
+def test_between_layers_rows_suffice_where_nothing_lies_below_l2() -> None:
+    check(wide(), 40_000)
+    two = levels(40_000, 40_000)
+    with pytest.raises(DoesNotFit, match="needs 262144 B, L2 offers 40000 B"):
+        check_tensors(wide(), two, resolve_budgets(two, {}))
 
 
 def test_the_budget_that_is_proposed_suffices() -> None:
