@@ -131,6 +131,13 @@ def test_energy_is_that_of_the_cores_and_engines_that_work(tmp_path: Path) -> No
     assert energy_mj(energy_j_per_cycle=0.0) is None
 
 
+def test_latency_is_that_of_the_clock_of_the_cores(tmp_path: Path) -> None:
+    made = plan(tmp_path)
+    point = OperatingPoint("measured", 2e6, 1e6, 1e-6, "a test")
+    totals = replace(made, operating_point=point).to_json()["totals"]
+    assert totals["latency_ms"] == pytest.approx(made.cycles / 2e6 * 1e3)
+
+
 def test_reasons_of_kernels_are_told_in_two_steps(tmp_path: Path) -> None:
     """First those of kernels for such layers, alike ones together; then those of all kernels."""
     document = plan(tmp_path).to_json()

@@ -7,9 +7,12 @@ from dataclasses import fields, replace
 import pytest
 
 from dory_core.api import ops
+from dory_core.importing import Array, requant
 from dory_core.ir.geometry import make_tile
 from dory_core.kernels import PortableCosts, portable_kernels
+from dory_core.kernels.portable_pixelwise import PortableSoftmax
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.testing.kernels import alone, typed
 
 COUNTED = PortableCosts()
 
@@ -40,3 +43,16 @@ def test_costs_are_those_that_were_counted_unless_the_target_says_otherwise() ->
 @pytest.mark.parametrize("name", ["call", "output", "step", "tap", "mac", "element"])
 def test_each_cost_counts(name: str) -> None:
     assert sum(cycles(replace(COUNTED, **{name: 0}))) < sum(cycles(COUNTED))
+
+
+def test_a_softmax_reads_every_channel_of_a_pixel_twice() -> None:
+    """Two cores share the 9 pixels of 6 channels: one computes 5 of them."""
+    requants = (requant(1, -128, 1, -128, 127),)
+    layer = alone(ops.Softmax, table=Array([1 << 20] + [0] * 255), factor=255, requants=requants)
+    layer = typed(layer, (6, 3, 3, -128, 127))
+    tile = make_tile(layer, 6, 3, 3)
+    ten, eleven = (
+        PortableSoftmax(cores=2, costs=replace(COUNTED, element=cost)).cycles(layer, tile)
+        for cost in (10, 11)
+    )
+    assert eleven - ten == 5 * 6 * 2
