@@ -152,7 +152,12 @@ def document(found: Found) -> str:
         *(f"- `{move.name}`: {move.summary}" for move in MOVES),
         "",
     ]
-    if varied := [threshold_row(*one, plans, base) for one, plans in found.thresholds.items()]:
+    varied = [
+        threshold_row(*one, rows, base)
+        for one, plans in found.thresholds.items()
+        if (rows := {name: plan for name, plan in plans.items() if name in base})
+    ]
+    if varied:
         lines += [*_THRESHOLDS, *varied, ""]
     names = [move.name for move in MOVES]
     lines += [
