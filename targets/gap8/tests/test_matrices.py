@@ -11,7 +11,7 @@ from dory_gap8.backend.block_finish import RAW, finish_of
 from dory_gap8.backend.requant import epilogue
 from gap8_layers import BYTES, TURNED, make_case
 
-from dory_core.api import Layer, ops
+from dory_core.api import DoesNotFit, Graph, Layer, ops
 from dory_core.importing import requant
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
@@ -82,22 +82,27 @@ def test_types_and_rows_of_any_length(x, factors, inner) -> None:
     HostLibrary([whole_case(MatricesKernel(), layer)]).check()
 
 
-@pytest.mark.parametrize(
-    ("heads", "rows", "depth", "l2"), [(1, 180, 40, 40_000), (8, 100, 32, 50_000)]
-)
-def test_attention_runs_in_parts_where_l2_is_small(
-    heads: int, rows: int, depth: int, l2: int, tmp_path: Path
-) -> None:
-    """Scores that L2 does not hold: matrices, or groups of columns with constants of their own."""
+def _attention(heads: int, rows: int, depth: int) -> Graph:
     b = GraphBuilder((depth, heads, rows), values=(-128, 127), seed=3)
     keys = b.layer(ops.Transpose, "input", perm=(2, 1, 0))
     scores = requant(1, 300, 1 << 9, -128, 127)
     b.layer(ops.MatMul, keys, "input", zero_points=(1, -2), requants=(scores,))
     mixed = requant(range(1, 1 + depth), 300, 1 << 14, -128, 127)
     b.layer(ops.MatMul, "input", b.last, zero_points=(0, -128), requants=(mixed,))
-    plan = build_app(b.graph(), "gap8", tmp_path / "app", budgets={1: 20_000, 2: l2})
+    return b.graph()
+
+
+def test_attention_runs_in_parts_where_l2_does_not_hold_the_scores(tmp_path: Path) -> None:
+    budgets = {1: 20_000, 2: 50_000}
+    plan = build_app(_attention(8, 100, 32), "gap8", tmp_path / "app", budgets=budgets)
     assert_exact(tmp_path / "app")
-    assert any(len(step.parts) > 1 for step in plan.layers)
+    assert any(len(step.parts) > 1 for step in plan.steps)
+
+
+def test_parts_of_columns_have_the_parameters_of_all(tmp_path: Path) -> None:
+    with pytest.raises(DoesNotFit, match="in its smallest parts"):
+        budgets = {1: 20_000, 2: 40_000}
+        build_app(_attention(1, 180, 40), "gap8", tmp_path / "app", budgets=budgets)
 
 
 def test_sums_have_no_more_cycles_than_a_convolution_of_their_size_and_a_tenth() -> None:
