@@ -182,6 +182,11 @@ RESIZE_CHANNEL = 142
 SOFTMAX_PIXEL = (1400, 120)
 SOFTMAX_SUM = (110, 300)
 SOFTMAX_SHARE = (212, 416)
+# Layer normalisation in binary32: a pixel with its mean and root, a channel of the sums, one of the
+# output.
+LAYERNORM_PIXEL = 13000
+LAYERNORM_SUM = 400
+LAYERNORM_OUTPUT = 520
 # CMSIS-NN (sources of July 2026), by the same model: least squares over code of gcc and of clang,
 # which differ by up to 30 %. Pairs: requantisation replaced, the library's own with two roundings.
 CMSIS_CALL = 1700

@@ -17,6 +17,7 @@ from dory_stm32h7.backend.linear import LinearKernel
 from dory_stm32h7.backend.movers import ConcatKernel
 from dory_stm32h7.backend.pairs import AddKernel, MulKernel
 from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel, RealPoolKernel
+from dory_stm32h7.backend.rows import LayerNormKernel
 from dory_stm32h7.backend.sums import SumTablesKernel, find_sums
 from stm32h7_layers import cases_of, turned_cases
 
@@ -42,6 +43,7 @@ OTHER_KINDS = {
     "lut": "lut",
     "resize": "resize",
     "softmax": "softmax",
+    "layer_norm": "layernorm",
     "sum": "add",
     "mul": "mul",
     "maximum": "maximum",
@@ -666,6 +668,21 @@ def _softmax(channels: int) -> Layer:
     return typed(layer, (channels, 1, 1, -128, 127))
 
 
+def _layer_norm(channels: int) -> Layer:
+    random = np.random.default_rng(channels)
+    weights, bias = (random.normal(1, 0.3, channels).astype(np.float32) for _ in range(2))
+    layer = alone(
+        ops.LayerNorm,
+        weights=Array(weights.view(np.int32).astype(np.int64)),
+        bias=Array(bias.view(np.int32).astype(np.int64)),
+        scale=0.03125,
+        epsilon=float(np.float32(1e-5)),
+        out_scale=0.025390625,
+        requants=(requant(1, -3, 1, -128, 127),),
+    )
+    return typed(layer, (channels, 2, 4, -128, 127))
+
+
 def _table(*shape: int) -> Layer:
     table = Array(np.random.default_rng(1).integers(-128, 128, shape))
     return typed(alone(ops.Lut, table=table), (16, 10, 10, -128, 127))
@@ -768,6 +785,19 @@ def test_estimates_are_those_of_the_pipeline(name: str, counts: Counts) -> None:
     assert 1.1 * estimate < instructions < 2 * estimate
     if compiler == "ziglang" and cycles:
         assert cycles / 1.1 < estimate < 1.1 * cycles
+
+
+def test_estimates_of_a_layer_normalisation_are_those_of_the_pipeline() -> None:
+    """Within 10 % of the model; its divisions take more cycles than instructions."""
+    cases = [whole_case(LayerNormKernel(), _layer_norm(channels)) for channels in (16, 64, 67, 192)]
+    machine = CortexM7(cases, cortex_m7.require(cortex_m7.ZIG))
+    for number, case in enumerate(cases):
+        machine.reset()
+        assert np.array_equal(machine.run(number), reference.run_layer(case.layer, case.inputs))
+        layer = case.layer
+        estimate = int(LayerNormKernel().cycles(layer, make_tile(layer, *layer.output.shape)))
+        if machine.cycles:
+            assert machine.cycles / 1.1 < estimate < 1.1 * machine.cycles
 
 
 def test_every_layer_of_a_kind_has_one_kernel() -> None:

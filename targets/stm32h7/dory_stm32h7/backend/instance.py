@@ -57,6 +57,7 @@ _INCLUDES = {
     "concat": ("copy_impl",),
     "resize": ("copy_impl", "requant_impl"),
     "softmax": ("binary32_impl",),
+    "layernorm": ("binary32_impl",),
 }
 _ARGUMENTS = {"depthwise": "conv", "maxpool": "pool", "avgpool": "pool", "realpool": "pool"}
 

@@ -138,6 +138,21 @@ typedef struct {
   int32_t add, lo, hi;
 } dory_stm32h7_softmax_t;
 
+/* A layer normalisation: elements mean scale * (element - zero_point), and scale is mantissa /
+ * 2^digits. weights: of the channels of y, then biases. channel: of the input where the tile begins.
+ * out_scale: what a step of y means. add, lo, hi: what follows. */
+typedef struct {
+  const void *x;
+  const void *weights;
+  void *y;
+  int32_t pixels, x_c, y_c, channel;
+  int32_t zero_point;
+  uint32_t mantissa;
+  int32_t digits;
+  float scale, epsilon, out_scale;
+  int32_t add, lo, hi;
+} dory_stm32h7_layernorm_t;
+
 /* A function of two operands. row, column: from a row of the second one to the next, and from a
  * column. operand: the step of each before. */
 typedef struct {
