@@ -14,7 +14,7 @@
 /* a * b + c, rounded once. */
 static inline float dory_fused(float a, float b, float c)
 {
-#if DORY_HAS_BINARY32
+#if defined(__GNUC__) && defined(__thumb2__) && defined(__ARM_FEATURE_FMA)
   __asm__("vfma.f32 %0, %1, %2" : "+t"(c) : "t"(a), "t"(b));
   return c;
 #else
