@@ -187,6 +187,13 @@ SOFTMAX_SHARE = (212, 416)
 LAYERNORM_PIXEL = 13000
 LAYERNORM_SUM = 400
 LAYERNORM_OUTPUT = 520
+# Rows of plain quotients: a pixel, a channel of the sums, one of the output.
+NORM_PIXEL = 1100
+NORM_SUM = 45
+NORM_OUTPUT = 170
+SHARES_PIXEL = 300
+SHARES_SUM = 95
+SHARES_OUTPUT = 150
 # CMSIS-NN (sources of July 2026), by the same model: least squares over code of gcc and of clang,
 # which differ by up to 30 %. Pairs: requantisation replaced, the library's own with two roundings.
 CMSIS_CALL = 1700

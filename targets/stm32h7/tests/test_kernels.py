@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import cortex_m7
@@ -17,7 +18,7 @@ from dory_stm32h7.backend.linear import LinearKernel
 from dory_stm32h7.backend.movers import ConcatKernel
 from dory_stm32h7.backend.pairs import AddKernel, MulKernel
 from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel, RealPoolKernel
-from dory_stm32h7.backend.rows import LayerNormKernel
+from dory_stm32h7.backend.rows import LayerNormKernel, NormKernel, SharesKernel
 from dory_stm32h7.backend.sums import SumTablesKernel, find_sums
 from stm32h7_layers import cases_of, turned_cases
 
@@ -44,6 +45,8 @@ OTHER_KINDS = {
     "resize": "resize",
     "softmax": "softmax",
     "layer_norm": "layernorm",
+    "norm": "norm",
+    "shares": "shares",
     "sum": "add",
     "mul": "mul",
     "maximum": "maximum",
@@ -787,17 +790,53 @@ def test_estimates_are_those_of_the_pipeline(name: str, counts: Counts) -> None:
         assert cycles / 1.1 < estimate < 1.1 * cycles
 
 
-def test_estimates_of_a_layer_normalisation_are_those_of_the_pipeline() -> None:
-    """Within 10 % of the model; its divisions take more cycles than instructions."""
-    cases = [whole_case(LayerNormKernel(), _layer_norm(channels)) for channels in (16, 64, 67, 192)]
+def _norm(channels: int) -> Layer:
+    random = np.random.default_rng(channels)
+    weights, bias = random.integers(200_000, 270_000, channels), random.integers(0, 99, channels)
+    fields = {"weights": Array(weights), "bias": Array(bias), "centred": True, "wrap_bits": 22}
+    layer = alone(ops.Norm, **fields, requants=(requant(1, 0, 1 << 14),))
+    return typed(layer, (channels, 2, 4, -128, 127))
+
+
+def _shares(channels: int) -> Layer:
+    table = Array((256 >> ((np.arange(256) + 16) >> 5)).astype(np.int64))
+    return typed(alone(ops.Shares, table=table, factor=255), (channels, 2, 4, -128, 127))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "layer_of"),
+    [(LayerNormKernel(), _layer_norm), (NormKernel(), _norm), (SharesKernel(), _shares)],
+)
+def test_estimates_of_rows_are_those_of_the_pipeline(
+    kernel: Kernel, layer_of: Callable[[int], Layer]
+) -> None:
+    """Within 10 % of the model; divisions may take more cycles than instructions."""
+    cases = [whole_case(kernel, layer_of(channels)) for channels in (16, 64, 67, 192)]
     machine = CortexM7(cases, cortex_m7.require(cortex_m7.ZIG))
     for number, case in enumerate(cases):
         machine.reset()
         assert np.array_equal(machine.run(number), reference.run_layer(case.layer, case.inputs))
         layer = case.layer
-        estimate = int(LayerNormKernel().cycles(layer, make_tile(layer, *layer.output.shape)))
+        estimate = int(kernel.cycles(layer, make_tile(layer, *layer.output.shape)))
         if machine.cycles:
             assert machine.cycles / 1.1 < estimate < 1.1 * machine.cycles
+
+
+def test_norms_with_the_largest_products_and_all_roots() -> None:
+    """A row of one value has the least root, one of the ends of a byte the largest."""
+    cases = []
+    for centred, most in ((False, (2**31 - 1) // 128), (True, (2**31 - 1) // 255)):
+        weights = Array(np.random.default_rng(1).integers(-most, most, 12, endpoint=True))
+        step = requant(1, 0, 1 << 16, -128, 127)
+        layer = alone(ops.Norm, weights=weights, centred=centred, requants=(step,))
+        case = whole_case(NormKernel(), typed(layer, (12, 2, 3, -128, 127)))
+        rng = np.random.default_rng(7)
+        for reach in (0, 1, 5, 127):
+            values = rng.choice([-reach - 1, reach], (12, 2, 3))
+            cases.append(replace(case, inputs=(values,)))
+        cases.append(replace(case, inputs=(np.zeros((12, 2, 3), np.int64),)))
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
 
 
 def test_every_layer_of_a_kind_has_one_kernel() -> None:

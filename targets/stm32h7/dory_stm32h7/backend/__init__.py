@@ -54,7 +54,7 @@ def builtin_kernels() -> list[Kernel]:
     from dory_stm32h7.backend.movers import ConcatKernel, MoveKernel, TransposeKernel
     from dory_stm32h7.backend.pairs import AddKernel, MaximumKernel, MinimumKernel, MulKernel
     from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel, RealPoolKernel
-    from dory_stm32h7.backend.rows import LayerNormKernel
+    from dory_stm32h7.backend.rows import LayerNormKernel, NormKernel, SharesKernel
     from dory_stm32h7.backend.sums import SumTablesKernel
 
     return [
@@ -77,4 +77,6 @@ def builtin_kernels() -> list[Kernel]:
         ResizeKernel(),
         SoftmaxKernel(),
         LayerNormKernel(),
+        NormKernel(),
+        SharesKernel(),
     ]

@@ -58,6 +58,8 @@ _INCLUDES = {
     "resize": ("copy_impl", "requant_impl"),
     "softmax": ("binary32_impl",),
     "layernorm": ("binary32_impl",),
+    "norm": (),
+    "shares": (),
 }
 _ARGUMENTS = {"depthwise": "conv", "maxpool": "pool", "avgpool": "pool", "realpool": "pool"}
 

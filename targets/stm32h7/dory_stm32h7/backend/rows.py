@@ -1,4 +1,4 @@
-"""Layer normalisation in binary32."""
+"""Layer normalisation in binary32 and in integers, and softmax as quotients of integers."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.instance import BYTES, InstanceKernel, c_type, tile_arguments
 
 _DIGITS = 24  # of binary32
+_WORD = 32
 
 
 class LayerNormKernel(InstanceKernel):
@@ -56,9 +57,7 @@ class LayerNormKernel(InstanceKernel):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the weights, then the biases."""
-        rows = np.stack([array.values[slice(*c_out)] for array in _constants(layer)])
-        data = rows.astype("<i4").tobytes()
-        return WeightBlock(data + bytes(-len(data) % 8), {"weights": 0})
+        return _rows(layer, c_out)
 
     def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Pixels: sums, then outputs."""
@@ -101,9 +100,156 @@ class LayerNormKernel(InstanceKernel):
         )
 
 
+class NormKernel(InstanceKernel):
+    """Layer normalisation in integers, and its form without a mean."""
+
+    name = "dory_stm32h7_norm"
+    template = "norm"
+    summary = "Layer normalisation of bytes in integers"
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Bytes; what follows is a shift and a clip."""
+        op = layer.op
+        if not isinstance(op, ops.Norm):
+            return Rejection("it computes layer normalisations in integers only")
+        steps = op.requants
+        plain = len(steps) == 1 and (steps[0].mul, steps[0].add) == ((1,), (0,))
+        if not plain or steps[0].shift is None or steps[0].shift >= _WORD - _up(op):
+            return Rejection("what follows it is more than a shift and a clip")
+        return _reject_bytes(layer)
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of weights and biases."""
+        return ceil_div(4 * len(_constants(layer)) * tile.c_out, 8) * 8
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Encode the weights, then the biases."""
+        return _rows(layer, c_out)
+
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
+        """Pixels: sums, then outputs."""
+        pixel = costs.NORM_PIXEL + tile.c_in * costs.NORM_SUM
+        return costs.CALL + tile.h * tile.w * (pixel + tile.c_out * costs.NORM_OUTPUT)
+
+    def label(self, layer: Layer) -> str:
+        """Types, and which form it is."""
+        op = layer.of(ops.Norm)
+        form = ("_centred" if op.centred else "") + ("_bias" if op.bias is not None else "")
+        return f"{self.name}_{layer.inputs[0].type_name}_{layer.output.type_name}{form}"
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """One call for the pixels of the tile."""
+        op = layer.of(ops.Norm)
+        shift = op.requants[0].shift
+        assert shift is not None
+        arguments = (
+            *tile_arguments("x", "y", "x_c", "y_c"),
+            ("weights", Operand("weights")),
+            ("pixels", size("y_h") * size("y_w")),
+            ("channel", size("y_channel")),
+            ("up", _up(op)),
+            ("down", _up(op) + shift),
+            *_clip(layer),
+        )
+        return self.instance_call(layer, arguments)
+
+    def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
+        """What instances differ in."""
+        op = layer.of(ops.Norm)
+        forms = (("DORY_CENTRED", int(op.centred)), ("DORY_BIAS", int(op.bias is not None)))
+        return (*_types(layer), *forms)
+
+
+class SharesKernel(InstanceKernel):
+    """Softmax as quotients of integers."""
+
+    name = "dory_stm32h7_shares"
+    template = "shares"
+    summary = "Softmax of bytes as quotients of integers"
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Bytes; what follows adds a number and clips."""
+        if not isinstance(layer.op, ops.Shares):
+            return Rejection("it computes shares of integers only")
+        steps = layer.op.requants
+        if len(steps) > 1 or any(step.offset is None for step in steps):
+            return Rejection("what follows it is more than a sum and a clip")
+        return _reject_bytes(layer)
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of the exponentials."""
+        return 4 * 256
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Encode the exponentials."""
+        table = layer.of(ops.Shares).table.values
+        return WeightBlock(table.astype("<u4").tobytes(), {"weights": 0})
+
+    def tenths(self, layer: Layer, tile: Tile) -> Number:
+        """Pixels: largest channel, sum, shares."""
+        pixel = costs.SHARES_PIXEL + tile.c_in * costs.SHARES_SUM
+        return costs.CALL + tile.h * tile.w * (pixel + tile.c_out * costs.SHARES_OUTPUT)
+
+    def label(self, layer: Layer) -> str:
+        """Return the name with the types."""
+        return f"{self.name}_{layer.inputs[0].type_name}_{layer.output.type_name}"
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """One call for the pixels of the tile."""
+        op = layer.of(ops.Shares)
+        arguments = (
+            *tile_arguments("x", "y", "x_c", "y_c"),
+            ("table", Operand("weights")),
+            ("pixels", size("y_h") * size("y_w")),
+            ("channel", size("y_channel")),
+            ("factor", op.factor),
+            ("add", next((step.add[0] for step in op.requants), 0)),
+            *_clip(layer),
+        )
+        return self.instance_call(layer, arguments)
+
+    def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
+        """What instances differ in."""
+        return _types(layer)
+
+
+def _reject_bytes(layer: Layer) -> Rejection | None:
+    return reject_type(layer.inputs[0], "input", BYTES) or reject_type(
+        layer.output, "output", BYTES
+    )
+
+
+def _types(layer: Layer) -> tuple[tuple[str, object], ...]:
+    return ("DORY_X_T", c_type(layer.inputs[0])), ("DORY_Y_T", c_type(layer.output))
+
+
+def _clip(layer: Layer) -> tuple[tuple[str, int], ...]:
+    """Return the clip of the last step, else what the output can be."""
+    steps = layer.op.requants
+    lo, hi = (steps[-1].lo, steps[-1].hi) if steps else (None, None)
+    known = lo is not None and hi is not None
+    return (("lo", lo), ("hi", hi)) if known else (("lo", layer.output.lo), ("hi", layer.output.hi))
+
+
+def _up(op: ops.Norm) -> int:
+    """Return by how many bits a wrapped accumulator is shifted to the top of a word."""
+    return _WORD - op.wrap_bits if op.wrap_bits else 0
+
+
+def _rows(layer: Layer, c_out: tuple[int, int]) -> WeightBlock:
+    rows = np.stack([array.values[slice(*c_out)] for array in _constants(layer)])
+    data = rows.astype("<i4").tobytes()
+    return WeightBlock(data + bytes(-len(data) % 8), {"weights": 0})
+
+
 def _constants(layer: Layer) -> list[Array]:
     """Return the weights, and the biases where there are any."""
-    op = layer.of(ops.LayerNorm)
+    op = layer.op
+    assert isinstance(op, ops.LayerNorm | ops.Norm)
     return [op.weights] if op.bias is None else [op.weights, op.bias]
 
 

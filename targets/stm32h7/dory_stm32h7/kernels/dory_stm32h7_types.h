@@ -138,6 +138,26 @@ typedef struct {
   int32_t add, lo, hi;
 } dory_stm32h7_softmax_t;
 
+/* A layer normalisation in integers. weights: of the channels of y, then biases. channel: of the input
+ * where the tile begins. A value is shifted up, then down, and clipped. */
+typedef struct {
+  const void *x;
+  const void *weights;
+  void *y;
+  int32_t pixels, x_c, y_c, channel;
+  int32_t up, down, lo, hi;
+} dory_stm32h7_norm_t;
+
+/* A softmax as quotients. table: 256 exponentials. factor: of the shares. add, lo, hi: what follows. */
+typedef struct {
+  const void *x;
+  const void *table;
+  void *y;
+  int32_t pixels, x_c, y_c, channel;
+  uint32_t factor;
+  int32_t add, lo, hi;
+} dory_stm32h7_shares_t;
+
 /* A layer normalisation: elements mean scale * (element - zero_point), and scale is mantissa /
  * 2^digits. weights: of the channels of y, then biases. channel: of the input where the tile begins.
  * out_scale: what a step of y means. add, lo, hi: what follows. */
