@@ -19,7 +19,7 @@ from dory_tflite.host import HINT, Host, islands_of
 from dory_tflite.model import FileTensor, Model, Subgraph
 from dory_tflite.network import Bound, Network
 from dory_tflite.node import BYTES, Node, conversion_of
-from dory_tflite.operators import OPERATORS, islands, phases
+from dory_tflite.operators import OPERATORS, choices, islands, phases
 from dory_tflite.reader import read_model
 
 REFERENCE = "tflm"
@@ -87,6 +87,9 @@ def import_model(model: Model) -> Imported:
 def _lower(node: Node) -> None:
     """Append the layers of an operator; raises NotSupported."""
     code = node.op.code
+    if choices.is_choice(node) and islands.reads_reals(node):
+        choices.select(node)
+        return
     if islands.reads_reals(node):
         if not islands.is_known(node):
             raise node.error(

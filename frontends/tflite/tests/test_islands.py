@@ -197,3 +197,51 @@ def test_functions_outside_of_their_domain_are_refused(code: str, words: str) ->
     x, y = b.input((1, 8), 0.05, 0), b.tensor((1, 8), 0.05, 0)
     b.operator(code, (x,), (y,))
     assert words in refusal(b, y)
+
+
+def test_selu_as_keras_writes_it_equals_lite() -> None:
+    lite = pytest.importorskip("ai_edge_litert.interpreter", reason="no ai-edge-litert")
+    b = TfliteBuilder()
+    shape, y_scale = (1, 256), (0.01648, -36)
+    x = b.input(shape, 0.01782, -16)
+
+    def constant(scale: float, zero: int, value: int) -> int:
+        return b.constant(np.array(value, np.int8), [scale], [zero])
+
+    def step(code: str, *sources: int, scale: float, zero: int) -> int:
+        y = b.tensor(shape, scale, zero)
+        b.operator(code, sources, (y,))
+        return y
+
+    above, y = b.plain(shape, "BOOL"), b.tensor(shape, *y_scale)
+    b.operator("GREATER", (x, constant(3.922e-9, 0, 0)), (above,))
+    high = step("MUL", x, constant(0.00412, -128, 127), scale=y_scale[0], zero=y_scale[1])
+    power = step("EXP", x, scale=0.05387, zero=-112)
+    less = step("SUB", power, constant(0.003922, -128, 127), scale=0.08781, zero=-111)
+    low = step("MUL", less, constant(0.006895, -128, 127), scale=y_scale[0], zero=y_scale[1])
+    b.operator("SELECT", (above, high, low), (y,))
+    data = b.build((y,))
+    other = lite.Interpreter(
+        model_content=data, experimental_op_resolver_type=lite.OpResolverType.BUILTIN_REF
+    )
+    other.allocate_tensors()
+    values = np.arange(-128, 128, dtype=np.int8)[None]
+    other.set_tensor(0, values)
+    other.invoke()
+    graph = import_model(model_of(data, Path("net.tflite"))).graph
+    assert graph.ops[-1].kind == "Lut" and graph.ops[-1].inputs == ("t0",)
+    found = run_reference(graph, {"t0": values.astype(np.int64).reshape(256, 1, 1)})
+    assert np.array_equal(found[graph.outputs[0]].reshape(-1), other.get_tensor(y).reshape(-1))
+
+
+def test_choices_by_other_tensors_are_refused() -> None:
+    b = TfliteBuilder()
+    x, other = b.input(SHAPE, 0.05, 3), b.input(SHAPE, 0.05, 3)
+    above, y = b.plain(SHAPE, "BOOL"), b.tensor(SHAPE, 0.05, 3)
+    b.operator("GREATER", (x, b.constant(np.int8(5), [0.1])), (above,))
+    b.operator("SELECT_V2", (above, x, other), (y,))
+    assert "is no function of the bytes that its condition compares" in refusal(b, y)
+    b = TfliteBuilder()
+    x, above = b.input(SHAPE, 1.5, 3), b.plain(SHAPE, "BOOL")
+    b.operator("GREATER", (x, b.constant(np.int8(5), [0.1])), (above,))
+    assert "supported only if the scales are below 1" in refusal(b, above)

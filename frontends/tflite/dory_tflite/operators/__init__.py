@@ -8,6 +8,7 @@ from dory_core.importing import ReadOperator
 from dory_tflite.node import Operator
 from dory_tflite.operators import (
     border,
+    choices,
     convolution,
     functions,
     gathers,
@@ -25,7 +26,7 @@ from dory_tflite.operators import (
 
 _FAMILIES = (
     *(convolution, matmul, phases, pools, pairwise, tables, functions, movers, gathers),
-    *(border, state, svdf, lstm),
+    *(choices, border, state, svdf, lstm),
 )
 
 OPERATORS: Mapping[str, Operator] = {

@@ -95,6 +95,25 @@ def rsqrt(draft: Draft, x: int) -> int:
     return y
 
 
+def choice(draft: Draft, x: int) -> int:
+    """Add a choice between two functions of x, by a comparison of x with a constant."""
+    shape = draft.shape(x)
+
+    def constant() -> int:
+        values = draft.random.integers(-128, 127, (), endpoint=True).astype(np.int8)
+        return draft.builder.constant(values, [draft.scale()], [draft.zero_point()])
+
+    holds, y = draft.builder.plain(shape, "BOOL"), draft.like(x, shape)
+    codes = ("GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "EQUAL", "NOT_EQUAL")
+    draft.builder.operator(str(draft.random.choice(codes)), [x, constant()], [holds])
+    product, low = draft.like(x, shape), draft.like(x, shape)
+    draft.builder.operator("MUL", [x, constant()], [product])
+    draft.builder.operator("LEAKY_RELU", [product], [low], Alpha=0.3)
+    parts = [low, x] if draft.flag() else [x, low]
+    draft.builder.operator("SELECT_V2", [holds, *parts], [y])
+    return y
+
+
 def relu6(draft: Draft, x: int) -> int:
     """Add a RELU6."""
     y = draft.like(x, draft.shape(x))

@@ -8,7 +8,7 @@ import numpy as np
 
 from dory_tflite.testing.builder import TfliteBuilder
 from dory_tflite.testing.draft import Draft
-from dory_tflite.testing.elements import pair, prelu, reduction, relu6, rsqrt, unary
+from dory_tflite.testing.elements import choice, pair, prelu, reduction, relu6, rsqrt, unary
 from dory_tflite.testing.grids import (
     broadcast,
     depth_to_space,
@@ -67,6 +67,7 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
     "LEAKY_RELU": unary("LEAKY_RELU"),
     "RELU": unary("RELU"),
     "RELU6": relu6,
+    "SELECT_V2": choice,
     "ABS": unary("ABS"),
     "ELU": unary("ELU"),
     "RSQRT": rsqrt,
