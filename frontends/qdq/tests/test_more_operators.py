@@ -122,7 +122,8 @@ def _blocks(b: Builder, x: Tensor) -> str:
 
 
 def _logarithm(b: Builder, x: Tensor) -> str:
-    return b.node("Log", [x.name])
+    negative = b.quantised(b.node("Neg", [x.name]), IMAGE, 0.02, 200)
+    return b.node("Log", [negative.name])
 
 
 def _three(b: Builder, x: Tensor) -> str:
