@@ -429,7 +429,7 @@ def conv_transpose(b: Builder, x: Tensor) -> Tensor:
     strides = [int(b.rng.integers(1, 4)) for _ in range(2)]
     dilations = [int(b.rng.integers(1, 3)) for _ in range(2)]
     pads = [int(b.rng.integers(0, k)) for k in (*kernel, *kernel)]
-    more = [int(b.rng.integers(0, max(s, d))) for s, d in zip(strides, dilations, strict=True)]
+    more = [int(b.rng.integers(0, stride)) for stride in strides]
     out = b.node(
         "ConvTranspose",
         [x.name, weights, *_with_bias(b, x, scales, bias)],
