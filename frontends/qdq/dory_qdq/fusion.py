@@ -43,6 +43,10 @@ _FORMS = frozenset(
 #: Of these, those whose integer form takes no int8 on x86.
 _UNSIGNED = frozenset(["Conv", "MatMul"])
 _BIASED = frozenset(["Conv", "Gemm"])
+#: Operators that only give elements another shape or order.
+_MOVES = frozenset(
+    ["Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Transpose"]
+)
 _EPSILON = float(np.finfo(np.float32).eps)
 #: Largest absolute value of int8 weights that stay int8 on every processor.
 _NARROW = 64
@@ -101,6 +105,18 @@ class Fusion:
         """
         rounding = self._rounding(node)
         return y.signed and rounding is not None and self._is_turned(rounding.outputs[0])
+
+    def is_shared(self, name: str) -> bool:
+        """Return True when several operators read a value, or what is moved or rounded of it."""
+        while name not in self._model.outputs:
+            readers = self._model.readers(name)
+            if len(readers) != 1 or readers[0].inputs.count(name) > 1:
+                return True
+            op = readers[0].op
+            if not (op.endswith("QuantizeLinear") or _dequantises(readers[0]) or op in _MOVES):
+                return False
+            name = readers[0].outputs[0]
+        return True
 
     def _biased(self, biases: Sequence[Node]) -> bool:
         return all(self._stored_kind(bias.input(0)) == "int32" for bias in biases)

@@ -181,11 +181,12 @@ class _Import:
 
     def _input(self, name: str, value: FloatInput, x: Quantisation) -> Place:
         axes = input_axes(value)
-        # In the order of the reals, which is not that of integers after a Transpose.
         turned = any(node.op == "Transpose" for node, _ in value.moves)
         if turned and value.name not in self.network.tensors:
-            name = value.name
+            name = value.name  # in the order of the reals
         place = self.network.add_input(name, value.shape, x, axes)
+        if self.fusion.is_shared(value.name):
+            self.network.shared.add(name)
         self.places[value.name] = place
         self.network.stands_for(place, value.name)
         for node, inputs in value.moves:

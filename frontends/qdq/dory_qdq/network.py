@@ -57,6 +57,7 @@ class Network:
         self.opset = opset
         self.ops: list[ops.Operator] = []
         self.inputs: list[str] = []
+        self.shared: set[str] = set()  # inputs whose places several values of the file hold
         self.tensors: dict[str, Tensor] = {}
         self.scales: dict[str, tuple[float, int]] = {}
         self.channel_scales: dict[str, tuple[float, ...]] = {}
@@ -155,6 +156,8 @@ class Network:
         if self._reshaped_input(place, shape, order):
             return place.tensor
         name = place.tensor
+        if _in_memory(place.order, tensor.shape) and _in_memory(order, shape):
+            return self.append(ops.Reshape, f"Reshape of {name}", (name,), shape=shape)
         sizes = [tensor.shape[axis] for axis in place.order]
         if sizes == [wanted[axis] for axis in order]:  # axes only change places
             perm = [3, 3, 3]
@@ -267,9 +270,9 @@ class Network:
         name = place.tensor
         if name not in self.inputs or any(name in op.inputs for op in self.ops):
             return False
-        sizes = self.tensors[name].shape
-        memory = [axis for axis in MEMORY_ORDER if sizes[axis] > 1]
-        if list(place.order) != memory or [a for a in MEMORY_ORDER if shape[a] > 1] != list(order):
+        if name in self.shared or not _in_memory(place.order, self.tensors[name].shape):
+            return False
+        if not _in_memory(order, shape):
             return False
         channels, height, width = shape
         self.tensors[name] = replace(
@@ -278,6 +281,11 @@ class Network:
         if name in self.forms:
             self.forms[name] = replace(self.forms[name], order=MEMORY_ORDER)
         return True
+
+
+def _in_memory(order: Sequence[int], shape: Triple) -> bool:
+    """Return True when axes are those of a tensor that are larger than 1, in order of memory."""
+    return list(order) == [axis for axis in MEMORY_ORDER if shape[axis] > 1]
 
 
 def input_axes(value: FloatInput) -> tuple[int | None, ...]:

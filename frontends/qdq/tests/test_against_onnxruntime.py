@@ -153,6 +153,11 @@ def test_qlinear_operators_are_exact(zero: int, tmp_path: Path) -> None:
     assert list(wrong(range(6), tmp_path, MULTI, (), QOPERATOR[zero])) == []
 
 
+@pytest.mark.parametrize("seed", [2, 5, 17])
+def test_an_input_of_rows_that_several_layers_read_is_exact(seed: int, tmp_path: Path) -> None:
+    assert list(wrong(range(seed, seed + 1), tmp_path, 1, ("attention",))) == []
+
+
 @pytest.mark.parametrize("zero", QOPERATOR)
 def test_products_of_qlinear_matmul_are_exact(zero: int, tmp_path: Path) -> None:
     assert list(wrong(range(12), tmp_path, 1, ("product",), QOPERATOR[zero])) == []

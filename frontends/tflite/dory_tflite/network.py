@@ -257,6 +257,8 @@ class Network:
         """Give an input or state that nothing has read yet another shape; False where it cannot."""
         if name not in (*self.inputs, *self.states) or any(name in op.inputs for op in self.ops):
             return False
+        if any(one.name == name and one.axes is not None for one in self.bound.values()):
+            return False  # its axes are named there
         channels, height, width = shape
         self.tensors[name] = replace(
             self.tensors[name], channels=channels, height=height, width=width

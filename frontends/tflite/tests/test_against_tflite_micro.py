@@ -13,7 +13,7 @@ from dory_tflite.importer import import_model
 from dory_tflite.model import Model
 from dory_tflite.network import file_values
 from dory_tflite.reader import model_of
-from dory_tflite.testing import OPERATIONS, OTHERS, random_network
+from dory_tflite.testing import OPERATIONS, OTHERS, TfliteBuilder, random_network
 
 from dory_core.testing import run_reference
 from tests.nets import converted_net
@@ -104,6 +104,20 @@ def test_group_normalisation_of_keras() -> None:
     data = converted_net("groupnorm").read_bytes()
     for seed in range(3):
         assert differing(data, seed) == [], seed
+
+
+def test_an_input_in_another_order_and_in_another_shape() -> None:
+    """Two readers of one input: neither changes what the other one takes for its axes."""
+    b = TfliteBuilder()
+    x = b.input((1, 4, 6), 0.05, 3)
+    turned, wide = b.tensor((1, 6, 4), 0.05, 3), b.tensor((1, 1, 2, 12), 0.05, 3)
+    b.operator("TRANSPOSE", (x, b.constant(np.array((0, 2, 1), np.int32))), (turned,))
+    shape = (1, 1, 2, 12)
+    b.operator("RESHAPE", (x, b.constant(np.array(shape, np.int32))), (wide,), NewShape=shape)
+    tables = [b.tensor(one, 0.08, 0) for one in (shape, (1, 6, 4))]
+    b.operator("HARD_SWISH", (wide,), (tables[0],))
+    b.operator("HARD_SWISH", (turned,), (tables[1],))
+    assert differing(b.build(tables)) == []
 
 
 @pytest.mark.slow

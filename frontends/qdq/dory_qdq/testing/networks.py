@@ -150,6 +150,37 @@ def product(b: Builder, x: Tensor) -> Tensor:
     return b.quantised(out, result, b.scale(_size(inner)))
 
 
+def _moved(b: Builder, op: str, x: Tensor, shape: tuple[int, ...], **more: Any) -> Tensor:
+    """Reshape or transpose, with the quantisation of the input."""
+    inputs = [x.name] if more else [x.name, b.constant(np.array(shape, np.int64))]
+    return b.quantised(b.node(op, inputs, **more), shape, x.scale, x.zero)
+
+
+def attention(b: Builder, x: Tensor) -> Tensor:
+    """Attention of one or two heads over the rows of an image."""
+    _, channels, height, columns = x.shape
+    rows, heads = channels * height, 2 - columns % 2
+    tokens = _moved(b, "Reshape", x, (1, rows, columns))
+
+    def projected(order: tuple[int, ...]) -> Tensor:
+        values, scales, _ = _products(b, columns, columns)
+        weights = b.weights(values, np.float32(np.max(scales)), 0)
+        out = b.node("MatMul", [tokens.name, weights])
+        dense = b.quantised(out, (1, rows, columns), b.scale(_size(columns)))
+        split = (1, rows, heads, columns // heads)
+        turned = tuple(split[n] for n in order)
+        return _moved(b, "Transpose", _moved(b, "Reshape", dense, split), turned, perm=order)
+
+    queries, keys, values = (projected(o) for o in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3)))
+    scores = b.node("MatMul", [queries.name, keys.name])
+    found = b.quantised(scores, (1, heads, rows, rows), b.scale(2))
+    shares = softmax(b, found)
+    mixed = b.node("MatMul", [shares.name, values.name])
+    joined = b.quantised(mixed, values.shape, b.scale(0.5))
+    turned = (1, rows, heads, columns // heads)
+    return _moved(b, "Reshape", _moved(b, "Transpose", joined, turned, perm=(0, 2, 1, 3)), x.shape)
+
+
 def _other(b: Builder, x: Tensor) -> Tensor:
     """Return a second operand: of the same shape, from another branch."""
     return relu(b, x) if b.rng.random() < 0.5 else leaky_relu(b, x)
@@ -526,6 +557,7 @@ MORE_OPERATORS: Mapping[str, Layer] = MappingProxyType(
     {
         "subtract": subtract,
         "product": product,
+        "attention": attention,
         "max_pool_up": max_pool_up,
         "average_pool_up": average_pool_up,
         "global_max_pool": global_max_pool,
