@@ -153,7 +153,7 @@ def product(b: Builder, x: Tensor) -> Tensor:
 def _moved(b: Builder, op: str, x: Tensor, shape: tuple[int, ...], **more: Any) -> Tensor:
     """Reshape or transpose, with the quantisation of the input."""
     inputs = [x.name] if more else [x.name, b.constant(np.array(shape, np.int64))]
-    return b.quantised(b.node(op, inputs, **more), shape, x.scale, x.zero)
+    return _like(b, x, b.node(op, inputs, **more), shape)
 
 
 def attention(b: Builder, x: Tensor) -> Tensor:
@@ -366,7 +366,8 @@ def global_max_pool(b: Builder, x: Tensor) -> Tensor:
     return b.quantised(out, (1, x.shape[1], 1, 1), x.scale, x.zero)
 
 
-def _moved(b: Builder, x: Tensor, name: str, shape: tuple[int, ...]) -> Tensor:
+def _like(b: Builder, x: Tensor, name: str, shape: tuple[int, ...]) -> Tensor:
+    """Quantise a result as its input is."""
     return b.quantised(name, shape, x.scale, x.zero)
 
 
@@ -380,15 +381,15 @@ def depth_to_space(b: Builder, x: Tensor) -> Tensor:
     _, channels, height, width = x.shape
     whole = -(-channels // (size * size)) * size * size
     pads = _integers(b, [0, 0, 0, 0, 0, whole - channels, 0, 0])
-    x = _moved(b, x, b.node("Pad", [x.name, pads]), (1, whole, height, width))
+    x = _like(b, x, b.node("Pad", [x.name, pads]), (1, whole, height, width))
     mode = str(b.rng.choice(["DCR", "CRD"]))
     out = b.node("DepthToSpace", [x.name], blocksize=size, mode=mode)
     shape = (1, whole // (size * size), height * size, width * size)
     if b.rng.random() < 0.5:
-        return _moved(b, x, out, shape)
-    x = _moved(b, x, out, shape)
+        return _like(b, x, out, shape)
+    x = _like(b, x, out, shape)
     out = b.node("SpaceToDepth", [x.name], blocksize=size)
-    return relu(b, _moved(b, x, out, (1, whole, height, width)))
+    return relu(b, _like(b, x, out, (1, whole, height, width)))
 
 
 def shuffle(b: Builder, x: Tensor) -> Tensor:
@@ -404,23 +405,23 @@ def shuffle(b: Builder, x: Tensor) -> Tensor:
     turned = b.node("Transpose", [parts], perm=order)
     sizes = [split[n] for n in order]
     shape = (1, int(np.prod(sizes[1:-2])), sizes[-2], sizes[-1])
-    return relu(b, _moved(b, x, b.node("Reshape", [turned, _integers(b, shape)]), shape))
+    return relu(b, _like(b, x, b.node("Reshape", [turned, _integers(b, shape)]), shape))
 
 
 def tile(b: Builder, x: Tensor) -> Tensor:
     """Tile along some dimensions."""
     times = [1, *b.rng.integers(1, 4, 3).tolist()]
     shape = tuple(s * n for s, n in zip(x.shape, times, strict=True))
-    return relu(b, _moved(b, x, b.node("Tile", [x.name, _integers(b, times)]), shape))
+    return relu(b, _like(b, x, b.node("Tile", [x.name, _integers(b, times)]), shape))
 
 
 def expand(b: Builder, x: Tensor) -> Tensor:
     """Expand of the largest elements of some dimensions."""
     axes = sorted({int(n) for n in b.rng.integers(1, 4, 2)})
     small = tuple(1 if n in axes else size for n, size in enumerate(x.shape))
-    x = _moved(b, x, b.node("ReduceMax", [x.name], axes=axes, keepdims=1), small)
+    x = _like(b, x, b.node("ReduceMax", [x.name], axes=axes, keepdims=1), small)
     shape = tuple(int(b.rng.integers(1, 5)) if n in axes else s for n, s in enumerate(small))
-    return relu(b, _moved(b, x, b.node("Expand", [x.name, _integers(b, shape)]), shape))
+    return relu(b, _like(b, x, b.node("Expand", [x.name, _integers(b, shape)]), shape))
 
 
 def gather(b: Builder, x: Tensor) -> Tensor:
@@ -429,7 +430,7 @@ def gather(b: Builder, x: Tensor) -> Tensor:
     size = x.shape[axis]
     places = b.rng.integers(-size, size, int(b.rng.integers(1, 6)))
     shape = tuple(len(places) if n == axis else s for n, s in enumerate(x.shape))
-    return relu(b, _moved(b, x, b.node("Gather", [x.name, _integers(b, places)], axis=axis), shape))
+    return relu(b, _like(b, x, b.node("Gather", [x.name, _integers(b, places)], axis=axis), shape))
 
 
 def pad_inside(b: Builder, x: Tensor) -> Tensor:
@@ -438,7 +439,7 @@ def pad_inside(b: Builder, x: Tensor) -> Tensor:
     pads = [int(n) for n in b.rng.integers(0, 3, 4)]
     shape = (*x.shape[:2], x.shape[2] + pads[0] + pads[2], x.shape[3] + pads[1] + pads[3])
     given = _integers(b, [0, 0, *pads[:2], 0, 0, *pads[2:]])
-    return relu(b, _moved(b, x, b.node("Pad", [x.name, given], mode=mode), shape))
+    return relu(b, _like(b, x, b.node("Pad", [x.name, given], mode=mode), shape))
 
 
 def reduce_sum(b: Builder, x: Tensor) -> Tensor:
