@@ -172,7 +172,7 @@ def _attention() -> Graph:
         b.layer(ops.Transpose, value, perm=(0, 2, 1)),
         shares,
         zero_points=(0, -128),
-        requants=(requant(41, 1 << 9, 1 << 10, *I8),),
+        requants=(requant(41, 1 << 12, 1 << 13, *I8),),
     )
     tokens = b.layer(ops.Reshape, b.layer(ops.Transpose, mixed, perm=(0, 2, 1)), shape=(12, 1, 9))
     b.conv(12, one, source=tokens, output=I8)

@@ -16,7 +16,7 @@ from dory_core.ir import Graph, Window
 from dory_core.plan import Plan
 from dory_core.plan.budgets import least_functions, resolve_budgets
 from dory_core.plan.code import event_count, program_bytes
-from dory_core.planning import planner
+from dory_core.planning import fitting
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.toy.chip import NAME, three_levels
@@ -75,7 +75,7 @@ def test_code_of_streamed_layers_is_checked_before_the_search(
     def search(*arguments: object) -> None:
         raise AssertionError("the search ran")
 
-    monkeypatch.setattr(planner, "streamed", search)
+    monkeypatch.setattr(fitting, "streamed", search)
     assert "that are streamed" in refused(setup(20_000, -20)).message
 
 

@@ -101,6 +101,10 @@ def _joined(b: TfliteBuilder, x: int) -> int:
     return real(b, "CONCATENATION", reals, real(b, "NEG", reals), shape=(1, 8, 4, 6))
 
 
+def _one_operand(b: TfliteBuilder, x: int) -> int:
+    return real(b, "MUL", real(b, "DEQUANTIZE", x))
+
+
 def _logarithm(b: TfliteBuilder, x: int) -> int:
     return real(b, "LOG", real(b, "DEQUANTIZE", x))
 
@@ -110,6 +114,7 @@ def _logarithm(b: TfliteBuilder, x: int) -> int:
     [
         (_two_tensors, "operator 2 MUL .*operands are reals of two tensors; supported are"),
         (_each_channel, "operator 1 MUL .*has several values; supported is one"),
+        (_one_operand, "operator 1 MUL .*input 1 is missing"),
         (_padded, "operator 2 PAD .*pads reals that are 1 where their bytes are zero"),
         (_sums, "operator 1 SUM .*where reals become integers again: supported are functions"),
         (_joined, "operator 2 CONCATENATION .*reals of different functions"),

@@ -126,7 +126,7 @@ def matrices_of_a_batch(b: TfliteBuilder) -> int:
         (matrices_of_two_types, "input 1 is UINT8"),
         (matrices_that_do_not_fit, "shapes [1, 2, 3, 4] and [1, 2, 4, 5] cannot be multiplied"),
         (several_constant_matrices, "is a constant of several matrices, [2, 4, 5]"),
-        (matrices_of_a_batch, "has 4 dimensions that are not 1"),
+        (matrices_of_a_batch, "[2, 2, 3, 4] has a batch, or four dimensions"),
         (other_activation, "the fused activation is SIGN_BIT; supported only if the fused act"),
     ],
 )

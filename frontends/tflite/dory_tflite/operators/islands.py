@@ -93,7 +93,8 @@ def _quantise(node: Node) -> None:
 
 def _function(node: Node) -> None:
     """Change the table of the reals that the operator reads."""
-    tensors = [node.input(n) for n in range(len(node.op.inputs))]
+    read = 1 if node.op.code in UNARY else 2 if node.op.code in BINARY else 3
+    tensors = [node.input(n) for n in range(max(read, len(node.op.inputs)))]
     places = [node.network.bound.get(one.index) for one in tensors]
     found = [one for one in places if one is not None and one.real is not None]
     first = found[0]
