@@ -298,3 +298,13 @@ def test_several_integer_outputs(tmp_path: Path) -> None:
     assert outcome.status == 0, outcome.stderr
     outcome = dory("run", app)
     assert outcome.status == 0 and "4 of 4 layers exact" in outcome.stdout, outcome.stderr
+
+
+def test_forms_stand_in_the_order_of_tensors(tmp_path: Path) -> None:
+    """Not in that of a set, which differs from one run of Python to the next."""
+    builder = NemoBuilder((3, 9, 8))
+    for _ in range(12):
+        builder.conv(4, 1)
+    graph = imported(builder, tmp_path)
+    assert list(graph.forms) == [name for name in graph.tensors if name in graph.forms]
+    assert len(graph.forms) == 13

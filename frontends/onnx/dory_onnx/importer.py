@@ -239,7 +239,8 @@ class _Import(LayersOfFile):
 
     def _forms(self) -> dict[str, ranges.FileForm]:
         """Return how tensors stand in the file: in CHW order, inputs with their names there."""
-        forms = dict.fromkeys(self.tensors.keys() - self.by_rows, ranges.FileForm(_CHW))
+        images = (name for name in self.tensors if name not in self.by_rows)
+        forms = dict.fromkeys(images, ranges.FileForm(_CHW))
         for name, tensor in zip(self.model.inputs, self.inputs, strict=True):
             order = _ROWS if tensor.name in self.by_rows else _CHW
             forms[tensor.name] = ranges.FileForm(order, name)
