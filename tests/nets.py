@@ -208,9 +208,9 @@ def _transformers_folder() -> Path | None:
 
 
 def transformer_names() -> list[str]:
-    """Return the names of Deeploy's transformers; empty when there are none."""
+    """Return the names of Deeploy's transformers; one that is skipped when there are none."""
     folder = _transformers_folder()
-    return sorted(p.parent.name for p in folder.glob("*/meta.json")) if folder else []
+    return sorted(p.parent.name for p in folder.glob("*/meta.json")) if folder else ["of any name"]
 
 
 def transformer_net(name: str) -> Path:

@@ -7,8 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from dory_core.expr import Number, ceil_div
-from dory_core.ir import L2Norm, Layer, LayerNorm, Norm, Operator, Shares
+from dory_core.ir import Array, L2Norm, Layer, LayerNorm, Norm, Operator, Shares
 from dory_core.ir.geometry import Tile
+from dory_core.ir.kinds.normalising import Normalising
 from dory_core.kernels import constants
 from dory_core.kernels.call import Argument, FunctionCall, Items, Operand, named, size
 from dory_core.kernels.kernel import WeightBlock
@@ -51,27 +52,42 @@ class PortableShares(PortableSoftmax):
         return self._pixelwise(layer, factor=layer.of(Shares).factor)
 
 
-class PortableNorm(PortableKind):
+class PortableNormalising(PortableKind):
+    """What normalisations with weights and biases share."""
+
+    __slots__ = ()
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of the steps, the weights and the biases."""
+        return self._with_table(layer, tile, 4 * len(_arrays(layer)) * tile.c_out)
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock | None:
+        """Encode the steps as ``mul``, weights and biases as ``weights``."""
+        rows = np.stack([array.values[slice(*c_out)] for array in _arrays(layer)])
+        return self._table_block(layer, c_out, packed(rows, 32, True))
+
+    def _normalising(self, layer: Layer, type_name: str, **fields: Argument) -> FunctionCall:
+        """Return the call. fields: of the record of the layer, beyond those of all kinds."""
+        has_bias = int(len(_arrays(layer)) > 1)
+        arguments = {
+            "channel": size("y_channel"),
+            **named("x", "weights"),
+            "steps": self._table(layer),
+            "y": Operand("y"),
+        }
+        record = self._io_and_steps(layer, has_bias=has_bias, **fields)
+        return self._call(layer, type_name, record, arguments)
+
+
+class PortableNorm(PortableNormalising):
     """Layer normalisation in integers."""
 
     __slots__ = ()
     name = "dory_portable_norm"
     summary = "layer normalisation in integers of 32 bits in plain C"
     kind = Norm
-
-    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Return the bytes of the steps, the weights and the biases."""
-        rows = 1 if layer.of(Norm).bias is None else 2
-        return self._with_table(layer, tile, 4 * rows * tile.c_out)
-
-    def weight_block(
-        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
-    ) -> WeightBlock | None:
-        """Encode the steps as ``mul``, weights and biases as ``weights``."""
-        op = layer.of(Norm)
-        arrays = [op.weights] if op.bias is None else [op.weights, op.bias]
-        rows = np.stack([array.values[slice(*c_out)] for array in arrays])
-        return self._table_block(layer, c_out, packed(rows, 32, True))
 
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
         return _QUOTIENT
@@ -86,42 +102,21 @@ class PortableNorm(PortableKind):
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
         op = layer.of(Norm)
-        fields = self._io_and_steps(
+        return self._normalising(
             layer,
+            "dory_portable_norm_t",
             is_centred=int(op.centred),
-            has_bias=int(op.bias is not None),
             wrap_bits=op.wrap_bits,
         )
-        arguments = {
-            "channel": size("y_channel"),
-            **named("x", "weights"),
-            "steps": self._table(layer),
-            "y": Operand("y"),
-        }
-        return self._call(layer, "dory_portable_norm_t", fields, arguments)
 
 
-class PortableLayerNorm(PortableKind):
+class PortableLayerNorm(PortableNormalising):
     """Layer normalisation in binary32, by integers."""
 
     __slots__ = ()
     name = "dory_portable_layernorm"
     summary = "layer normalisation in binary32, by integers in plain C"
     kind = LayerNorm
-
-    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Return the bytes of the steps, the weights and the biases."""
-        rows = 1 if layer.of(LayerNorm).bias is None else 2
-        return self._with_table(layer, tile, 4 * rows * tile.c_out)
-
-    def weight_block(
-        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
-    ) -> WeightBlock | None:
-        """Encode the steps as ``mul``, weights and biases as ``weights``."""
-        op = layer.of(LayerNorm)
-        arrays = [op.weights] if op.bias is None else [op.weights, op.bias]
-        rows = np.stack([array.values[slice(*c_out)] for array in arrays])
-        return self._table_block(layer, c_out, packed(rows, 32, True))
 
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
         return _RESULT
@@ -135,21 +130,14 @@ class PortableLayerNorm(PortableKind):
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
         op = layer.of(LayerNorm)
-        fields = self._io_and_steps(
+        return self._normalising(
             layer,
-            has_bias=int(op.bias is not None),
+            "dory_portable_layernorm_t",
             zero_point=op.zero_point,
             scale=Items(constants.mantissa(op.scale)),
             epsilon=Items(constants.mantissa(op.epsilon)),
             out_scale=Items(constants.mantissa(op.out_scale)),
         )
-        arguments = {
-            "channel": size("y_channel"),
-            **named("x", "weights"),
-            "steps": self._table(layer),
-            "y": Operand("y"),
-        }
-        return self._call(layer, "dory_portable_layernorm_t", fields, arguments)
 
 
 class PortableL2Norm(PortableKind):
@@ -180,3 +168,10 @@ class PortableL2Norm(PortableKind):
             "y": Operand("y"),
         }
         return self._call(layer, "dory_portable_l2norm_t", fields, arguments)
+
+
+def _arrays(layer: Layer) -> tuple[Array, ...]:
+    """Return the weights, and the biases where there are any."""
+    op = layer.op
+    assert isinstance(op, Normalising)
+    return op.arrays

@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import islice
@@ -15,11 +15,11 @@ from pathlib import Path
 from types import FrameType, MappingProxyType
 
 from dory_core.errors import DoryError
-from tests.fuzz import fused, tight
+from tests.fuzz import fused, networks, tight
 from tests.fuzz.cases import Case, Check, Verdict, check_in_folder, refusal
 from tests.fuzz.damage import check_damage, damaged
 from tests.fuzz.mutants import SUBJECTS, check_mutant
-from tests.fuzz.networks import FORMATS, MOST_STEPS, check_network, drawn
+from tests.fuzz.networks import FORMATS, MOST_STEPS, Drawn, check_network
 
 CHECKS: Mapping[str, Check] = MappingProxyType(
     {
@@ -29,6 +29,10 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "damage": check_damage,
         "mutant": check_mutant,
     }
+)
+#: What writes the network of a case, where its subject is a format.
+DRAWN: Mapping[str, Callable[[Case, Path], Drawn]] = MappingProxyType(
+    {"network": networks.drawn, "tight": tight.drawn, "fused": fused.drawn}
 )
 #: Seconds of a case; what takes longer is bad.
 LIMITS_S: Mapping[str, int] = MappingProxyType(
@@ -103,7 +107,7 @@ def try_all(tried: Iterable[Case], workers: int, dask: str = "") -> Iterator[Ver
 
 def shrunk(verdict: Verdict) -> Verdict:
     """Return the bad verdict of the smallest case of the same kind, subject and seed."""
-    sizes = dict.fromkeys(("network", "tight", "fused"), MOST_STEPS) | {"damage": _LARGEST_DAMAGE}
+    sizes = dict.fromkeys(DRAWN, MOST_STEPS) | {"damage": _LARGEST_DAMAGE}
     largest = sizes.get(verdict.case.kind, 0)
     for size in range(1, largest):
         smaller = try_case(replace(verdict.case, size=size))
@@ -119,12 +123,8 @@ def save(verdict: Verdict, folder: Path) -> Path:
     if verdict.case.kind == "damage":
         data, network = damaged(verdict.case)
         (place / network.path.name).write_bytes(data)
-    elif verdict.case.kind == "network":
-        drawn(verdict.case, place)
-    elif verdict.case.kind == "tight":
-        tight.drawn(verdict.case, place)
-    elif verdict.case.kind == "fused":
-        fused.drawn(verdict.case, place)
+    elif verdict.case.kind in DRAWN:
+        DRAWN[verdict.case.kind](verdict.case, place)
     command = f"python -m tests.fuzz --case {verdict.case}"
     report = f"{command}\n\n{verdict.outcome}\n{verdict.text}\n"
     (place / "report.txt").write_text(report, encoding="utf-8")

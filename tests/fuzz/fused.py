@@ -7,7 +7,6 @@ some take their input or hand out their output by rows.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -53,16 +52,14 @@ def _qdq(draw: random.Random, folder: Path, steps: int) -> Drawn:
     return inferred(builder.model([(last.stored, last.shape)]), seed, folder)
 
 
-FORMATS: Mapping[str, Callable[[random.Random, Path, int], Drawn]] = MappingProxyType(
+FORMATS: networks.Formats = MappingProxyType(
     {"tall-nemo": _nemo, "tall-quantlab": _quantlab, "tall-qdq": _qdq}
 )
 
 
 def drawn(case: Case, folder: Path) -> Drawn:
     """Return the network of a case, of ``size`` layers where that is not 0."""
-    draw = case.draw
-    steps = draw.choice(_STEPS)
-    return FORMATS[case.subject](draw, folder, min(case.size, steps) if case.size else steps)
+    return networks.drawn(case, folder, FORMATS, _STEPS)
 
 
 def _compiled(

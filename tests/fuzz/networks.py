@@ -216,7 +216,8 @@ def inferred(data: bytes, seed: int, folder: Path) -> Drawn:
     return Drawn(path, "qdq", (write_golden(golden, folder / "golden.npz"),))
 
 
-FORMATS: Mapping[str, Callable[[random.Random, Path, int], Drawn]] = MappingProxyType(
+Formats = Mapping[str, Callable[[random.Random, Path, int], Drawn]]
+FORMATS: Formats = MappingProxyType(
     {
         "nemo": nemo,
         "quantlab": quantlab,
@@ -228,11 +229,20 @@ FORMATS: Mapping[str, Callable[[random.Random, Path, int], Drawn]] = MappingProx
 )
 
 
-def drawn(case: Case, folder: Path) -> Drawn:
-    """Return the network of a case, of ``size`` layers where that is not 0."""
+def drawn(
+    case: Case, folder: Path, formats: Formats = FORMATS, sizes: Sequence[int] = _STEPS
+) -> Drawn:
+    """Return the network of a case, of ``size`` layers where that is not 0.
+
+    Args:
+        case: The case.
+        folder: Where its files go.
+        formats: What draws the network, by subject.
+        sizes: Numbers of layers that are drawn.
+    """
     draw = case.draw
-    steps = draw.choice(_STEPS)
-    return FORMATS[case.subject](draw, folder, min(case.size, steps) if case.size else steps)
+    steps = draw.choice(sizes)
+    return formats[case.subject](draw, folder, min(case.size, steps) if case.size else steps)
 
 
 Compile = Callable[[Drawn, random.Random, Path], tuple[CompileResult, dict[str, Any]]]

@@ -8,7 +8,6 @@ over one element; outputs that are the input.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -100,16 +99,14 @@ def _qdq(draw: random.Random, folder: Path, steps: int) -> Drawn:
     return inferred(builder.model([(one.stored, one.shape) for one in outputs]), seed, folder)
 
 
-FORMATS: Mapping[str, Callable[[random.Random, Path, int], Drawn]] = MappingProxyType(
+FORMATS: networks.Formats = MappingProxyType(
     {"long": _long, "pointwise": _points, "packed": _bits, "mixed": _mixed, "borders": _qdq}
 )
 
 
 def drawn(case: Case, folder: Path) -> Drawn:
     """Return the network of a case, of ``size`` layers where that is not 0."""
-    draw = case.draw
-    steps = draw.choice(_STEPS)
-    return FORMATS[case.subject](draw, folder, min(case.size, steps) if case.size else steps)
+    return networks.drawn(case, folder, FORMATS, _STEPS)
 
 
 def _compiled(

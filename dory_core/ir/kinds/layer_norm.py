@@ -15,7 +15,8 @@ from dory_core.ir.binary32 import LANES, Floats, layer_norm, single
 from dory_core.ir.bounds import Accumulator, Apply
 from dory_core.ir.features import Feature
 from dory_core.ir.kinds.fields import Word, as_text, word
-from dory_core.ir.kinds.operator import Operator, Sample, Tensors, Values, moved_steps
+from dory_core.ir.kinds.normalising import Normalising
+from dory_core.ir.kinds.operator import Sample, Tensors, Values, moved_steps
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.requant import requant
 from dory_core.ir.tensor import Shape
@@ -38,7 +39,7 @@ def _real(name: str) -> Word:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayerNorm(Operator):
+class LayerNorm(Normalising):
     """Layer normalisation over the channels of each pixel, as onnxruntime computes it.
 
     Elements mean f32(scale * (element - zero_point)). The accumulator is even(f32(y / out_scale))
@@ -54,8 +55,6 @@ class LayerNorm(Operator):
         out_scale: What a step of the result means.
     """
 
-    weights: Array
-    bias: Array | None = None
     scale: float = field(metadata=as_text(_real("scale")))
     zero_point: int = 0
     epsilon: float = field(metadata=as_text(_real("epsilon")))
@@ -64,21 +63,15 @@ class LayerNorm(Operator):
     has_offsets: ClassVar[bool] = True
     samples: ClassVar[tuple[str, ...]] = ("layer_norm",)
 
-    @property
-    def parameters(self) -> int:
-        return self.weights.shape[0] * (1 if self.bias is None else 2)
-
     def output_shape(self, sources: Tensors) -> Shape:
         [source] = sources
-        for array in (self.weights, self.bias):
-            if array is not None and array.shape != (source.channels,):
-                raise self.refused(f"constants of shape {array.shape} for {source.shape}")
+        shape = self.checked(source)
         if not LANES <= source.channels <= _MOST_CHANNELS:
             raise self.refused(
                 f"{source.channels} channels; possible are {LANES} to {_MOST_CHANNELS}:"
                 " onnxruntime adds up others in another order"
             )
-        return source.shape
+        return shape
 
     def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
         [source] = sources

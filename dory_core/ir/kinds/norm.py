@@ -12,10 +12,11 @@ import numpy as np
 from dory_core.ir.array import Array
 from dory_core.ir.bounds import Accumulator, Apply
 from dory_core.ir.kinds.fields import as_text, word
-from dory_core.ir.kinds.operator import Operator, Sample, Tensors, Values
+from dory_core.ir.kinds.normalising import Normalising
+from dory_core.ir.kinds.operator import Sample, Tensors, Values
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.requant import requant
-from dory_core.ir.tensor import Shape, Tensor
+from dory_core.ir.tensor import Tensor
 
 _INT32_MAX = 2**31 - 1
 
@@ -28,7 +29,7 @@ _CENTRED = word("centred", lambda _: "centred", _read_centred)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Norm(Operator):
+class Norm(Normalising):
     """The channels of each pixel over the root of their mean square, in integers of 32 bits.
 
     With L channels, m = trunc(sum(x) / L) where they are centred and 0 elsewhere, d = x - m and
@@ -42,23 +43,10 @@ class Norm(Operator):
         wrap_bits: The accumulator is taken modulo 2^wrap_bits, as a signed number; 0 for as it is.
     """
 
-    weights: Array
-    bias: Array | None = None
     centred: bool = field(default=False, metadata=as_text(_CENTRED))
     wrap_bits: int = 0
 
     samples: ClassVar[tuple[str, ...]] = ("norm",)
-
-    @property
-    def parameters(self) -> int:
-        return self.weights.shape[0] * (1 if self.bias is None else 2)
-
-    def output_shape(self, sources: Tensors) -> Shape:
-        [source] = sources
-        for array in (self.weights, self.bias):
-            if array is not None and array.shape != (source.channels,):
-                raise self.refused(f"constants of shape {array.shape} for {source.shape}")
-        return source.shape
 
     def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
         [source] = sources

@@ -168,7 +168,7 @@ def test_random_networks(seed: int, tmp_path: Path) -> None:
 OPERATORS = (*LAYERS, "IntegerMean")
 
 
-@pytest.mark.parametrize("name", transformer_names() or [pytest.param("", marks=pytest.mark.skip)])
+@pytest.mark.parametrize("name", transformer_names())
 def test_every_function_of_deeploys_transformers_equals_its_golden(
     name: str, tmp_path: Path
 ) -> None:

@@ -196,20 +196,24 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda a, b, options: function(a, b)
 
 
+#: Comparisons of two numbers, by operator.
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "EQUAL": np.equal,
+    "GREATER": np.greater,
+    "GREATER_EQUAL": np.greater_equal,
+    "LESS": np.less,
+    "LESS_EQUAL": np.less_equal,
+    "NOT_EQUAL": np.not_equal,
+}
 #: By operator, of two reals: of the same bytes, or one a constant.
 BINARY: Mapping[str, Callable[[Floats, Floats, Options], Any]] = {
     "ADD": _activated(np.add),
     "DIV": _activated(np.divide),
-    "EQUAL": _plain(np.equal),
-    "GREATER": _plain(np.greater),
-    "GREATER_EQUAL": _plain(np.greater_equal),
-    "LESS": _plain(np.less),
-    "LESS_EQUAL": _plain(np.less_equal),
     "MAXIMUM": _plain(np.maximum),
     "MINIMUM": _plain(np.minimum),
     "MUL": _activated(np.multiply),
-    "NOT_EQUAL": _plain(np.not_equal),
     "POW": _plain(lambda a, b: np.power(a.astype(np.float64), b).astype(np.float32)),
     "SQUARED_DIFFERENCE": _plain(lambda a, b: (a - b) * (a - b)),
     "SUB": _activated(np.subtract),
+    **{code: _plain(function) for code, function in COMPARISONS.items()},
 }

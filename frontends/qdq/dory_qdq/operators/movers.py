@@ -161,8 +161,8 @@ def _taken_at(call: Call, place: Place, dimension: int, places: Sequence[int]) -
         axes = tuple(spread.get(n) for n in range(len(place.shape)))
     name, axes = call.tensor(place, axes)
     _, height, width = call.network.tensors[name].shape
-    taps = [range(height), range(width)]
-    taps[(axes[dimension] or 1) - 1] = places  # type: ignore[call-overload]
+    taps: list[Sequence[int]] = [range(height), range(width)]
+    taps[(axes[dimension] or 1) - 1] = places
     rows, columns = (Array([(n, n, 1, 0) for n in each]) for each in taps)
     output = call.emit(ops.Resize, name, rows=rows, columns=columns)
     return call.network.placed(output, shape, axes)

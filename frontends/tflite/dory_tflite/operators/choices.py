@@ -14,10 +14,9 @@ from dory_tflite.network import Bound, Network
 from dory_tflite.node import BYTES, Constraint, Node, Operator
 from dory_tflite.operators.common import constant
 from dory_tflite.operators.tables import by_byte
-from dory_tflite.reals import BINARY, Reals
+from dory_tflite.reals import COMPARISONS, Reals
 
 _SHIFT = 8  # of operands, before their scales
-_COMPARISONS = ("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL")
 _HINT = "write the choice as an operator that TensorFlow Lite has, such as ELU or LEAKY_RELU"
 
 
@@ -29,7 +28,7 @@ def _compare(node: Node) -> None:
         multiply(values << _SHIFT, quantize_multiplier(one.scale))
         for values, one in ((x.centred, x), (np.asarray(stored - other.zero_point), other))
     ]
-    holds = BINARY[node.op.code](sides[0], sides[1], {})  # type: ignore[arg-type]
+    holds = COMPARISONS[node.op.code](*sides)
     name = node.network.value(node.input(0))
     node.network.bind(node.output(), Bound(name, real=Reals(x, tuple(holds.tolist()))))
 
@@ -115,5 +114,5 @@ OPERATORS = tuple(
             Constraint("the scales are below 1", _below_one),
         ),
     )
-    for code in _COMPARISONS
+    for code in COMPARISONS
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,6 @@ from dory_gap8.backend.movers import reject_bytes
 
 if TYPE_CHECKING:
     from dory_core.api import Tile
-    from dory_core.importing import Array
 
 _LIMIT = 1 << 31
 _INT32 = 32
@@ -47,9 +47,9 @@ class RowsKernel(ClusterKernel):
         each = pixel + tile.c_in * channel + tile.c_out * output
         return cal.CALL + ceil_div(tile.h * tile.w, self.cores) * each
 
+    @abstractmethod
     def _cycles(self, layer: Layer) -> tuple[int, int, int]:
         """Return the cycles of a pixel, of a channel of the sums and of one of the output."""
-        raise NotImplementedError(self.name)
 
     def label(self, layer: Layer) -> str:
         """The types."""
@@ -95,13 +95,13 @@ class NormKernel(RowsKernel):
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return the bytes of weights and biases."""
-        return ceil_div(4 * len(_constants(layer)) * tile.c_out, 8) * 8
+        return ceil_div(4 * len(layer.of(ops.Norm).arrays) * tile.c_out, 8) * 8
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the weights, then the biases."""
-        rows = np.stack([array.values[slice(*c_out)] for array in _constants(layer)])
+        rows = np.stack([array.values[slice(*c_out)] for array in layer.of(ops.Norm).arrays])
         data = rows.astype("<i4").tobytes()
         return WeightBlock(data + bytes(-len(data) % 8), {"weights": 0})
 
@@ -175,12 +175,6 @@ class SharesKernel(RowsKernel):
         """The template with its macros."""
         purpose = "Softmax as quotients of integers."
         return Instance("shares", self.label(layer), purpose, self._macros(layer))
-
-
-def _constants(layer: Layer) -> list[Array]:
-    """Return the weights, and the biases where there are any."""
-    op = layer.of(ops.Norm)
-    return [op.weights] if op.bias is None else [op.weights, op.bias]
 
 
 def _up(op: ops.Norm) -> int:

@@ -29,7 +29,23 @@ _DIGITS = 24  # of binary32
 _WORD = 32
 
 
-class LayerNormKernel(InstanceKernel):
+class NormalisingKernel(InstanceKernel):
+    """What normalisations with weights and biases share."""
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Return the bytes of weights and biases."""
+        return ceil_div(4 * len(_arrays(layer)) * tile.c_out, 8) * 8
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Encode the weights, then the biases."""
+        rows = np.stack([array.values[slice(*c_out)] for array in _arrays(layer)])
+        data = rows.astype("<i4").tobytes()
+        return WeightBlock(data + bytes(-len(data) % 8), {"weights": 0})
+
+
+class LayerNormKernel(NormalisingKernel):
     """Layer normalisation over the channels of each pixel."""
 
     name = "dory_stm32h7_layernorm"
@@ -45,19 +61,7 @@ class LayerNormKernel(InstanceKernel):
         steps = op.requants
         if len(steps) != 1 or steps[0].offset is None or steps[0].lo is None:
             return Rejection("what follows it is more than a sum and a clip")
-        return reject_type(layer.inputs[0], "input", BYTES) or reject_type(
-            layer.output, "output", BYTES
-        )
-
-    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Return the bytes of weights and biases."""
-        return ceil_div(4 * len(_constants(layer)) * tile.c_out, 8) * 8
-
-    def weight_block(
-        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
-    ) -> WeightBlock:
-        """Encode the weights, then the biases."""
-        return _rows(layer, c_out)
+        return _reject_bytes(layer)
 
     def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Pixels: sums, then outputs."""
@@ -86,21 +90,16 @@ class LayerNormKernel(InstanceKernel):
             ("epsilon", _real(op.epsilon)),
             ("out_scale", _real(op.out_scale)),
             ("add", step.add[0]),
-            ("lo", step.lo),
-            ("hi", step.hi),
+            *_clip(layer),
         )
         return self.instance_call(layer, arguments)
 
     def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
         """What instances differ in."""
-        return (
-            ("DORY_X_T", c_type(layer.inputs[0])),
-            ("DORY_Y_T", c_type(layer.output)),
-            ("DORY_BIAS", int(layer.of(ops.LayerNorm).bias is not None)),
-        )
+        return (*_types(layer), ("DORY_BIAS", int(layer.of(ops.LayerNorm).bias is not None)))
 
 
-class NormKernel(InstanceKernel):
+class NormKernel(NormalisingKernel):
     """Layer normalisation in integers, and its form without a mean."""
 
     name = "dory_stm32h7_norm"
@@ -117,16 +116,6 @@ class NormKernel(InstanceKernel):
         if not plain or steps[0].shift is None or steps[0].shift >= _WORD - _up(op):
             return Rejection("what follows it is more than a shift and a clip")
         return _reject_bytes(layer)
-
-    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Return the bytes of weights and biases."""
-        return ceil_div(4 * len(_constants(layer)) * tile.c_out, 8) * 8
-
-    def weight_block(
-        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
-    ) -> WeightBlock:
-        """Encode the weights, then the biases."""
-        return _rows(layer, c_out)
 
     def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Pixels: sums, then outputs."""
@@ -231,8 +220,9 @@ def _clip(layer: Layer) -> tuple[tuple[str, int], ...]:
     """Return the clip of the last step, else what the output can be."""
     steps = layer.op.requants
     lo, hi = (steps[-1].lo, steps[-1].hi) if steps else (None, None)
-    known = lo is not None and hi is not None
-    return (("lo", lo), ("hi", hi)) if known else (("lo", layer.output.lo), ("hi", layer.output.hi))
+    if lo is None or hi is None:
+        lo, hi = layer.output.lo, layer.output.hi
+    return ("lo", lo), ("hi", hi)
 
 
 def _up(op: ops.Norm) -> int:
@@ -240,17 +230,11 @@ def _up(op: ops.Norm) -> int:
     return _WORD - op.wrap_bits if op.wrap_bits else 0
 
 
-def _rows(layer: Layer, c_out: tuple[int, int]) -> WeightBlock:
-    rows = np.stack([array.values[slice(*c_out)] for array in _constants(layer)])
-    data = rows.astype("<i4").tobytes()
-    return WeightBlock(data + bytes(-len(data) % 8), {"weights": 0})
-
-
-def _constants(layer: Layer) -> list[Array]:
+def _arrays(layer: Layer) -> tuple[Array, ...]:
     """Return the weights, and the biases where there are any."""
     op = layer.op
     assert isinstance(op, ops.LayerNorm | ops.Norm)
-    return [op.weights] if op.bias is None else [op.weights, op.bias]
+    return op.arrays
 
 
 def _real(value: float) -> Symbol:
