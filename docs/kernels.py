@@ -136,6 +136,11 @@ def samples() -> list[Layer]:
     return [*layers, *(layer for layers_of in made for layer in layers_of())]
 
 
+def is_portable(kernel: Kernel) -> bool:
+    """Return True for a kernel that every target has."""
+    return kernel.name.startswith(_PORTABLE)
+
+
 def sections(plugins: Plugins, names: tuple[str, ...]) -> dict[str, str]:
     """Return the section of each of the targets, and of the portable kernels, by heading."""
     layers = samples()
@@ -145,7 +150,7 @@ def sections(plugins: Plugins, names: tuple[str, ...]) -> dict[str, str]:
         rows: dict[str, _Row] = {}
         for layer in layers:
             for kernel in plugins.kernels(ctx, layer):
-                table = portable if kernel.name.startswith(_PORTABLE) else rows
+                table = portable if is_portable(kernel) else rows
                 row = table.setdefault(kernel.name, _Row(kernel))
                 if rejection_of(kernel, layer) is None:
                     row.add(layer)

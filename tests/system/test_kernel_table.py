@@ -1,10 +1,12 @@
-"""docs/kernels.md is what the kernels of the installed targets say of themselves."""
+"""docs/kernels.md and operators.md are what kernels and frontends say of themselves."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from dory_core.kernels import portable_kernels
 from dory_core.plugins.manager import load_plugins
@@ -13,9 +15,10 @@ from dory_core.testing.cases import layer_cases
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_table_of_kernels_is_written_from_their_records() -> None:
-    """`python docs/kernels.py` writes it; sections of targets that are gone do not count."""
-    command = [sys.executable, str(ROOT / "docs" / "kernels.py"), "--check"]
+@pytest.mark.parametrize("page", ["kernels", "operators"])
+def test_pages_are_written_from_records(page: str) -> None:
+    """`python docs/kernels.py` writes its page; sections of targets that are gone do not count."""
+    command = [sys.executable, str(ROOT / "docs" / f"{page}.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
