@@ -31,3 +31,11 @@ def test_every_kernel_says_what_it_computes() -> None:
         ctx = plugins.context(target.name)
         kernels |= {k.name: k for layer in layers for k in plugins.kernels(ctx, layer)}
     assert [name for name, kernel in kernels.items() if len(kernel.summary) < 10] == []
+
+
+@pytest.mark.parametrize("name", ["nemo", "quantlab", "deeploy"])
+def test_plugins_list_their_operators(name: str) -> None:
+    frontend = load_plugins().frontend(name)
+    assert frontend.operators is not None
+    found = {one.name: one.becomes for one in frontend.operators()}
+    assert found["Conv"] == "Conv" and ("iRMSNorm" in found) == (name == "deeploy")

@@ -12,7 +12,7 @@ from dory_core.api import hookimpl
 
 if TYPE_CHECKING:
     from dory_core.api import Graph
-    from dory_core.importing import Frontend, FrontendOptions
+    from dory_core.importing import Frontend, FrontendOptions, ReadOperator
 
 
 def _read(path: Path, options: FrontendOptions) -> Graph:
@@ -27,10 +27,18 @@ def _recognises(path: Path) -> bool:
     return holds(path, ("RequantShift", "div"), ("QuantizeLinear", "QLinear"))
 
 
+def _operators() -> list[ReadOperator]:
+    from dory_onnx import read_operators
+
+    from dory_deeploy.dialect import DeeployDialect
+
+    return read_operators(DeeployDialect())
+
+
 @hookimpl
 def dory_frontends() -> list[Frontend]:
     """Return the frontend ``deeploy``."""
     from dory_core.importing import Frontend
 
     summary = "networks of Deeploy (integer ONNX with RequantShift)"
-    return [Frontend("deeploy", summary, _read, _recognises)]
+    return [Frontend("deeploy", summary, _read, _recognises, operators=_operators)]

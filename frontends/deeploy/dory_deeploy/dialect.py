@@ -13,6 +13,7 @@ name its attribute n_levels. Functions of rows, the last axis, stand in ``rows``
 from __future__ import annotations
 
 from pathlib import Path
+from types import MappingProxyType
 
 from dory_onnx import Dialect, Node, OnnxModel, Step, import_onnx
 
@@ -25,7 +26,7 @@ from dory_deeploy.requant_shift import (
     steps_of_division,
     steps_of_requant_shift,
 )
-from dory_deeploy.rows import OWN_LAYERS
+from dory_deeploy.rows import KINDS, OWN_LAYERS
 
 #: Integer operators of Deeploy that this frontend does not read, and what to do about them.
 _REFUSED = {
@@ -45,6 +46,13 @@ class DeeployDialect(Dialect):
     arithmetic = Dialect.arithmetic | REQUANT_SHIFTS | DIVISIONS
     rounding_operands = REQUANT_SHIFTS
     own_layers = OWN_LAYERS
+    becomes = MappingProxyType(
+        {
+            **KINDS,
+            "RequantShift": "requantisation of the layer before",
+            "TrueIntegerDiv": "a factor of that requantisation",
+        }
+    )
 
     def steps_of(
         self, model: OnnxModel, node: Node, shape: tuple[int, ...], axis: int = 1

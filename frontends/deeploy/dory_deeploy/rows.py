@@ -180,6 +180,16 @@ _FUNCTIONS: Mapping[str, Callable[[LayersOfFile, Node], None]] = MappingProxyTyp
     }
 )
 
+#: Kinds of layers of these operators.
+KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("iLayerNorm", "iRMSNorm"), "Norm"),
+        **dict.fromkeys(("ITAMax", "iSoftmax"), "Shares"),
+        **dict.fromkeys(("iGELU", "iHardswish"), "Lut"),
+        "IntegerMean": "AvgPool",
+    }
+)
+
 #: Functions that append the layers of an operator, in the domains that exporters give it.
 OWN_LAYERS: Mapping[str, Callable[[LayersOfFile, Node], None]] = MappingProxyType(
     {f"{domain}{name}": call for name, call in _FUNCTIONS.items() for domain in DOMAINS}

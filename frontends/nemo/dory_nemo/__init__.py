@@ -12,7 +12,7 @@ from dory_core.api import hookimpl
 
 if TYPE_CHECKING:
     from dory_core.api import Graph
-    from dory_core.importing import Frontend, FrontendOptions
+    from dory_core.importing import Frontend, FrontendOptions, ReadOperator
 
 
 def _read(path: Path, options: FrontendOptions) -> Graph:
@@ -27,10 +27,18 @@ def _recognises(path: Path) -> bool:
     return holds(path, (), ("weight_bits", *OTHER_FORMS)) and not is_float(path)
 
 
+def _operators() -> list[ReadOperator]:
+    from dory_onnx import read_operators
+
+    from dory_nemo.dialect import NemoDialect
+
+    return read_operators(NemoDialect())
+
+
 @hookimpl
 def dory_frontends() -> list[Frontend]:
     """Return the frontend ``nemo``."""
     from dory_core.importing import Frontend
 
     summary = "networks of the NEMO quantiser (integer-deployable ONNX)"
-    return [Frontend("nemo", summary, _read, _recognises)]
+    return [Frontend("nemo", summary, _read, _recognises, operators=_operators)]

@@ -8,6 +8,7 @@ from dory_onnx.arithmetic import Step, integers, requants_of
 from dory_onnx.dialect import AddMeaning, Dialect, Operand, normal_add
 from dory_onnx.folding import clipped
 from dory_onnx.importer import import_onnx
+from dory_onnx.known import read_operators
 from dory_onnx.layers import LayersOfFile
 from dory_onnx.marks import OTHER_FORMS, holds
 from dory_onnx.means import reduced_window
@@ -31,6 +32,7 @@ __all__ = [
     "is_float",
     "load",
     "normal_add",
+    "read_operators",
     "reduced_axes",
     "reduced_window",
     "requants_of",

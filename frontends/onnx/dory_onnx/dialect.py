@@ -47,6 +47,7 @@ class Dialect:
         byte_weights: Weights of type uint8 are the bytes of signed weights.
         own_layers: Functions by operator that append the layers of a node of it, whose result has
             the shape of its first input unless ``shapes`` knows the operator.
+        becomes: Kinds of layers of the operators that only this dialect has, without their domains.
     """
 
     extra_attributes: frozenset[str] = frozenset()
@@ -55,6 +56,7 @@ class Dialect:
     rounding_operands: frozenset[str] = frozenset()
     byte_weights: bool = False
     own_layers: Mapping[str, Callable[[LayersOfFile, Node], None]] = MappingProxyType({})
+    becomes: Mapping[str, str] = MappingProxyType({})
 
     def steps_of(
         self, model: OnnxModel, node: Node, shape: tuple[int, ...], axis: int = 1

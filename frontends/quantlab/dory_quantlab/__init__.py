@@ -12,7 +12,7 @@ from dory_core.api import hookimpl
 
 if TYPE_CHECKING:
     from dory_core.api import Graph
-    from dory_core.importing import Frontend, FrontendOptions
+    from dory_core.importing import Frontend, FrontendOptions, ReadOperator
 
 
 def _read(path: Path, options: FrontendOptions) -> Graph:
@@ -27,10 +27,18 @@ def _recognises(path: Path) -> bool:
     return holds(path, ("weight_bits",), OTHER_FORMS)
 
 
+def _operators() -> list[ReadOperator]:
+    from dory_onnx import read_operators
+
+    from dory_quantlab.dialect import QuantlabDialect
+
+    return read_operators(QuantlabDialect())
+
+
 @hookimpl
 def dory_frontends() -> list[Frontend]:
     """Return the frontend ``quantlab``."""
     from dory_core.importing import Frontend
 
     summary = "networks of the QuantLab quantiser (its integer ONNX)"
-    return [Frontend("quantlab", summary, _read, _recognises)]
+    return [Frontend("quantlab", summary, _read, _recognises, operators=_operators)]
