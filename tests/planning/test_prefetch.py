@@ -131,6 +131,25 @@ def test_layer_that_fits_in_no_parts_is_named_with_what_it_needs(plugins: Plugin
     assert plan_graph(graph, plugins, 2 * needed).levels[1].used <= 2 * needed
 
 
+@pytest.mark.parametrize("l2", [1_000, 9_000])
+def test_a_refusal_names_the_bytes_that_suffice(l2: int, plugins: Plugins) -> None:
+    """However small the budget is: about as many do, and fewer do not."""
+    b = GraphBuilder((64, 40, 40), seed=5, name="wide")
+    b.conv(64, win(3, 1, 1))
+    b.conv(32, win(1))
+    graph = b.graph()
+
+    def needed(budget: int) -> int:
+        with pytest.raises(DoesNotFit) as caught:
+            plan_graph(graph, plugins, budget)
+        assert caught.value.needed_bytes is not None
+        return caught.value.needed_bytes
+
+    named = needed(l2)
+    plan_graph(graph, plugins, named + named // 64)
+    assert needed(named - named // 64) >= named
+
+
 def test_budgets_step_by_step_never_need_more_to_move_less(plugins: Plugins) -> None:
     """More L2 never means that a network that fitted does not fit."""
     b = GraphBuilder((6, 30, 22), seed=6, name="steps")

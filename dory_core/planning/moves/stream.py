@@ -125,6 +125,10 @@ class _Cascade:
         finer = self._finer_chunks(decision, peak)
         if finer is not None:
             return finer
+        # They do not suffice, but the refusal states the bytes of the smallest parts.
+        striped = [found for _, found in self._striped(decision, peak, excess)]
+        if striped:
+            return striped[0]
         needed = sum(align_up(r.size_bytes, self.alignment) for r in peak.live)
         raise self._too_large(peak, needed)
 
@@ -150,22 +154,10 @@ class _Cascade:
         self, decision: Decision, peak: Peak, excess: int
     ) -> Iterator[tuple[tuple[int, int], Decision]]:
         """Return ((bytes moved, order), decision) of every step that relieves a peak."""
-        striped: dict[int, int] = {}
-        for request in peak.live:
-            if request.id in peak.program.stripes:
-                n = peak.program.stripes[request.id]
-                striped[n] = striped.get(n, 0) + request.size_bytes
-        if sum(striped.values()) > excess:
-            for n, size in striped.items():
-                split = decision.splits[n]
-                most = self.network.cuts[n].stripes
-                if split.stripes < most:
-                    left = max(size - excess, size // 8, 1)
-                    stripes = min(most, max(split.stripes + 1, -(-split.stripes * size // left)))
-                    yield (
-                        (-size, 0),
-                        with_split(self.problem, decision, n, split._replace(stripes=stripes)),
-                    )
+        live = (r.size_bytes for r in peak.live if r.id in peak.program.stripes)
+        if sum(live) > excess:
+            for size, found in self._striped(decision, peak, excess):
+                yield (-size, 0), found
         here = peak.layer
         for name in sorted({r.id.tensor for r in peak.live if r.id.is_whole}):
             if name in decision.in_l3 or name in self.fixed:
@@ -183,6 +175,24 @@ class _Cascade:
                     order = 4  # it waits here; its other layers get stripes for nothing else
                 size = sum(self.forms[t].size_bytes for t in self._together(name))
                 yield (size if name in self.flow.inputs else 2 * size, order), moved
+
+    def _striped(
+        self, decision: Decision, peak: Peak, excess: int
+    ) -> Iterator[tuple[int, Decision]]:
+        """Yield (bytes of stripes that are live at a peak, decision with more of them)."""
+        striped: dict[int, int] = {}
+        for request in peak.live:
+            if request.id in peak.program.stripes:
+                n = peak.program.stripes[request.id]
+                striped[n] = striped.get(n, 0) + request.size_bytes
+        for n, size in striped.items():
+            split = decision.splits[n]
+            most = self.network.cuts[n].stripes
+            if split.stripes < most:
+                left = max(size - excess, size // 8, 1)
+                stripes = min(most, max(split.stripes + 1, -(-split.stripes * size // left)))
+                more = with_split(self.problem, decision, n, split._replace(stripes=stripes))
+                yield size, more
 
     def _waits(self, decision: Decision, peak: Peak, name: str) -> bool:
         """Return True when a peak lies where a tensor could have left L2."""
