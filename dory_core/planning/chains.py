@@ -185,11 +185,11 @@ class Chains:
         if split.stripes == 1:
             return float(self.problem.tiled[n].estimate.cycles)
         try:
-            part = self.problem.part(n, split)
+            cycles = self.problem.tiling.rough_cycles(n, split)
         except (DoesNotFit, NotSupported):
             return None
         largest = max(s.size for s in stripes_of(self._network.layers[n], split))
-        return part.estimate.cycles * self._rows[n] / largest
+        return cycles * self._rows[n] / largest
 
     def _live(self, n: int) -> int:
         """Return the bytes of whole tensors while a layer runs."""

@@ -47,9 +47,9 @@ class Executions:
     """How a network that stays in L2 may run, before moves have changed anything.
 
     Attributes:
-        candidates: Layer by layer, and in the cheapest chains within every number of bytes. The
-            blocks of some may be larger than L2. The first one is of no use where inputs or outputs
-            pass by rows.
+        candidates: Layer by layer, and in the cheapest chains within every number of bytes, in
+            rough tiles. The blocks of some may be larger than L2. The first one is of no use where
+            inputs or outputs pass by rows.
         edges: All chains, and all layers by themselves.
     """
 
@@ -65,7 +65,7 @@ def executions(problem: Problem, room: int | None = None) -> Executions:
         room: Bytes of home for blocks and linked constants: the fastest execution that fits is all
             that is wanted. None for all.
     """
-    found = [evaluate(problem, whole(problem))]
+    found, rough = [evaluate(problem, whole(problem))], problem.rough
     limit = 1 << 62 if room is None else room - found[0].static_bytes
     chains = Chains(problem, found[0].decision, room=limit)
     edges, layers = tuple(chains.all), len(chains.single)
@@ -73,12 +73,26 @@ def executions(problem: Problem, room: int | None = None) -> Executions:
         limit = max(chain.bytes for chain in path) - 1
         if any(chain.splits for chain in path):
             try:
-                found.append(evaluate(problem, chains.decision(path)))
+                one = evaluate(rough, chains.decision(path))
+                if room is not None and _fits(one, room):
+                    one = _exactly(problem, one)
             except DoesNotFit:
                 continue  # the tiles of a part
-            if room is not None and found[-1].home_bytes <= room and not found[-1].straddles:
+            found.append(one)
+            if room is not None and _fits(one, room):
                 break
     return Executions(tuple(found), edges)
+
+
+def _fits(one: Candidate, room: int) -> bool:
+    """Return True when an execution fits into some bytes of home."""
+    return one.home_bytes <= room and not one.straddles
+
+
+def _exactly(problem: Problem, one: Candidate) -> Candidate:
+    """Return an execution in rough tiles with the best tiles of its parts."""
+    rough = problem.tiling.rough is not problem.tiling
+    return evaluate(problem, one.decision) if rough else one
 
 
 def fastest(problem: Problem, ways: Executions, room: int) -> Planned | None:
@@ -95,7 +109,7 @@ def fastest(problem: Problem, ways: Executions, room: int) -> Planned | None:
     best: Planned | None = None
     saved = 0
     for one in sorted(ways.candidates[1:], key=lambda one: (one.cycles, one.home_bytes)):
-        if one.home_bytes > room or one.straddles:
+        if not _fits(one, room):
             continue
         if best is not None and one.cycles - 2 * saved > best.map.timeline.cycles:
             break
@@ -119,7 +133,7 @@ def front(problem: Problem, ways: Executions) -> tuple[Planned, ...]:
     found = ways.candidates[1:] if problem.network.by_rows else ways.candidates
     fit = [one for one in found if not one.straddles or one.home_bytes > budget]
     spread = thinned(fit, _SEARCHED, lambda one: one.home_bytes)
-    return not_dominated(searched(problem, one, _SLOW) for one in spread)
+    return not_dominated(searched(problem, _exactly(problem, one), _SLOW) for one in spread)
 
 
 def smallest(problem: Problem, ways: Executions, room: int) -> Planned | None:

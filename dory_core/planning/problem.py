@@ -218,6 +218,11 @@ class Problem:
             return self.tiled[n]
         return self.tiling.part(n, split)
 
+    @property
+    def rough(self) -> Problem:
+        """The problem with tiles of parts that take less time to find, and some more cycles."""
+        return replace(self, tiling=self.tiling.rough)
+
     def residency(self, decision: Decision) -> Residency:
         """Return the tiles and the resident tensors of a decision. Raises: as :meth:`part`."""
         if decision.residency is not None:

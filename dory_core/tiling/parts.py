@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from dory_core.ir import Graph
+from dory_core.kernels.binding import BoundLayer
 from dory_core.kernels.kernel import Traits
 from dory_core.tiling.network import TiledGraph
 from dory_core.tiling.outer import WHOLE, Split, stripes_of
@@ -34,6 +36,8 @@ class Tilings:
         self._tiler = tiler
         self._l1_bytes = l1_bytes
         self._parts: dict[tuple[int, ...], TiledLayer] = {}
+        self._rough: Tilings | None = None
+        self._gain = cache(self._find_gain)
 
     @property
     def graph(self) -> Graph:
@@ -71,18 +75,47 @@ class Tilings:
         best = self.layers[n].best
         if split_is_whole(split):
             return best
-        key = (n, split.stripes, split.groups, 0, 0)
-        if split.starts:
-            stripes = stripes_of(self._tiled.bound.layers[n].layer, split)
-            largest = (max(s.size for s in stripes), max(s.x_size for s in stripes))
-            key = (n, 0, split.groups, *largest)
+        key = self._key(n, split)
         if key not in self._parts:
-            bound = self._tiled.bound.layers[n]
-            kernels = [k for k in bound.kernels if _places(k.traits) == _places(best.traits)]
-            part = bound.part(largest_part(bound.layer, split), kernels)
-            found = self._tiler.tile(part, self._l1_bytes)
+            found = self._tiler.tile(self._bound_part(n, split), self._l1_bytes)
             self._parts[key] = replace(found, costs=best.costs.on(found.bound))
         return self._parts[key]
+
+    @property
+    def rough(self) -> Tilings:
+        """The same tilings of whole layers, with those of parts that take less time to find."""
+        if self._rough is None:
+            quick = self._tiler.quick
+            same = quick is self._tiler
+            self._rough = self if same else Tilings(self._tiled, quick, self._l1_bytes)
+        return self._rough
+
+    def rough_cycles(self, n: int, split: Split) -> float:
+        """Return about the cycles of the largest part of the n-th layer.
+
+        Tiles that take less time to find are as much slower in the part as in the whole layer.
+        Arguments and errors are those of :meth:`part`.
+        """
+        cycles = self.rough.part(n, split).estimate.cycles
+        return cycles * (1.0 if self.rough is self else self._gain(n))
+
+    def _find_gain(self, n: int) -> float:
+        """Return the cycles of a layer by those in tiles that take less time to find."""
+        found = self._tiler.quick.tile(self._bound_part(n, WHOLE), self._l1_bytes)
+        return self.layers[n].best.estimate.cycles / max(1, found.estimate.cycles)
+
+    def _key(self, n: int, split: Split) -> tuple[int, ...]:
+        """Return the sizes on which the tiling of the largest part of a layer depends."""
+        if not split.starts:
+            return (n, split.stripes, split.groups, 0, 0)
+        stripes = stripes_of(self._tiled.bound.layers[n].layer, split)
+        return (n, 0, split.groups, max(s.size for s in stripes), max(s.x_size for s in stripes))
+
+    def _bound_part(self, n: int, split: Split) -> BoundLayer:
+        """Return the largest part of a layer on the kernels that may compute it."""
+        bound, wanted = self._tiled.bound.layers[n], _places(self.layers[n].best.traits)
+        kernels = [k for k in bound.kernels if _places(k.traits) == wanted]
+        return bound.part(largest_part(bound.layer, split), kernels)
 
     def smaller(self, tiled: TiledLayer, budget_bytes: int) -> TiledLayer | None:
         """Return a layer in the best tiles within fewer bytes of L1; None when nothing fits."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from dory_core.planning.relief import _window
 from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.tiling.latency import fastest
 from tests.planning.networks import plan_graph, win
 from tests.toy.chip import NAME, ToyChip, three_levels
 
@@ -102,6 +104,28 @@ def planned(graph: Graph, plugins: Plugins, l2: int, objective: str = "cycles") 
     setup = setup_for(plugins, NAME, budgets={2: l2}, objective=objective)
     plan = run(graph, setup, after=IMPORTED)
     return plan.levels[1].used, plan.cycles
+
+
+def test_latency_is_searched_for_parts_that_are_planned_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The tiles of the fewest cycles take long to find: chains are compared without them."""
+    calls = list[object]()
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(arguments[0])
+        return fastest(*arguments)
+
+    monkeypatch.setattr("dory_core.tiling.tiler.fastest", counted)
+    b = GraphBuilder((3, 12, 9), seed=54, name="wide")
+    for channels, window in ((4, win(1)), (16, win(1)), (16, win(3, 1, 1)), (2, win(1))):
+        b.conv(channels, window, groups=16 if window.kernel == (3, 3) else 1)
+    setup = setup_for(CHIP.plugins(), NAME, budgets={2: 4_000}, objective="latency")
+    tiled = run(b.graph(), setup, after=IMPORTED, until=TILED)
+    calls.clear()
+    plan = run(tiled, setup, after=TILED)
+    chained = sum(step.chain > 1 for step in plan.steps)
+    assert chained >= 2 and 0 < len(calls) <= 2 * chained
 
 
 @pytest.mark.parametrize("name", CASES)
