@@ -43,8 +43,10 @@ _FORMS = frozenset(
 #: Of these, those whose integer form takes no int8 on x86.
 _UNSIGNED = frozenset(["Conv", "MatMul"])
 _BIASED = frozenset(["Conv", "Gemm"])
+#: Operators that give the same in reals.
+_SAME_IN_REALS = frozenset(["Cast", "Where"])
 #: Operators that only give elements another shape or order.
-_MOVES = frozenset(
+MOVES = frozenset(
     ["Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Transpose"]
 )
 _EPSILON = float(np.finfo(np.float32).eps)
@@ -73,6 +75,8 @@ class Fusion:
             y: Type to which the QuantizeLinear after the operator rounds.
             lo, hi: Bounds of activations between them.
         """
+        if node.op in _SAME_IN_REALS:
+            return True
         if node.op == "Relu":  # goes where the type cannot hold less than zero
             return y.zero_point == y.bounds[0]
         if node.op not in _FORMS or not _is_whole(y, lo, hi):
@@ -113,7 +117,7 @@ class Fusion:
             if len(readers) != 1 or readers[0].inputs.count(name) > 1:
                 return True
             op = readers[0].op
-            if not (op.endswith("QuantizeLinear") or _dequantises(readers[0]) or op in _MOVES):
+            if not (op.endswith("QuantizeLinear") or _dequantises(readers[0]) or op in MOVES):
                 return False
             name = readers[0].outputs[0]
         return True

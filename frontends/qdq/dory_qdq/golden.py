@@ -26,6 +26,7 @@ Array = npt.NDArray[Any]
 _KEPT = ("TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider")
 _TURNED = "qdq_s8_to_u8_quant"
 _INT8 = 3
+_TRUTH = "tensor(bool)"
 #: Operators of reals: what a QuantizeLinear after them stores is no result of one before them.
 _NEVER_FUSED = frozenset(["LayerNormalization"])
 _HINT = "check that onnxruntime runs the file: `dory golden` needs what it computes"
@@ -62,6 +63,11 @@ class Fused:
     session: Any
     stored: Mapping[str, tuple[str, bool]]
     shapes: Mapping[str, tuple[int, ...]]
+
+    @property
+    def truths(self) -> frozenset[str]:
+        """Names of inputs that are truth values."""
+        return frozenset(one.name for one in self.session.get_inputs() if one.type == _TRUTH)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return stored tensors by their names in the file."""
@@ -118,7 +124,12 @@ class Fused:
         return found
 
     def _types(self) -> dict[str, Any]:
-        kinds = {"tensor(float)": np.float32, "tensor(int8)": np.int8, "tensor(uint8)": np.uint8}
+        kinds = {
+            "tensor(float)": np.float32,
+            "tensor(int8)": np.int8,
+            "tensor(uint8)": np.uint8,
+            _TRUTH: np.bool_,
+        }
         given = {one.name: one.type for one in self.session.get_inputs()}
         other = next((name for name, kind in given.items() if kind not in kinds), None)
         if other is not None:
@@ -152,9 +163,14 @@ def golden_arrays(
     """Return the arrays of a golden, one inference after the other."""
     arrays: dict[str, Array] = {}
     for run, inputs in enumerate(inferences):
-        arrays |= {f"in{run}__{name}": values for name, values in inputs.items()}
+        arrays |= {f"in{run}__{name}": _as_numbers(values) for name, values in inputs.items()}
         arrays |= {f"run{run}__{name}": values for name, values in fused.run(inputs).items()}
     return arrays
+
+
+def _as_numbers(values: Array) -> Array:
+    """Return truth values as bytes, and others as they are."""
+    return values.astype(np.uint8) if values.dtype == np.bool_ else values
 
 
 def _shapes(session: Any) -> dict[str, tuple[int, ...]]:

@@ -14,21 +14,22 @@ from pathlib import Path
 import numpy as np
 from dory_onnx import Node, OnnxModel, clipped, load
 
-from dory_core.api import Graph, NotSupported, ops
+from dory_core.api import Graph, NotSupported
 from dory_core.importing import FrontendOptions, ranges
 from dory_qdq.call import QUANTISE_HINT, Call
 from dory_qdq.forms import OPSETS, check_form, opset_of
-from dory_qdq.fusion import Fusion
+from dory_qdq.fusion import MOVES, Fusion
 from dory_qdq.known import HEADS, check_operators, check_stored, is_lowered, lower, move, moves
 from dory_qdq.network import Network, input_axes
 from dory_qdq.numerics import Quantisation, quantise
-from dory_qdq.operators import movers
-from dory_qdq.operators.tables import by_byte, clip_bounds, requantised
+from dory_qdq.operators import choices, movers
+from dory_qdq.operators.tables import clip_bounds, clip_stored, requantised
 from dory_qdq.parameters import constant_of, fold_clips, quantisation_of
 from dory_qdq.qlinear import FORMS, quantised_form
 from dory_qdq.values import (
     Constant,
     FloatInput,
+    Mask,
     Pending,
     Place,
     QuantisedConstant,
@@ -107,12 +108,12 @@ class _Import:
             REFERENCE,
             network.scales,
         )
-        named = {name: form for name, form in network.forms.items() if name in graph.tensors}
         tensors = {
             name: replace(tensor, channel_scales=network.channel_scales.get(name, ()))
             for name, tensor in graph.tensors.items()
         }
-        return Imported(replace(graph, tensors=tensors, forms=named), dict(self.places))
+        forms = {name: form for name, form in network.forms.items() if name in tensors}
+        return Imported(replace(graph, tensors=tensors, forms=forms), dict(self.places))
 
     def _node(self, node: Node) -> None:
         op = node.op
@@ -263,22 +264,15 @@ class _Import:
         others = (None, *(self._value(node, n) for n in range(1, len(node.inputs))))
         name = node.outputs[0]
         if isinstance(value, FloatInput):
-            if node.op not in (
-                "Reshape",
-                "Flatten",
-                "Squeeze",
-                "Unsqueeze",
-                "Identity",
-                "Transpose",
-            ):
+            if node.op not in MOVES:
                 raise NotSupported(
                     f"{node.label}: its input '{node.input(0)}' is not quantised", QUANTISE_HINT
                 )
             self.values[name] = replace(value, moves=(*value.moves, (node, others)))
         elif isinstance(value, Pending):
             self.values[name] = replace(value, moves=(*value.moves, (node, others)))
-        elif isinstance(value, Real | Stored):
-            x = value.x if isinstance(value, Real) else value.unscaled
+        elif isinstance(value, Real | Stored | Mask):
+            x = value.unscaled if isinstance(value, Stored) else value.x
             result = name if isinstance(value, Stored) else ""
             call = Call(node, self.network, (value, *others[1:]), None, result)
             place = move(call, Real(value.place, x))
@@ -306,38 +300,44 @@ class _Import:
         inputs = tuple(self._value(node, n) for n in range(len(node.inputs)))
         name = node.outputs[0]
         first = inputs[0] if inputs else None
+        call = Call(node, self.network, inputs, None, name)
         if node.op == "Clip" and isinstance(first, Stored):
-            self._clip_stored(node, inputs, first)
+            place = clip_stored(call, first.place, first.unscaled)
+            self._scaled_as(place, first.place)
+            self.values[name] = replace(first, place=place)
+            self._keep(name, place)
             return
         if node.op == "Clip" and isinstance(first, Constant):
             bounds = [value.values if isinstance(value, Constant) else None for value in inputs]
             self.values[name] = Constant(clipped(node, bounds))
             return
+        if node.op in choices.READ_TRUTHS:
+            inputs = (self._condition(node, first), *inputs[1:])
+        known = choices.known_already(replace(call, inputs=inputs))
+        if known is not None:
+            self.values[name] = known
+            return
         if isinstance(first, Stored):
             check_stored(node)
         if node.op in _ACTIVATIONS and isinstance(first, Pending) and is_lowered(first.node.op):
-            lo, hi = clip_bounds(Call(node, self.network, inputs, None, name))
+            lo, hi = clip_bounds(call)
             lows = [b for b in (lo, first.lo) if b is not None]
             highs = [b for b in (hi, first.hi) if b is not None]
             bounds = max(lows, default=None), min(highs, default=None)
             self.values[name] = replace(first, lo=bounds[0], hi=bounds[1])
             return
-        self.values[name] = Pending(node, inputs)
+        for name in node.outputs:
+            self.values[name] = Pending(node, inputs)
 
-    def _clip_stored(self, node: Node, inputs: tuple[Value | None, ...], value: Stored) -> None:
-        """Clip stored integers, as Brevitas writes types of fewer than 8 bits (QCDQ)."""
-        name, x = node.outputs[0], value.unscaled
-        call = Call(node, self.network, inputs, None, name)
-        bounds = [call.constant(n).reshape(-1) if call.has(n) else None for n in (1, 2)]
-        if any(b is not None and (b.size != 1 or b.dtype.kind not in "iu") for b in bounds):
-            raise call.error("its bounds are no integers", QUANTISE_HINT)
-        lo, hi = (end if b is None else int(b[0]) for b, end in zip(bounds, x.bounds, strict=True))
-        table = by_byte(np.clip(x.values, lo, hi), x)
-        output = call.emit(ops.Lut, value.place.tensor, table=table)
-        place = replace(value.place, tensor=output)
-        self._scaled_as(place, value.place)
-        self.values[name] = replace(value, place=place)
-        self._keep(name, place)
+    def _condition(self, node: Node, value: Value | None) -> Value | None:
+        """Return truth values that an operator reads, also those of a network input."""
+        if not isinstance(value, FloatInput):
+            return value
+        if value.name in self.network.tensors:
+            raise NotSupported(f"{node.label}: '{value.name}' is read in two forms", QUANTISE_HINT)
+        mask = choices.mask_of_input(self.network, self._input(value.name, value, choices.TRUTH))
+        self.values[node.input(0)] = mask
+        return mask
 
     # --- results ------------------------------------------------------------------------------
 
@@ -377,7 +377,7 @@ class _Import:
             self.values[name] = Constant(content)
         return self.values[name]
 
-    def _moved(self, name: str, value: Real | Stored, place: Place) -> None:
+    def _moved(self, name: str, value: Real | Stored | Mask, place: Place) -> None:
         """Record where a moved value lies; reals get the name of what rounds them."""
         self.places[name] = place
         if isinstance(value, Stored):

@@ -12,10 +12,11 @@ from dory_core.importing import ReadOperator
 from dory_qdq.call import Call
 from dory_qdq.constraints import CONSTRAINTS, check
 from dory_qdq.operators import movers
+from dory_qdq.operators.choices import TRUTHS, lower_cast, lower_where
 from dory_qdq.operators.constants import lower_two
-from dory_qdq.operators.matrices import lower_matmul
+from dory_qdq.operators.matrices import lower_matmul, lower_running_sum
 from dory_qdq.operators.norms import lower_layer_norm
-from dory_qdq.operators.pools import lower_average, lower_largest, lower_mean
+from dory_qdq.operators.pools import lower_average, lower_largest, lower_mean, lower_smallest
 from dory_qdq.operators.products import lower_conv, lower_conv_transpose, lower_gemm
 from dory_qdq.operators.resize import lower_linear, lower_nearest
 from dory_qdq.operators.tables import FUNCTIONS, lower_function, lower_softmax
@@ -40,6 +41,9 @@ _LOWERED: Mapping[str, Callable[[Call], Place | Sums]] = MappingProxyType(
         "Softmax": lower_softmax,
         "LayerNormalization": lower_layer_norm,
         "Concat": movers.concat,
+        "Where": lower_where,
+        "Cast": lower_cast,
+        "CumSum": lower_running_sum,
         **dict.fromkeys(LINEAR, lower_linear),
         **dict.fromkeys(FUNCTIONS, lower_function),
     }
@@ -58,14 +62,15 @@ _MOVED: Mapping[str, Callable[[Call, Real], Place]] = MappingProxyType(
         **dict.fromkeys(("Tile", "Expand", "Gather"), movers.repeated),
         **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), movers.blocks),
         "ReduceMax": lower_largest,
+        "ReduceMin": lower_smallest,
         "Resize": lower_nearest,
         "Upsample": lower_nearest,
     }
 )
 #: Reals after the last integers, which the host computes.
-HEADS = frozenset(["Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "Exp", "Tanh"])
+HEADS = frozenset(["Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "ArgMin", "TopK", "Exp", "Tanh"])
 #: Operators that quantise, or that the import knows by itself.
-_OTHERS = ("QuantizeLinear", "DequantizeLinear", "Split", "Constant")
+_OTHERS = ("QuantizeLinear", "DequantizeLinear", "Split", "Constant", *sorted(TRUTHS))
 #: Kinds of layers; an operator that is left out becomes a table of one byte.
 _BECOMES: Mapping[str, str] = MappingProxyType(
     {
@@ -91,6 +96,10 @@ _BECOMES: Mapping[str, str] = MappingProxyType(
         "Slice": "Slice",
         "Pad": "Pad; Resize for a mode other than constant",
         "ReduceMax": "MaxPool",
+        "ReduceMin": "MaxPool between Luts",
+        "Where": "Minimum and Maximum",
+        "CumSum": "Conv of 1x1",
+        **dict.fromkeys(TRUTHS, "nothing, or Add: a table of what reads it"),
         **dict.fromkeys(("Tile", "Expand", "Gather"), "Resize"),
         **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), "Slice and Concat, or Transpose"),
         **dict.fromkeys(LINEAR, "Resize"),
@@ -100,7 +109,7 @@ _BECOMES: Mapping[str, str] = MappingProxyType(
             ("Reshape", "Flatten", "Squeeze", "Unsqueeze"), "nothing, or Transpose and Reshape"
         ),
         **dict.fromkeys(("Identity", "Dropout"), "nothing"),
-        **dict.fromkeys(("ArgMax", "LogSoftmax"), "nothing: left to the host"),
+        **dict.fromkeys(("ArgMax", "ArgMin", "LogSoftmax", "TopK"), "nothing: left to the host"),
     }
 )
 _AT_THE_END = "it stands behind the last integers"

@@ -67,6 +67,35 @@ class Real:
 
 
 @dataclass(frozen=True, slots=True)
+class Mask:
+    """Truth values that are a table over stored bytes.
+
+    Attributes:
+        place: Where the bytes lie.
+        x: Quantisation of the bytes.
+        holds: Truth values by rising stored value.
+    """
+
+    place: Place
+    x: Quantisation
+    holds: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, place: Place, x: Quantisation, holds: npt.NDArray[np.bool_]) -> Mask:
+        """Return truth values by an array of them."""
+        return cls(place, x, tuple(holds.tolist()))
+
+    @property
+    def array(self) -> npt.NDArray[np.bool_]:
+        """The truth values as an array."""
+        return np.array(self.holds, np.bool_)
+
+    def become(self, holds: npt.NDArray[np.bool_]) -> Mask:
+        """Return other truth values of the same bytes."""
+        return Mask.of(self.place, self.x, holds)
+
+
+@dataclass(frozen=True, slots=True)
 class Sums:
     """32-bit sums of products that nothing quantises: an output, or an operand of an Add.
 
@@ -138,4 +167,4 @@ class FloatInput:
     moves: tuple[tuple[Node, tuple[Value | None, ...]], ...] = ()
 
 
-Value = Stored | Real | Sums | Constant | QuantisedConstant | Pending | FloatInput
+Value = Stored | Real | Mask | Sums | Constant | QuantisedConstant | Pending | FloatInput

@@ -19,6 +19,10 @@ from dory_core.testing.apps import assert_exact
 from dory_core.tools import load_plugins
 
 IMAGE = (1, 6, 4, 4)
+IN_APPLICATIONS = [
+    *("conv_transpose", "depth_to_space", "add_constant", "max", "where", "cumsum"),
+    *("grouped_transpose", "reduce_min", "extreme_of_several"),
+]
 Layer = Callable[[Builder, Tensor], str]
 
 
@@ -42,7 +46,7 @@ def integers(b: Builder, values: object) -> str:
 
 
 @pytest.mark.parametrize("target", ["gap8", "stm32h7"])
-@pytest.mark.parametrize("operator", ["conv_transpose", "depth_to_space", "add_constant", "max"])
+@pytest.mark.parametrize("operator", IN_APPLICATIONS)
 def test_operator_is_exact_in_applications(operator: str, target: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="the extra test of dory-qdq is not installed")
     model = random_network(11, 1, operator)
@@ -109,7 +113,7 @@ def test_every_operator_compiles_alone(name: str, tmp_path: Path) -> None:
 
 def _groups(b: Builder, x: Tensor) -> str:
     weights = b.weights(np.ones((6, 1, 2, 2), np.int8), np.float32(0.01), 0)
-    return b.node("ConvTranspose", [x.name, weights], group=6)
+    return b.node("ConvTranspose", [x.name, weights], group=4)
 
 
 def _output_shape(b: Builder, x: Tensor) -> str:
@@ -127,7 +131,71 @@ def _logarithm(b: Builder, x: Tensor) -> str:
 
 
 def _three(b: Builder, x: Tensor) -> str:
-    return b.node("Max", [x.name, x.name, x.name])
+    return b.node("Add", [x.name, x.name, x.name])
+
+
+def _truths_of_reals(b: Builder, x: Tensor) -> str:
+    return b.node("Where", [x.name, x.name, x.name])
+
+
+def _plain_branches(b: Builder, x: Tensor) -> str:
+    one = b.constant(np.float32(1))
+    return b.node("Where", [b.truths(IMAGE), one, one])
+
+
+def _branch_of_integers(b: Builder, x: Tensor) -> str:
+    return b.node("Where", [b.truths(IMAGE), x.name, integers(b, [1])])
+
+
+def _smaller_operands(b: Builder, x: Tensor) -> str:
+    small = b.weights(np.ones((6, 1, 1), np.int8), np.float32(0.01), 0)
+    return b.node("Where", [b.truths((1, 1, 4, 4)), x.name, small])
+
+
+def _no_tensor_of_the_result(b: Builder, x: Tensor) -> str:
+    row = b.quantised(b.node("ReduceMax", [x.name], axes=[2]), (1, 6, 1, 4), x.scale, x.zero)
+    return b.node("Where", [b.truths((1, 1, 4, 1)), row.name, b.constant(np.float32(1))])
+
+
+def _two_forms(b: Builder, x: Tensor) -> str:
+    truths = b.truths((6, 4, 4))
+    moved = [b.node("Unsqueeze", [truths, integers(b, [0])]) for _ in range(2)]
+    first = b.quantised(b.node("Where", [moved[0], x.name, b.constant(np.float32(1))]), IMAGE, 0.1)
+    return b.node("Where", [moved[1], first.name, x.name])
+
+
+def _compared_with_many(b: Builder, x: Tensor) -> str:
+    truths = b.node("Less", [x.name, b.constant(np.ones((4,), np.float32))])
+    return b.node("Cast", [truths], to=1)
+
+
+def _equal_tensors(b: Builder, x: Tensor) -> str:
+    return b.node("Cast", [b.node("Equal", [x.name, x.name])], to=1)
+
+
+def _two_comparisons(b: Builder, x: Tensor) -> str:
+    other = b.quantised(b.node("Neg", [x.name]), IMAGE, 0.02, 120)
+    truths = [b.node("Less", [v.name, b.constant(np.float32(0))]) for v in (x, other)]
+    return b.node("Cast", [b.node("Or", truths)], to=1)
+
+
+def _cast_too_far(b: Builder, x: Tensor) -> str:
+    far = b.constant(np.float32(100))
+    wide = b.quantised(b.node("Mul", [x.name, far]), IMAGE, 2.0, 120)
+    return b.node("Cast", [b.node("Cast", [wide.name], to=3)], to=1)
+
+
+def _axis_beyond(b: Builder, x: Tensor) -> str:
+    return b.node("CumSum", [x.name, integers(b, 4)])
+
+
+def _long_sum(b: Builder, x: Tensor) -> str:
+    tall = b.node("Tile", [x.name, integers(b, [1, 1, 300, 1])])
+    return b.node("CumSum", [tall, integers(b, 2)])
+
+
+def _largest_of_none(b: Builder, x: Tensor) -> str:
+    return b.node("Max", [b.constant(np.float32(v)) for v in (1, 2, 3)])
 
 
 def _powers(b: Builder, x: Tensor) -> str:
@@ -158,7 +226,20 @@ def _reflected(b: Builder, x: Tensor) -> str:
 @pytest.mark.parametrize(
     ("layer", "words"),
     [
-        (_groups, "in 6 groups on 6 channels; supported is one group"),
+        (_groups, "in 4 groups on 6 channels"),
+        (_truths_of_reals, "is no truth values"),
+        (_plain_branches, "is not quantised"),
+        (_branch_of_integers, "holds no numbers"),
+        (_smaller_operands, "are both broadcast"),
+        (_no_tensor_of_the_result, "which none of its tensors has"),
+        (_two_forms, "is read in two forms"),
+        (_compared_with_many, "it compares with 4 values; supported is one"),
+        (_equal_tensors, "supported are larger and smaller ones of one shape"),
+        (_two_comparisons, "it joins comparisons of two tensors"),
+        (_cast_too_far, "which its type does not hold"),
+        (_axis_beyond, "axis [4] of [1, 6, 4, 4]"),
+        (_long_sum, "supported are sums of at most 1024 elements"),
+        (_largest_of_none, "is not quantised"),
         (_output_shape, "output_shape and auto_pad are not supported"),
         (_blocks, "shape [1, 6, 4, 4] is not of whole blocks of 2"),
         (_logarithm, "which its input can be, is no number"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from dory_core.api import ops
 from dory_core.importing import Array
 from dory_qdq.call import Call
+from dory_qdq.network import Axes
 from dory_qdq.numerics import (
     Floats,
     Integers,
@@ -49,6 +51,8 @@ _OF_TENSORS = ("Add", "Sub", "Mul", *EXTREMES)
 
 def lower_two(call: Call) -> Place:
     """Append a function of two operands, one of which may be a constant."""
+    if call.node.op in EXTREMES and len(call.inputs) != 2:
+        return _of_several(call)
     if len(call.inputs) < 2:
         raise call.unquantised(1)
     if len(call.inputs) > 2:
@@ -61,6 +65,24 @@ def lower_two(call: Call) -> Place:
     if call.node.op not in _OF_TENSORS:
         raise call.error("supported only if one operand is constant", "fix it in the export")
     return lower_pair(call)
+
+
+def _of_several(call: Call) -> Place:
+    """Append Max or Min of one operand, or of three and more: one pair after the other."""
+    named = zip(call.inputs, call.node.inputs, strict=True)
+    operands = sorted(named, key=lambda one: isinstance(one[0], Constant | QuantisedConstant))
+    if not operands:
+        raise call.unquantised(0)
+    first, *others = operands if len(operands) > 1 else operands * 2
+    value, name = first
+    for left, (other, other_name) in enumerate(others, 1 - len(others)):
+        node = replace(call.node, inputs=(name, other_name))
+        pair = replace(call, node=node, inputs=(value, other))
+        if left:  # not the result yet
+            pair = replace(pair, result="", lo=None, hi=None)
+        place = lower_two(pair)
+        value = Real(place, call.output)
+    return place
 
 
 def _with_constant(call: Call, tensor: int, constant: int) -> Place:
@@ -142,12 +164,25 @@ def _with_whole(
             "let a DequantizeLinear with one scale give it",
         )
     name, axes = call.tensor(real.place)
-    stored = value.values.reshape((1,) * (len(shape) - value.values.ndim) + value.values.shape)
+    stored = value.values
     signed = call.turned or bool(stored.min() < 0 or value.zeros.min() < 0)
     x = Quantisation(float(value.scales.reshape(-1)[0]), int(value.zeros.reshape(-1)[0]), signed)
+    operands = Operand(name, real.x), as_operand(stored, x, len(shape), axes)
+    return call.network.placed(function_of(call, operands, order), shape, axes)
+
+
+def as_operand(stored: Integers, x: Quantisation, rank: int, axes: Axes) -> Operand:
+    """Return stored values of a constant as an operand.
+
+    Args:
+        stored: Of as many dimensions as a tensor of ``rank``, or fewer.
+        x: What they mean.
+        rank: Dimensions of the result in the file.
+        axes: How those lie in its tensor.
+    """
+    stored = stored.reshape((1,) * (rank - stored.ndim) + stored.shape)
     dimensions = [axes.index(axis) if axis in axes else None for axis in range(3)]
     given = [n for n in dimensions if n is not None]
     moved = stored.transpose([n for n in range(stored.ndim) if n not in given] + given)
     sizes = [1 if n is None else stored.shape[n] for n in dimensions]
-    operands = Operand(name, real.x), Operand("", x, Array(moved.reshape(sizes)))
-    return call.network.placed(function_of(call, operands, order), shape, axes)
+    return Operand("", x, Array(moved.reshape(sizes)))

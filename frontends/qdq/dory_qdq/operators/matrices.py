@@ -15,6 +15,8 @@ from dory_qdq.values import Constant, Place, QuantisedConstant, Real, Shape, Sum
 #: Axes of matrices: a matrix per row, its rows along the columns of the image.
 _MATRICES = (1, 2, 0)
 _TURNED = (1, 0, 2)
+#: Elements of a running sum, whose weights are the square of that.
+_MOST_SUMMED = 1024
 _SHAPES = "export it with fixed shapes, as matrices of two dimensions or more"
 
 
@@ -108,3 +110,35 @@ def _result(
 ) -> Place | Sums:
     place = call.network.placed(output, shape, _axes(len(shape), order))
     return place if call.y is not None else Sums(place, np.asarray(scale).reshape(-1))
+
+
+def lower_running_sum(call: Call) -> Place:
+    """Append CumSum: a 1x1 convolution whose weights are 1 up to the place of the output."""
+    source, y = call.real(), call.output
+    shape, x = source.place.shape, source.x
+    given = call.integers(1) or []
+    if len(given) != 1 or not -len(shape) <= given[0] < len(shape):
+        raise call.error(f"axis {given} of {list(shape)}")
+    dimension = given[0] % len(shape)
+    size = shape[dimension]
+    others = [n for n, other in enumerate(shape) if other > 1 and n != dimension]
+    if size > _MOST_SUMMED or len(others) > 2:
+        raise call.error(
+            f"dimension {dimension} of {list(shape)}; supported are sums of at most {_MOST_SUMMED}"
+            " elements, beside two other dimensions",
+            "add up fewer elements, or write it as a MatMul with a constant",
+        )
+    found = dict(zip(others, (1, 2)[2 - len(others) :], strict=True)) | {dimension: 0}
+    name, axes = call.tensor(source.place, tuple(found.get(n) for n in range(len(shape))))
+    rows = np.tri(size, k=-1 if call.attribute("exclusive", 0) else 0, dtype=np.int64)
+    if call.attribute("reverse", 0):
+        rows = rows[::-1, ::-1]
+    output = call.emit(
+        ops.Conv,
+        name,
+        window=ops.Window(kernel=(1, 1)),
+        weights=Array(rows[:, :, None, None]),
+        bias=Array(-x.zero_point * rows.sum(axis=1)),
+        requants=(scaled(call, single(x.scale) / single(y.scale), y.zero_point, call.clip()),),
+    )
+    return call.network.placed(output, shape, axes)

@@ -72,7 +72,7 @@ def lower_pair(call: Call) -> Place:
         return _of_sums(call)
     one, other = call.real(0), call.real(1)
     rank = max(len(one.place.shape), len(other.place.shape))
-    places = [_of_rank(real.place, rank) for real in (one, other)]
+    places = [of_rank(real.place, rank) for real in (one, other)]
     shape = broadcast(call, places[0].shape, places[1].shape)
     order = (0, 1) if places[0].shape == shape else (1, 0)
     if places[order[0]].shape != shape:
@@ -96,7 +96,8 @@ def function_of(call: Call, operands: Operands, order: tuple[int, int]) -> str:
     return build(call, operands, order)
 
 
-def _emit(call: Call, kind: type[ops.Operator], operands: Operands, **fields: Any) -> str:
+def emit_pair(call: Call, kind: type[ops.Operator], operands: Operands, **fields: Any) -> str:
+    """Append a layer of a tensor with another one, or with a constant."""
     first, second = operands
     if second.values is not None:
         return call.emit(kind, first.name, constant=second.values, **fields)
@@ -113,7 +114,7 @@ def _extreme(call: Call, operands: Operands) -> str:
         for one in operands
     )
     kind = ops.Maximum if call.node.op == "Max" else ops.Minimum
-    return _emit(call, kind, (first, second))
+    return emit_pair(call, kind, (first, second))
 
 
 def broadcast(call: Call, one: Shape, other: Shape) -> Shape:
@@ -162,7 +163,7 @@ def _of_sums(call: Call) -> Place:
     return call.network.placed(output, shape, axes or ())
 
 
-def _of_rank(place: Place, rank: int) -> Place:
+def of_rank(place: Place, rank: int) -> Place:
     """Return a place with leading dimensions of 1, as broadcasting has it."""
     return Place(place.tensor, (1,) * (rank - len(place.shape)) + place.shape, place.order)
 
@@ -191,10 +192,11 @@ def _sum(call: Call, operands: Operands, order: tuple[int, int]) -> str:
     if line is not None:
         first, second = (None if mul == 1 else requant(mul) for mul in line.mul)
         step = requant(1, line.add, 1 << line.shift, *clip)
-        return _emit(call, ops.Add, operands, operand_requants=(first, second), requants=(step,))
+        steps = first, second
+        return emit_pair(call, ops.Add, operands, operand_requants=steps, requants=(step,))
     exact = _ratio_sum((a, b), signs, y, clip, table)
     if exact is not None:
-        return _emit(call, ops.Add, operands, operand_requants=exact[:2], requants=exact[2:])
+        return emit_pair(call, ops.Add, operands, operand_requants=exact[:2], requants=exact[2:])
     return _sum_of_tables(call, operands, signs, table, clip)
 
 
@@ -287,7 +289,7 @@ def _sum_of_tables(
             " onnxruntime, whose ties no integers reproduce"
         )
     mapped = operands[0].mapped(call, first), operands[1].mapped(call, second)
-    output = _emit(call, ops.Add, mapped, requants=(requant(1, 0, 1 << fraction, *clip),))
+    output = emit_pair(call, ops.Add, mapped, requants=(requant(1, 0, 1 << fraction, *clip),))
     if missed:
         call.network.is_apart(output)
     return output
@@ -343,7 +345,7 @@ def _product(call: Call, operands: Operands, order: tuple[int, int]) -> str:
             " onnxruntime, which adds the zero point in binary32"
         )
     steps = tuple(requant(add=-x.zero_point) if x.zero_point else None for x in (a, b))
-    output = _emit(call, ops.Mul, operands, operand_requants=steps, requants=(best[1],))
+    output = emit_pair(call, ops.Mul, operands, operand_requants=steps, requants=(best[1],))
     if best[0]:
         call.network.is_apart(output)
     return output

@@ -15,6 +15,7 @@ from dory_qdq.network import Axes
 from dory_qdq.numerics import Quantisation, single
 from dory_qdq.operators.movers import pooled
 from dory_qdq.operators.products import scaled
+from dory_qdq.operators.tables import by_byte
 from dory_qdq.values import Place, Real
 
 #: Steps of binary32 that are rounded away from a sum of products to its mean, per element and once.
@@ -145,4 +146,14 @@ def lower_largest(call: Call, source: Real) -> Place:
     """Append ReduceMax over stored values."""
     found = _reduced(call, source.place)
     output = call.emit(ops.MaxPool, found.name, window=found.window)
+    return call.network.placed(output, found.shape, found.axes)
+
+
+def lower_smallest(call: Call, source: Real) -> Place:
+    """Append ReduceMin over stored values: the largest of the values in falling order."""
+    found, x = _reduced(call, source.place), source.x
+    falling = by_byte(sum(x.bounds) - x.values, x)
+    name = call.network.append(ops.Lut, call.node.title, (found.name,), table=falling)
+    largest = call.network.append(ops.MaxPool, call.node.title, (name,), window=found.window)
+    output = call.emit(ops.Lut, largest, table=falling)
     return call.network.placed(output, found.shape, found.axes)

@@ -84,24 +84,82 @@ def lower_conv_transpose(call: Call) -> Place:
     shape, place = weights.values.shape, x.place
     if not 3 <= len(shape) <= 4 or 0 in shape or len(place.shape) != len(shape):
         raise call.error(f"weights of shape {list(shape)} on an input of {list(place.shape)}")
-    if shape[0] != place.shape[1] or int(call.attribute("group", 1)) != 1:
+    groups = int(call.attribute("group", 1))
+    if groups < 1 or shape[0] != place.shape[1] or shape[0] % groups:
         raise call.error(
-            f"weights of shape {list(shape)} in {call.attribute('group', 1)} groups on"
-            f" {place.shape[1]} channels; supported is one group"
+            f"weights of shape {list(shape)} in {groups} groups on {place.shape[1]} channels"
         )
     if weights.axis != 1 and weights.scales.size > 1:
         raise call.error(f"its weights have scales along axis {weights.axis}, not axis 1")
-    rows = np.swapaxes(weights.centred, 0, 1)
     window = _turned_window(call, shape[2:])
+    if groups > 1:
+        return _in_groups(call, x, weights, window, groups)
+    rows = np.swapaxes(weights.centred, 0, 1)
     rows = rows.reshape(len(rows), shape[0], *window.kernel)
     found = _products(call, x, rows, weights.scales, 2, keeps_zero=True)
     name = call.image(place)
     steps = _steps(call, found)
     fields = found.fields | {"zero_point": x.x.zero_point}
     output = call.emit(ops.ConvTranspose, name, window=window, requants=steps, **fields)
-    _, height, width = call.network.tensors[output].shape
-    result = (1, len(rows), height, width) if len(shape) == 4 else (1, len(rows), width)
+    return _image_of(call, output, len(shape))
+
+
+def _in_groups(
+    call: Call, x: Real, weights: QuantisedConstant, window: ops.Window, groups: int
+) -> Place:
+    """Append a convolution in groups over the input with its zero point between the elements."""
+    centred = weights.centred
+    c_in, c_out = centred.shape[0] // groups, centred.shape[1]
+    parts = centred.reshape(groups, c_in, c_out, *window.kernel).swapaxes(1, 2)
+    rows = parts.reshape(groups * c_out, c_in, *window.kernel)[..., ::-1, ::-1]
+    scales = np.tile(weights.scales, groups) if weights.scales.size > 1 else weights.scales
+    found = _products(call, x, rows, scales, 2)
+    name = call.image(x.place)
+    for axis in (1, 0):
+        name = _spread(call, name, axis, window.strides[axis], x.x.zero_point)
+    reach = [(k - 1) * d for k, d in zip(window.kernel, window.dilations, strict=True)]
+    top, left, bottom, right = (
+        whole - pad for whole, pad in zip((*reach, *reach), window.pads, strict=True)
+    )
+    pads = (top, left, bottom - window.strides[0] + 1, right - window.strides[1] + 1)
+    _, height, width = call.network.tensors[name].shape
+    cut = [max(-pad, 0) for pad in pads]
+    rest = (height - cut[0] - cut[2], width - cut[1] - cut[3])
+    if any(cut) and min(rest) > 0:
+        begin, size = (0, cut[0], cut[1]), (centred.shape[0], *rest)
+        name = call.network.append(ops.Slice, call.node.title, (name,), begin=begin, size=size)
+    slides = ops.Window(
+        kernel=window.kernel,
+        dilations=window.dilations,
+        pads=tuple(max(pad, 0) for pad in pads),
+        pad_value=x.x.zero_point,
+    )
+    fields = found.fields | {"window": slides, "groups": groups, "requants": _steps(call, found)}
+    output = call.emit(ops.Conv, name, **fields)
+    return _image_of(call, output, centred.ndim)
+
+
+def _image_of(call: Call, output: str, rank: int) -> Place:
+    """Return the place of an image of rank 3 or 4."""
+    channels, height, width = call.network.tensors[output].shape
+    result = (1, channels, height, width) if rank == 4 else (1, channels, width)
     return call.network.placed(output, result, standard_axes(result) or ())
+
+
+def _spread(call: Call, name: str, axis: int, stride: int, value: int) -> str:
+    """Return a tensor with ``value`` between its rows (axis 0) or columns (axis 1)."""
+    if stride == 1:
+        return name
+    channels, height, width = call.network.tensors[name].shape
+
+    def append(kind: type[ops.Operator], source: str, **fields: Any) -> str:
+        return call.network.append(kind, call.node.title, (source,), **fields)
+
+    flat = (channels * width, height, 1) if axis == 0 else (channels, height * width, 1)
+    after = (channels, height * stride, width) if axis == 0 else (channels, height, width * stride)
+    lines = append(ops.Reshape, name, shape=flat)
+    padded = append(ops.Pad, lines, before=(0, 0, 0), after=(0, 0, stride - 1), value=value)
+    return append(ops.Reshape, padded, shape=after)
 
 
 def _turned_window(call: Call, kernel: tuple[int, ...]) -> ops.Window:

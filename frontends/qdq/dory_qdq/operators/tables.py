@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dory_core.api import ops
 from dory_core.importing import Array, requant
-from dory_qdq.call import Call
+from dory_qdq.call import QUANTISE_HINT, Call
 from dory_qdq.numerics import Floats, Integers, Quantisation, dequantise, quantise_to, single
 from dory_qdq.values import Place
 
@@ -56,6 +56,16 @@ def lower_function(call: Call) -> Place:
     table = quantise_to(reals, call.output, call.clip())
     output = call.emit(ops.Lut, name, table=by_byte(table, source.x))
     return call.network.placed(output, source.place.shape, axes)
+
+
+def clip_stored(call: Call, place: Place, x: Quantisation) -> Place:
+    """Clip stored integers, as Brevitas writes types of fewer than 8 bits (QCDQ)."""
+    bounds = [call.constant(n).reshape(-1) if call.has(n) else None for n in (1, 2)]
+    if any(b is not None and (b.size != 1 or b.dtype.kind not in "iu") for b in bounds):
+        raise call.error("its bounds are no integers", QUANTISE_HINT)
+    lo, hi = (end if b is None else int(b[0]) for b, end in zip(bounds, x.bounds, strict=True))
+    table = by_byte(np.clip(x.values, lo, hi), x)
+    return replace(place, tensor=call.emit(ops.Lut, place.tensor, table=table))
 
 
 def check_numbers(call: Call, name: str, x: Quantisation, reals: Floats) -> None:

@@ -90,6 +90,14 @@ class Builder:
         self.inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
         return self.quantised(name, shape, self.scale())
 
+    def truths(self, shape: tuple[int, ...]) -> str:
+        """Add a network input of truth values; returns its name."""
+        from onnx import TensorProto, helper
+
+        name = self.name("truths")
+        self.inputs.append(helper.make_tensor_value_info(name, TensorProto.BOOL, shape))
+        return name
+
     def quantised(
         self, name: str, shape: tuple[int, ...], scale: float, zero: int | None = None
     ) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dory_qdq.testing import choices
 from dory_qdq.testing.builder import Builder, Tensor
 
 # One of this number of networks has its input among its outputs.
@@ -571,6 +572,12 @@ MORE_OPERATORS: Mapping[str, Layer] = MappingProxyType(
         "gather": gather,
         "pad_inside": pad_inside,
         "reduce_sum": reduce_sum,
+        "reduce_min": choices.reduce_min,
+        "where": choices.where,
+        "cast": choices.cast,
+        "cumsum": choices.running_sum,
+        "extreme_of_several": choices.extreme_of_several,
+        "grouped_transpose": choices.grouped_transpose,
         "max": extreme("Max"),
         "min": extreme("Min"),
         **{

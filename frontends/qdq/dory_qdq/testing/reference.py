@@ -15,6 +15,7 @@ from dory_core.api import Graph
 from dory_qdq.fusion import are_narrow
 from dory_qdq.golden import fuse, golden_arrays
 from dory_qdq.importer import import_file
+from dory_qdq.operators.choices import TRUTHS
 from dory_qdq.runtime import need_onnxruntime
 
 #: Operators of a fused network that compute no reals ...
@@ -23,9 +24,11 @@ _EXACT = ("QLinear", "QGemm", "QuantizeLinear", "DequantizeLinear")
 _MOVES = frozenset(
     [
         *("MaxPool", "Reshape", "Transpose", "Slice", "Resize", "Pad", "Flatten", "Squeeze"),
-        *("DepthToSpace", "SpaceToDepth", "Tile", "Expand", "Gather", "ReduceMax"),
+        *("DepthToSpace", "SpaceToDepth", "Tile", "Expand", "Gather", "ReduceMax", "ReduceMin"),
     ]
 )
+#: Operators whose names do not tell it.
+_SAME_IN_REALS = ("Clip", "HardSwish", "GlobalMaxPool", "Where", "Cast", *TRUTHS)
 #: End of the names of int8 constants that onnxruntime turned into uint8.
 _TURNED = "_s8_2_u8"
 
@@ -59,9 +62,7 @@ def _is_no_answer(name: str, graph: Graph) -> bool:
     HardSwish is split into others there, a Clip may be one of stored integers, the maximum of an
     image is the same in reals, and layers that no integers reproduce have a note.
     """
-    return name.startswith(("Clip", "HardSwish", "GlobalMaxPool")) or any(
-        f"'{name}'" in note for note in graph.notes
-    )
+    return name.startswith(_SAME_IN_REALS) or any(f"'{name}'" in note for note in graph.notes)
 
 
 def infer(model: bytes, folder: Path, seed: int = 0, inferences: int = 1) -> Inference:
@@ -71,14 +72,19 @@ def infer(model: bytes, folder: Path, seed: int = 0, inferences: int = 1) -> Inf
     need_onnxruntime()
     fused = fuse(path, import_file(path))
     rng = np.random.default_rng(seed)
+    truths = fused.truths
     given = (
-        {
-            name: rng.uniform(-1.5, 1.5, shape).astype(np.float32)
-            for name, shape in fused.shapes.items()
-        }
+        {name: random_input(rng, shape, name in truths) for name, shape in fused.shapes.items()}
         for _ in range(inferences)
     )
     return Inference(golden_arrays(fused, given), _reals(fused.made), _either(fused.made))
+
+
+def random_input(rng: np.random.Generator, shape: tuple[int, ...], is_truth: bool) -> Any:
+    """Return reals, or truth values."""
+    if is_truth:
+        return rng.random(shape) < 0.5
+    return rng.uniform(-1.5, 1.5, shape).astype(np.float32)
 
 
 def _either(made: Any) -> frozenset[str]:

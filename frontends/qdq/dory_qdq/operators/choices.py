@@ -1,0 +1,275 @@
+"""Truth values, Where by them, and Cast.
+
+A comparison with a constant is a table over bytes, one of two tensors of one scale a difference.
+Where takes the larger of two operands, each of which is the lowest value where it is not chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.api import ops
+from dory_core.importing import Array, requant
+from dory_qdq.call import Call
+from dory_qdq.network import Axes, Network
+from dory_qdq.numerics import Floats, Quantisation, dequantise, quantise_to, single
+from dory_qdq.operators.constants import as_operand
+from dory_qdq.operators.pairs import Operand, broadcast, emit_pair, of_rank
+from dory_qdq.operators.tables import by_byte
+from dory_qdq.values import (
+    Constant,
+    Mask,
+    Pending,
+    Place,
+    QuantisedConstant,
+    Real,
+    Shape,
+    Value,
+)
+
+#: What truth values are stored as.
+TRUTH = Quantisation(1.0, 0, False)
+_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
+    {
+        "Greater": np.greater,
+        "GreaterOrEqual": np.greater_equal,
+        "Less": np.less,
+        "LessOrEqual": np.less_equal,
+        "Equal": np.equal,
+    }
+)
+_JOINED: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
+    {"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor}
+)
+#: Operators that give truth values.
+TRUTHS = frozenset([*_COMPARISONS, *_JOINED, "Not"])
+#: Operators whose first input is truth values.
+READ_TRUTHS = frozenset(["Where", "Not", *_JOINED])
+_HINT = "compare with one constant, or write the choice as Max, Min, Relu or Clip"
+_FLOAT = 1
+#: Bounds of integer types by their number in ONNX.
+_INTEGERS: Mapping[int, tuple[int, int]] = MappingProxyType(
+    {
+        2: (0, 255),
+        3: (-128, 127),
+        4: (0, 65535),
+        5: (-32768, 32767),
+        6: (-(1 << 31), (1 << 31) - 1),
+        7: (-(1 << 62), 1 << 62),
+    }
+)
+
+
+def known_already(call: Call) -> Value | None:
+    """Return truth values, or the reals that a Cast to reals leaves as they are; else None."""
+    if call.node.op in TRUTHS:
+        return _truth(call)
+    value = call.inputs[0] if call.inputs else None
+    passed = call.node.op == "Cast" and call.attribute("to", 0) == _FLOAT
+    return value if passed and isinstance(value, Pending | Real) else None
+
+
+def _truth(call: Call) -> Mask:
+    """Return the truth values of a comparison or of operators of them."""
+    op = call.node.op
+    if op in _COMPARISONS:
+        return _compared(call)
+    masks = [call.inputs[n] for n in range(len(call.inputs))]
+    first = masks[0] if masks else None
+    for n, mask in enumerate(masks):
+        if not isinstance(mask, Mask):
+            raise call.error(f"'{call.node.input(n)}' is no comparison", _HINT)
+    assert isinstance(first, Mask)
+    if op == "Not":
+        return first.become(~first.array)
+    found = first.array
+    for mask in masks[1:]:
+        assert isinstance(mask, Mask)
+        if mask.place != first.place or mask.x != first.x:
+            raise call.error(
+                "it joins comparisons of two tensors; supported are those of one", _HINT
+            )
+        found = _JOINED[op](found, mask.array)
+    return first.become(found)
+
+
+def _compared(call: Call) -> Mask:
+    """Return a comparison with one constant, or of two tensors of one scale."""
+    function = _COMPARISONS[call.node.op]
+    constant = [isinstance(value, Constant | QuantisedConstant) for value in call.inputs[:2]]
+    if True not in constant:
+        return _of_tensors(call)
+    at = constant.index(True)
+    real, content = call.real(1 - at), call.constant(at)
+    if content.size != 1:
+        raise call.error(f"it compares with {content.size} values; supported is one", _HINT)
+    reals, other = dequantise(real.x.values, real.x), single(content).reshape(-1)[0]
+    return Mask.of(real.place, real.x, function(*((other, reals) if at == 0 else (reals, other))))
+
+
+def _of_tensors(call: Call) -> Mask:
+    """Append the difference of two tensors of one scale, cut to 0 and 1."""
+    first, second = call.real(0), call.real(1)
+    op = call.node.op
+    if op == "Equal" or first.x != second.x or first.place.shape != second.place.shape:
+        raise call.error(
+            "it compares two tensors; supported are larger and smaller ones of one shape, scale"
+            " and type",
+            _HINT,
+        )
+    if op in ("Less", "GreaterOrEqual"):
+        first, second = second, first
+    name, axes = call.tensor(first.place)
+    other, _ = call.tensor(second.place, axes)
+    output = call.network.append(
+        ops.Add,
+        call.node.title,
+        (name, other),
+        operand_requants=(None, requant(-1)),
+        requants=(requant(1, 0, 1, 0, 1),),
+    )
+    place = call.network.placed(output, first.place.shape, axes)
+    holds = TRUTH.values > 0
+    return Mask.of(place, TRUTH, ~holds if op.endswith("Equal") else holds)
+
+
+def lower_where(call: Call) -> Place:
+    """Append Where: elements of two operands, by truth values."""
+    mask, branches = call.inputs[0], call.inputs[1:3]
+    if isinstance(mask, Constant) and mask.values.dtype == np.bool_:
+        shapes = [tuple(mask.values.shape)]
+    elif isinstance(mask, Mask):
+        shapes = [mask.place.shape]
+    else:
+        raise call.error(f"its condition '{call.node.input(0)}' is no truth values", _HINT)
+    if len(branches) != 2 or not any(isinstance(branch, Real) for branch in branches):
+        raise call.unquantised(1)
+    for n, branch in enumerate(branches, 1):
+        is_real = isinstance(branch, Real)
+        shapes.append(branch.place.shape if is_real else call.constant(n).shape)
+    shape: Shape = ()
+    for each in shapes:
+        shape = broadcast(call, shape, each)
+    axes = _axes(call, shape, (mask, *branches))
+    condition = _condition(call, mask, len(shape), axes)
+    parts = [_part(call, condition, n, len(shape), axes) for n in (1, 2)]
+    return call.network.placed(_joined(call, ops.Maximum, parts[0], parts[1]), shape, axes)
+
+
+def _axes(call: Call, shape: Shape, values: tuple[Value | None, ...]) -> Axes:
+    """Return the axes of a tensor that has the shape of the result."""
+    for value in values:
+        if isinstance(value, Real | Mask) and value.place.shape == shape:
+            return call.tensor(value.place)[1]
+    raise call.error(
+        f"its result has the shape {list(shape)}, which none of its tensors has",
+        "expand one of them before",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Condition:
+    """Truth values as an operand. holds: by rising stored value of it."""
+
+    operand: Operand
+    holds: npt.NDArray[np.bool_]
+
+    def chosen(self, call: Call, position: int, value: int, other: int) -> Operand:
+        """Return a value where the input at a position is chosen, and another one elsewhere."""
+        chosen = self.holds == (position == 1)
+        return self.operand.mapped(call, np.where(chosen, value, other))
+
+
+def _condition(call: Call, mask: Value | None, rank: int, axes: Axes) -> _Condition:
+    if isinstance(mask, Mask):
+        name, _ = call.tensor(of_rank(mask.place, rank), axes)
+        return _Condition(Operand(name, mask.x), mask.array)
+    assert isinstance(mask, Constant)
+    operand = as_operand(mask.values.astype(np.int64), TRUTH, rank, axes)
+    return _Condition(operand, TRUTH.values > 0)
+
+
+def _part(call: Call, condition: _Condition, position: int, rank: int, axes: Axes) -> Operand:
+    """Return a rounded operand where it is chosen, and elsewhere the lowest value."""
+    value, y, (lo, hi) = call.inputs[position], call.output, call.clip()
+    if isinstance(value, Real):
+        name, _ = call.tensor(of_rank(value.place, rank), axes)
+        rounded = Operand(name, value.x)
+        if value.x != y or (lo, hi) != y.bounds:
+            table = quantise_to(dequantise(value.x.values, value.x), y, (lo, hi))
+            rounded = rounded.mapped(call, table)
+        return _least(call, rounded, condition.chosen(call, position, hi, lo))
+    content = call.constant(position)
+    if content.dtype.kind != "f" or np.isnan(content).any():
+        raise call.error(f"'{call.node.input(position)}' holds no numbers", "quantise it")
+    stored = quantise_to(single(content), y, (lo, hi))
+    if stored.size == 1:
+        return condition.chosen(call, position, int(stored.reshape(-1)[0]), lo)
+    limit = condition.chosen(call, position, hi, lo)
+    return _least(call, as_operand(stored, y, rank, axes), limit)
+
+
+def _least(call: Call, one: Operand, other: Operand) -> Operand:
+    """Return the smaller one of two operands."""
+    if one.values is not None and other.values is not None:
+        return replace(one, values=Array(np.minimum(one.values.values, other.values.values)))
+    inner = replace(call, result="")
+    return Operand(_joined(inner, ops.Minimum, one, other), call.output)
+
+
+def _joined(call: Call, kind: type[ops.Operator], one: Operand, other: Operand) -> str:
+    """Append a pair, whose first operand has the shape of the result."""
+    tensors = call.network.tensors
+    sizes = [0 if p.values is not None else tensors[p.name].elements for p in (one, other)]
+    if sizes[0] < sizes[1]:
+        one, other = other, one
+    shapes = [tensors[p.name].shape if p.values is None else p.values.shape for p in (one, other)]
+    if one.values is not None or any(b not in (1, a) for a, b in zip(*shapes, strict=True)):
+        raise call.error(
+            f"operands of shapes (C, H, W) {shapes[0]} and {shapes[1]} are both broadcast",
+            "expand one of them before",
+        )
+    return emit_pair(call, kind, (one, other))
+
+
+def mask_of_input(network: Network, place: Place) -> Mask:
+    """Return a network input of truth values."""
+    tensors = network.tensors
+    tensors[place.tensor] = replace(tensors[place.tensor], lo=0, hi=1)
+    return Mask.of(place, TRUTH, TRUTH.values > 0)
+
+
+def lower_cast(call: Call) -> Place:
+    """Append the table of a Cast of truth values to reals, or of reals to integers."""
+    value, kind = call.inputs[0], int(call.attribute("to", 0))
+    if isinstance(value, Mask):
+        place, x = value.place, value.x
+        reals: Floats = single(value.array)
+    else:
+        real = call.real()
+        place, x = real.place, real.x
+        reals = np.trunc(dequantise(x.values, x))
+        _check_cast(call, place, x, reals, _INTEGERS[kind])
+    name, axes = call.tensor(place)
+    table = quantise_to(reals, call.output, call.clip())
+    return call.network.placed(call.emit(ops.Lut, name, table=by_byte(table, x)), place.shape, axes)
+
+
+def _check_cast(
+    call: Call, place: Place, x: Quantisation, reals: npt.NDArray[Any], bounds: tuple[int, int]
+) -> None:
+    """Raise NotSupported where a stored value that is reached exceeds the type."""
+    tensor, least = call.network.tensors[place.tensor], x.bounds[0]
+    reached = reals[tensor.lo - least : tensor.hi - least + 1]
+    if reached.min() < bounds[0] or reached.max() > bounds[1]:
+        raise call.error(
+            f"its input reaches from {reached.min():g} to {reached.max():g}, which its type does"
+            " not hold",
+            "clip its input",
+        )
