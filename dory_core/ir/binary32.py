@@ -8,6 +8,8 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 Wide = npt.NDArray[np.float64]
 
+#: Scales for which no operation on bytes leaves the normal numbers of binary32.
+REAL_SCALES = (2.0**-20, 2.0**20)
 #: Sums of squares that a row is divided into.
 LANES = 8
 #: Squares of the end of a row that are rounded before they are added, where there are as many.

@@ -26,6 +26,7 @@ from dory_core.ir.kinds.norm import Norm
 from dory_core.ir.kinds.operator import Bare, Loads, Offsets, Operator, Sample, Triple
 from dory_core.ir.kinds.pad import Pad
 from dory_core.ir.kinds.pairwise import Add, Maximum, Minimum, Mul, Pairwise
+from dory_core.ir.kinds.quotient import Quotient
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.kinds.reshape import Reshape
 from dory_core.ir.kinds.resize import Resize
@@ -65,6 +66,7 @@ __all__ = [
     "Pairwise",
     "Add",
     "Mul",
+    "Quotient",
     "Maximum",
     "Minimum",
     "Lut",

@@ -54,6 +54,7 @@ from dory_core.kernels.portable_pairs import (
     PortableMaximum,
     PortableMinimum,
     PortableMul,
+    PortableQuotient,
 )
 from dory_core.kernels.portable_pixelwise import (
     PortableArgMax,
@@ -88,6 +89,7 @@ def portable_kernels(
         PortableAvgPool,
         PortableAdd,
         PortableMul,
+        PortableQuotient,
         PortableMaximum,
         PortableMinimum,
         PortableLut,

@@ -1,6 +1,8 @@
-"""Portable kernels of two operands: sum, product, maximum, minimum."""
+"""Portable kernels of two operands: sum, product, quotient, maximum, minimum."""
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from dory_core.expr import Number
 from dory_core.ir import Array, Layer, Requant, ops
@@ -10,14 +12,24 @@ from dory_core.ir.tensor import storage_for
 from dory_core.kernels import constants
 from dory_core.kernels.call import Argument, FunctionCall, Items, Local, Operand, Symbol, size
 from dory_core.kernels.kernel import WeightBlock
-from dory_core.kernels.portable_base import Portable, c_type, steps_of, type_items
+from dory_core.kernels.portable_base import (
+    KINDS_HEADER,
+    Portable,
+    c_type,
+    steps_of,
+    type_items,
+)
+
+# Cycles of a quotient in binary32, by integers.
+_QUOTIENT = 1500
 
 
 class PortablePair(Portable):
     """Two tensors, or a tensor and a constant, element by element."""
 
     __slots__ = ()
-    parts = ("dory_portable_pair_impl.h",)
+    parts: ClassVar[tuple[str, ...]] = ("dory_portable_pair_impl.h",)
+    layer_type: ClassVar[str] = "dory_portable_pair_t"
 
     def _operands(self, layer: Layer) -> tuple[tuple[Requant, ...], tuple[Requant, ...]]:
         a, b = layer.of(ops.Pairwise).operand_requants
@@ -51,6 +63,10 @@ class PortablePair(Portable):
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
         return 2 * self.costs.element
 
+    def _more_fields(self, layer: Layer) -> dict[str, Argument]:
+        """Return the fields of the constants beyond those of all pairs."""
+        return {}
+
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call, with the layer as constants."""
         a, b = (len(steps) for steps in self._operands(layer))
@@ -75,6 +91,7 @@ class PortablePair(Portable):
             "x_steps": steps_of(0, a),
             "x2_steps": steps_of(a, b),
             "steps": steps_of(a + b, len(layer.op.requants)),
+            **self._more_fields(layer),
         }
         arguments: dict[str, Argument] = {
             "second": Symbol("&second"),
@@ -84,7 +101,7 @@ class PortablePair(Portable):
             "y": Operand("y"),
         }
         local = Local("const dory_portable_second_t", "second", place)
-        return self._call(layer, "dory_portable_pair_t", fields, arguments, (local,))
+        return self._call(layer, self.layer_type, fields, arguments, (local,))
 
 
 class PortableAdd(PortablePair):
@@ -103,6 +120,30 @@ class PortableMul(PortablePair):
     name = "dory_portable_mul"
     summary = "product in plain C, any precision"
     kind = ops.Mul
+
+
+class PortableQuotient(PortablePair):
+    """Quotient in binary32."""
+
+    __slots__ = ()
+    name = "dory_portable_quotient"
+    summary = "quotient in binary32, by integers in plain C"
+    kind = ops.Quotient
+    parts = (*PortablePair.parts, KINDS_HEADER)
+    layer_type: ClassVar[str] = "dory_portable_quotient_t"
+
+    def headers(self, layer: Layer) -> tuple[str, ...]:
+        """Return the header of the kernel."""
+        return (KINDS_HEADER,)
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        return _QUOTIENT
+
+    def _more_fields(self, layer: Layer) -> dict[str, Argument]:
+        op = layer.of(ops.Quotient)
+        scales = {"scale": op.scale, "scale2": op.scale2, "out_scale": op.out_scale}
+        found = {name: Items(constants.mantissa(value)) for name, value in scales.items()}
+        return {**found, "is_turned": int(op.turned)}
 
 
 class PortableMaximum(PortablePair):

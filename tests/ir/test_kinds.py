@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 from functools import reduce
 
 import numpy as np
@@ -27,6 +28,7 @@ from dory_core.ir import (
     Op,
     Pad,
     Pairwise,
+    Quotient,
     Reshape,
     Resize,
     Slice,
@@ -45,6 +47,32 @@ from dory_core.testing.kernels import alone, typed, values_of
 from dory_core.testing.random_layers import OTHER_KINDS, LayerSpace, RandomLayers
 
 
+def quotient(layer: Quotient, a: int, b: int) -> int:
+    """The accumulator of a Quotient, in exact fractions that are rounded to 24 digits."""
+    first, second = (
+        in_binary32(Fraction(scale) * value)
+        for scale, value in ((layer.scale, a), (layer.scale2, b))
+    )
+    if layer.turned:
+        first, second = second, first
+    if not second:
+        return 1 << 23 if first > 0 else -1 << 23
+    found = in_binary32(in_binary32(first / second) / Fraction(layer.out_scale))
+    return max(-1 << 23, min(1 << 23, round(found)))
+
+
+def in_binary32(value: Fraction) -> Fraction:
+    """The number of 24 digits that is nearest, ties to even."""
+    if not value:
+        return value
+    ulp = Fraction(2) ** -40
+    while abs(value) / ulp >= 1 << 24:
+        ulp *= 2
+    while abs(value) / ulp < 1 << 23:
+        ulp /= 2
+    return round(value / ulp) * ulp
+
+
 def scalar(layer: Op, x: list[np.ndarray], shape: tuple[int, ...], place: tuple[int, ...]) -> int:
     """The accumulator of one element, from the words of the docstrings."""
     c, h, w = place
@@ -59,6 +87,8 @@ def scalar(layer: Op, x: list[np.ndarray], shape: tuple[int, ...], place: tuple[
             return a + b
         if isinstance(layer, Mul):
             return a * b
+        if isinstance(layer, Quotient):
+            return quotient(layer, a, b)
         return max(a, b) if isinstance(layer, Maximum) else min(a, b)
     if isinstance(layer, Lut):
         table = layer.table.values

@@ -269,8 +269,8 @@ GROUPS = {
     "ops": """
         Accumulator Add ArgMax AvgPool Bare Concat Conv ConvTranspose Interval KINDS L2Norm
         LSTM_STEPS LayerNorm Linear Loads LogSoftmax Lstm Lut MatMul MaxPool Maximum Minimum Mul
-        Norm Offsets Op Operator Pad Pairwise RandomParts RealMean Reshape Resize Sample Selection
-        Shares Slice Softmax Steps Transpose Triple Weighted Window as_text number word
+        Norm Offsets Op Operator Pad Pairwise Quotient RandomParts RealMean Reshape Resize Sample
+        Selection Shares Slice Softmax Steps Transpose Triple Weighted Window as_text number word
     """,
     "quoting": """
         LONGEST c_comment c_string html lines makefile markdown markdown_code number path script

@@ -24,6 +24,7 @@ from dory_core.ir.kinds.norm import Norm
 from dory_core.ir.kinds.operator import Operator
 from dory_core.ir.kinds.pad import Pad
 from dory_core.ir.kinds.pairwise import Add, Maximum, Minimum, Mul
+from dory_core.ir.kinds.quotient import Quotient
 from dory_core.ir.kinds.reshape import Reshape
 from dory_core.ir.kinds.resize import Resize
 from dory_core.ir.kinds.shares import Shares
@@ -35,7 +36,8 @@ __all__ = ["KINDS", "by_name"]
 
 #: The kinds of the core; plugins add others with the hook ``dory_operators``.
 KINDS: tuple[type[Operator], ...] = (
-    *(Conv, ConvTranspose, Linear, MatMul, MaxPool, AvgPool, Add, Mul, Maximum, Minimum),
+    *(Conv, ConvTranspose, Linear, MatMul, MaxPool, AvgPool),
+    *(Add, Mul, Quotient, Maximum, Minimum),
     *(Lut, Softmax, LogSoftmax, Shares, Norm, L2Norm, LayerNorm, Lstm, ArgMax),
     *(Concat, Slice, Pad, Resize, Transpose, Reshape),
 )

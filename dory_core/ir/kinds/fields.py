@@ -92,6 +92,11 @@ def number(name: str, shown: Callable[[Any], bool] | None = None) -> Word:
     return word(rf"{name} (-?\d+)", lambda value: f"{name} {value}", lambda m: int(m[1]), shown)
 
 
+def real(name: str) -> Word:
+    """Return the word of a real number after its name."""
+    return word(rf"{name} ([\d.e+-]+)", lambda value: f"{name} {value!r}", lambda m: float(m[1]))
+
+
 def always(_: object) -> bool:
     """Let a word be printed for every operator."""
     return True

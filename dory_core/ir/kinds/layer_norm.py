@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
@@ -11,31 +10,23 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dory_core.ir.array import Array
-from dory_core.ir.binary32 import LANES, Floats, layer_norm, single
+from dory_core.ir.binary32 import LANES, REAL_SCALES, Floats, layer_norm, single
 from dory_core.ir.bounds import Accumulator, Apply
 from dory_core.ir.features import Feature
-from dory_core.ir.kinds.fields import Word, as_text, word
+from dory_core.ir.kinds.fields import as_text, real
 from dory_core.ir.kinds.normalising import Normalising
 from dory_core.ir.kinds.operator import Sample, Tensors, Values, moved_steps
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.requant import requant
 from dory_core.ir.tensor import Shape
 
-#: Scales and epsilon for which no operation leaves the normal numbers of binary32.
-_SCALES = (2.0**-20, 2.0**20)
+#: Epsilons for which no operation leaves the normal numbers of binary32.
 _EPSILONS = (2.0**-60, 2.0**20)
 _MOST_WEIGHT = 2.0**30
 #: With more channels the sum in binary64 might be rounded.
 _MOST_CHANNELS = 1 << 16
 # Beyond what any accumulator is clipped to.
 _FAR = 1 << 23
-
-
-def _real(name: str) -> Word:
-    def read(match: re.Match[str]) -> float:
-        return float(match[1])
-
-    return word(rf"{name} ([\d.e+-]+)", lambda value: f"{name} {value!r}", read)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +46,10 @@ class LayerNorm(Normalising):
         out_scale: What a step of the result means.
     """
 
-    scale: float = field(metadata=as_text(_real("scale")))
+    scale: float = field(metadata=as_text(real("scale")))
     zero_point: int = 0
-    epsilon: float = field(metadata=as_text(_real("epsilon")))
-    out_scale: float = field(metadata=as_text(_real("to")))
+    epsilon: float = field(metadata=as_text(real("epsilon")))
+    out_scale: float = field(metadata=as_text(real("to")))
 
     has_offsets: ClassVar[bool] = True
     samples: ClassVar[tuple[str, ...]] = ("layer_norm",)
@@ -79,8 +70,8 @@ class LayerNorm(Normalising):
         if max(map(abs, ends)) > 255:
             raise self.refused(f"values in [{source.lo}, {source.hi}]; possible are those of bytes")
         for name, value, (lo, hi) in (
-            ("scale", self.scale, _SCALES),
-            ("out_scale", self.out_scale, _SCALES),
+            ("scale", self.scale, REAL_SCALES),
+            ("out_scale", self.out_scale, REAL_SCALES),
             ("epsilon", self.epsilon, _EPSILONS),
         ):
             if not lo <= value <= hi or float(single(value)) != value:

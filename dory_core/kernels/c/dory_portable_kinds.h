@@ -88,6 +88,20 @@ typedef struct {
   int32_t digits;
 } dory_portable_scale_t;
 
+/* Quotient in binary32 of two operands, which mean scale * a and scale2 * b behind their steps; else as
+ * dory_portable_pair_t. is_turned: it is the second one over the first one. */
+typedef struct {
+  dory_portable_type_t x, x2, y;
+  uint8_t one_row, one_column, one_channel, is_turned;
+  dory_portable_steps_t x_steps, x2_steps, steps;
+  dory_portable_scale_t scale, scale2, out_scale;
+} dory_portable_quotient_t;
+
+/* In steps of the output, rounded; over 0 the lowest or the largest value. */
+void dory_portable_quotient(const dory_portable_quotient_t *layer, const dory_portable_tile_t *tile,
+                            const dory_portable_second_t *second, const uint8_t *x,
+                            const uint8_t *x2, const uint8_t *steps, uint8_t *y);
+
 /* Layer normalisation in binary32: elements mean scale * (element - zero_point). */
 typedef struct {
   dory_portable_type_t x, y;

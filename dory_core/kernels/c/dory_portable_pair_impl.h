@@ -2,10 +2,18 @@
  *
  *   DORY_PAIR                name of the function
  *   DORY_PAIR_VALUE(a, b)    what becomes of two operands behind their steps
+ *
+ * and, where its constants are of another type than dory_portable_pair_t,
+ *
+ *   DORY_PAIR_LAYER          that type
  */
 #include "dory_portable_elements.h"
 
-void DORY_PAIR(const dory_portable_pair_t *layer, const dory_portable_tile_t *tile,
+#ifndef DORY_PAIR_LAYER
+#define DORY_PAIR_LAYER dory_portable_pair_t
+#endif
+
+void DORY_PAIR(const DORY_PAIR_LAYER *layer, const dory_portable_tile_t *tile,
                const dory_portable_second_t *second, const uint8_t *x, const uint8_t *x2,
                const uint8_t *steps, uint8_t *y)
 {

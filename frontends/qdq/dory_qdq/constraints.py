@@ -102,12 +102,8 @@ _RESIZE = (
     ),
 )
 _DIVISOR = Constraint(
-    "the divisor is constant and not 0, or the dividend is a quantised constant",
-    lambda call: (
-        bool((call.constant(1) != 0).all())
-        if _is_constant(call, 1)
-        else isinstance(call.inputs[0], QuantisedConstant)
-    ),
+    "a constant divisor is not 0",
+    lambda call: not _is_constant(call, 1) or bool((call.constant(1) != 0).all()),
     "multiply by the inverse",
     position=1,
 )

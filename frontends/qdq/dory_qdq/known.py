@@ -90,6 +90,7 @@ _BECOMES: Mapping[str, str] = MappingProxyType(
         "MaxPool": "MaxPool",
         "GlobalMaxPool": "MaxPool",
         "Sub": "Add; Lut with a constant",
+        "Div": "Quotient; Lut with a constant",
         "Max": "Maximum; Lut with a constant",
         "Min": "Minimum; Lut with a constant",
         "Split": "Slice",

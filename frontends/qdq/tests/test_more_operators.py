@@ -21,7 +21,7 @@ from dory_core.tools import load_plugins
 IMAGE = (1, 6, 4, 4)
 IN_APPLICATIONS = [
     *("conv_transpose", "depth_to_space", "add_constant", "max", "where", "cumsum"),
-    *("grouped_transpose", "reduce_min", "extreme_of_several"),
+    *("grouped_transpose", "reduce_min", "extreme_of_several", "div"),
 ]
 Layer = Callable[[Builder, Tensor], str]
 
@@ -70,6 +70,17 @@ def test_gelu_is_computed_as_its_attribute_says(approximate: str, tmp_path: Path
     graph = import_file(path).graph
     _, report = make_vectors(graph, [write_golden(inference.golden, tmp_path / "golden.npz")])
     assert report is not None and report.layers
+
+
+def test_quotients_are_exact(tmp_path: Path) -> None:
+    """Also by 0, of which onnxruntime makes the lowest or the largest value."""
+    pytest.importorskip("onnxruntime", reason="the extra test of dory-qdq is not installed")
+    for seed in range(40):
+        model = random_network(seed, 1, "div")
+        (tmp_path / "net.onnx").write_bytes(model)
+        golden = write_golden(infer(model, tmp_path, seed).golden, tmp_path / "golden.npz")
+        _, report = make_vectors(import_file(tmp_path / "net.onnx").graph, [golden])
+        assert report is not None and report.layers and report.apart == (), seed
 
 
 def test_a_channel_shuffle_is_one_transposition(tmp_path: Path) -> None:

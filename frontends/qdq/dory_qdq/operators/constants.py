@@ -46,7 +46,7 @@ _FUNCTIONS: Mapping[str, Callable[[Floats, Floats], Floats]] = MappingProxyType(
     }
 )
 #: Of these, those that two tensors may have.
-_OF_TENSORS = ("Add", "Sub", "Mul", *EXTREMES)
+_OF_TENSORS = ("Add", "Sub", "Mul", "Div", *EXTREMES)
 
 
 def lower_two(call: Call) -> Place:

@@ -1,4 +1,4 @@
-"""Add, Sub, Mul, Max and Min of two tensors, or of a tensor and a constant of any shape."""
+"""Add, Sub, Mul, Div, Max and Min of two tensors, or of a tensor and a constant of any shape."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ Operands = tuple[Operand, Operand]
 
 
 def lower_pair(call: Call) -> Place:
-    """Append a sum, difference, product or extreme of two tensors."""
+    """Append a sum, difference, product, quotient or extreme of two tensors."""
     if any(isinstance(value, Sums) for value in call.inputs[:2]):
         return _of_sums(call)
     one, other = call.real(0), call.real(1)
@@ -92,6 +92,8 @@ def function_of(call: Call, operands: Operands, order: tuple[int, int]) -> str:
     """Append the layers of two operands; order: numbers that they have in the file."""
     if call.node.op in EXTREMES:
         return _extreme(call, operands)
+    if call.node.op == "Div":
+        return _quotient(call, operands, order)
     build = _product if call.node.op.endswith("Mul") else _sum
     return build(call, operands, order)
 
@@ -344,11 +346,33 @@ def _product(call: Call, operands: Operands, order: tuple[int, int]) -> str:
             f"{call.node.label}: {best[0]} of {table.size} pairs of operands are one step from"
             " onnxruntime, which adds the zero point in binary32"
         )
-    steps = tuple(requant(add=-x.zero_point) if x.zero_point else None for x in (a, b))
+    steps = _without_zeros(a, b)
     output = emit_pair(call, ops.Mul, operands, operand_requants=steps, requants=(best[1],))
     if best[0]:
         call.network.is_apart(output)
     return output
+
+
+def _quotient(call: Call, operands: Operands, order: tuple[int, int]) -> str:
+    """Append a quotient in binary32, which is that of onnxruntime for all pairs."""
+    (a, b), y = (operand.x for operand in operands), call.output
+    return emit_pair(
+        call,
+        ops.Quotient,
+        operands,
+        scale=a.scale,
+        scale2=b.scale,
+        out_scale=y.scale,
+        turned=order == (1, 0),
+        operand_requants=_without_zeros(a, b),
+        requants=(requant(1, y.zero_point, 1, *call.clip()),),
+    )
+
+
+def _without_zeros(a: Quantisation, b: Quantisation) -> tuple[Requant | None, Requant | None]:
+    """Return the steps that take off zero points."""
+    first, second = (requant(add=-x.zero_point) if x.zero_point else None for x in (a, b))
+    return first, second
 
 
 def _product_steps(scale: float, y: Quantisation, clip: tuple[int, int]) -> Iterator[Requant]:

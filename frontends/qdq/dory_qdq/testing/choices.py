@@ -100,6 +100,23 @@ def extreme_of_several(b: Builder, x: Tensor) -> Tensor:
     return b.quantised(b.node("Relu", [out]) if b.rng.random() < 0.5 else out, x.shape, b.scale(2))
 
 
+def divide(b: Builder, x: Tensor) -> Tensor:
+    """Div of two tensors, of which one may be smaller or constant, also by 0."""
+    choice = b.rng.random()
+    if choice < 0.4:
+        other = _branch(b, x).name
+    elif choice < 0.6:
+        axes = [1] if b.rng.random() < 0.5 else [2, 3]
+        shape = tuple(1 if n in axes else size for n, size in enumerate(x.shape))
+        largest = b.node("ReduceMax", [x.name], axes=axes, keepdims=1)
+        other = _like(b, x, largest, shape).name
+    else:
+        values = b.rng.integers(1, 128, x.shape).astype(np.int8 if b.signed else np.uint8)
+        other = b.weights(values, np.float32(b.scale()), 0)
+    names = [x.name, other] if b.rng.random() < 0.6 else [other, x.name]
+    return b.quantised(b.node("Div", names), x.shape, b.scale(8))
+
+
 def reduce_min(b: Builder, x: Tensor) -> Tensor:
     """ReduceMin over rows and columns, or over channels."""
     axes = [2, 3] if b.rng.random() < 0.5 else [1]

@@ -572,6 +572,7 @@ MORE_OPERATORS: Mapping[str, Layer] = MappingProxyType(
         "gather": gather,
         "pad_inside": pad_inside,
         "reduce_sum": reduce_sum,
+        "div": choices.divide,
         "reduce_min": choices.reduce_min,
         "where": choices.where,
         "cast": choices.cast,
