@@ -14,8 +14,9 @@ from dory_core.ir.kinds.concat import Concat
 from dory_core.ir.kinds.conv import Conv
 from dory_core.ir.kinds.conv_transpose import ConvTranspose
 from dory_core.ir.kinds.fields import Steps, as_text, number, word
+from dory_core.ir.kinds.instance_norm import InstanceNorm
 from dory_core.ir.kinds.l2_norm import L2Norm
-from dory_core.ir.kinds.layer_norm import LayerNorm
+from dory_core.ir.kinds.layer_norm import LayerNorm, NormForm
 from dory_core.ir.kinds.linear import Linear
 from dory_core.ir.kinds.log_softmax import LogSoftmax
 from dory_core.ir.kinds.lstm import LSTM_STEPS, Lstm
@@ -76,6 +77,8 @@ __all__ = [
     "Norm",
     "L2Norm",
     "LayerNorm",
+    "InstanceNorm",
+    "NormForm",
     "Lstm",
     "ArgMax",
     "Concat",

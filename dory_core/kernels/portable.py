@@ -63,6 +63,7 @@ from dory_core.kernels.portable_pixelwise import (
     PortableSoftmax,
 )
 from dory_core.kernels.portable_rows import (
+    PortableInstanceNorm,
     PortableL2Norm,
     PortableLayerNorm,
     PortableNorm,
@@ -99,6 +100,7 @@ def portable_kernels(
         PortableNorm,
         PortableL2Norm,
         PortableLayerNorm,
+        PortableInstanceNorm,
         # A target may offer both: the one in place has another name.
         PortableLstmInPlace if in_place else PortableLstm,
         PortableArgMax,

@@ -7,13 +7,14 @@ from typing import ClassVar
 import numpy as np
 
 from dory_core.expr import Number, ceil_div
-from dory_core.ir import Array, L2Norm, Layer, LayerNorm, Norm, Operator, Shares
+from dory_core.ir import Array, InstanceNorm, L2Norm, Layer, LayerNorm, Norm, Operator, Shares
 from dory_core.ir.geometry import Tile
+from dory_core.ir.kinds.layer_norm import NormForm
 from dory_core.ir.kinds.normalising import Normalising
 from dory_core.kernels import constants
-from dory_core.kernels.call import Argument, FunctionCall, Items, Operand, named, size
+from dory_core.kernels.call import Argument, FunctionCall, Items, Operand, Symbol, named, size
 from dory_core.kernels.kernel import WeightBlock
-from dory_core.kernels.portable_base import PortableKind, packed
+from dory_core.kernels.portable_base import PLACES, PortableKind, packed
 from dory_core.kernels.portable_pixelwise import PortableSoftmax
 
 # Cycles of a quotient of 32 bits, and of a root.
@@ -117,6 +118,7 @@ class PortableLayerNorm(PortableNormalising):
     name = "dory_portable_layernorm"
     summary = "layer normalisation in binary32, by integers in plain C"
     kind = LayerNorm
+    parts = (*PortableKind.parts, "dory_portable_real.h")
 
     def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
         return _RESULT
@@ -133,11 +135,52 @@ class PortableLayerNorm(PortableNormalising):
         return self._normalising(
             layer,
             "dory_portable_layernorm_t",
+            is_centred=int(op.form == NormForm.LAYER),
+            in_order=int(op.form in (NormForm.SHORT_RMS, NormForm.L2)),
+            of_sum=int(op.form == NormForm.L2),
             zero_point=op.zero_point,
             scale=Items(constants.mantissa(op.scale)),
             epsilon=Items(constants.mantissa(op.epsilon)),
             out_scale=Items(constants.mantissa(op.out_scale)),
         )
+
+
+class PortableInstanceNorm(PortableNormalising):
+    """Normalisation of each channel in binary32, by integers."""
+
+    __slots__ = ()
+    name = "dory_portable_instancenorm"
+    summary = "instance normalisation in binary32, by integers in plain C"
+    kind = InstanceNorm
+    parts = (*PortableKind.parts, "dory_portable_real.h")
+
+    def _sum_cycles(self, layer: Layer, tile: Tile) -> Number:
+        return _RESULT
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Return cycles of the core with the most channels."""
+        x = layer.inputs[0]
+        each = self.costs.output + len(self._steps(layer)) * self.costs.step + _RESULT
+        channel = _INVERSE + x.height * x.width * 2 * _SQUARE + tile.h * tile.w * each
+        return self.costs.call + ceil_div(tile.c_out, self.cores) * channel
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call, with the layer as constants."""
+        op = layer.of(InstanceNorm)
+        fields = self._io_and_steps(
+            layer,
+            zero_point=op.zero_point,
+            scale=Items(constants.mantissa(op.scale)),
+            epsilon=Items(constants.mantissa(op.epsilon)),
+            out_scale=Items(constants.mantissa(op.out_scale)),
+        )
+        arguments: dict[str, Argument] = {
+            "places": Symbol("&places"),
+            **named("x", "weights"),
+            "steps": self._table(layer),
+            "y": Operand("y"),
+        }
+        return self._call(layer, "dory_portable_instancenorm_t", fields, arguments, (PLACES,))
 
 
 class PortableL2Norm(PortableKind):

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from numpy._core._multiarray_umath import __cpu_features__
 
-from dory_core.ir.binary32 import Floats, fused, layer_norm, single
+from dory_core.ir.binary32 import (
+    PACKET,
+    Floats,
+    fused,
+    instance_norm,
+    layer_norm,
+    norm_in_order,
+    single,
+)
 
 
 def rounded(exact: Fraction) -> np.float32:
@@ -59,17 +67,62 @@ def test_layer_norm_is_that_of_onnxruntime(length: int) -> None:
             np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.skipif(not __cpu_features__["AVX2"], reason="onnxruntime adds up in another order")
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 15, 16, 17, 31, 100, 257])
+def test_norms_without_a_mean_are_those_of_onnxruntime(length: int) -> None:
+    pytest.importorskip("onnxruntime", reason="the extra test of dory-qdq is not installed")
+    rng = np.random.default_rng(length)
+    weights = single(rng.normal(1, 0.3, length))
+    x = single(
+        (rng.integers(-128, 128, (300, length)) - rng.integers(-128, 128)) * np.float32(0.07)
+    )
+    x[0] = 0
+    columns, epsilon = x.T[..., None], 1e-5
+    given = {"x": x, "weights": weights}
+    expected = computed("SimplifiedLayerNormalization", given, axis=-1, epsilon=epsilon)
+    if length < 16:
+        found = norm_in_order(columns, weights, epsilon, of_mean=True)
+    else:
+        found = layer_norm(columns, weights, None, epsilon, centred=False)
+    np.testing.assert_array_equal(found[..., 0].T, expected)
+    found = norm_in_order(columns, np.ones(length, np.float32), 0.0, of_mean=False)
+    np.testing.assert_array_equal(found[..., 0].T, computed("LpNormalization", {"x": x}, axis=-1))
+
+
+@pytest.mark.skipif(not __cpu_features__["AVX2"], reason="onnxruntime adds up in another order")
+@pytest.mark.parametrize("length", [*range(1, 27), 100, 131, 1003])
+def test_instance_norm_is_that_of_onnxruntime(length: int) -> None:
+    pytest.importorskip("onnxruntime", reason="the extra test of dory-qdq is not installed")
+    rng, channels = np.random.default_rng(length), 60
+    stored = rng.integers(-128, 128, (1, channels, length)) - rng.integers(-128, 128)
+    given = {
+        "x": single(stored * np.float32(0.0371)),
+        "weights": single(rng.normal(1, 0.3, channels)),
+        "bias": single(rng.normal(0, 0.3, channels)),
+    }
+    starts = -np.arange(channels) * length % PACKET
+    x, weights, bias = given.values()
+    found = instance_norm(x[0], weights, bias, 1e-5, starts)
+    expected = computed("InstanceNormalization", given, epsilon=1e-5)[0]
+    np.testing.assert_array_equal(found, expected)
+
+
 def normalised(x: Floats, weights: Floats, bias: Floats | None, epsilon: float) -> Floats:
     """What onnxruntime computes of rows."""
+    given = {"x": x, "weights": weights} | ({} if bias is None else {"bias": bias})
+    return computed("LayerNormalization", given, axis=-1, epsilon=epsilon)
+
+
+def computed(op: str, given: dict[str, Floats], **attributes: object) -> Floats:
+    """What onnxruntime computes of an operator."""
     import onnxruntime
     from onnx import TensorProto, helper
 
-    given = {"x": x, "weights": weights} | ({} if bias is None else {"bias": bias})
     infos = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, v.shape) for name, v in given.items()
     ]
-    node = helper.make_node("LayerNormalization", list(given), ["y"], axis=-1, epsilon=epsilon)
-    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, x.shape)
+    node = helper.make_node(op, list(given), ["y"], **attributes)
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, given["x"].shape)
     graph = helper.make_graph([node], "norm", infos, [result])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     session = onnxruntime.InferenceSession(

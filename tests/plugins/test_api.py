@@ -267,10 +267,11 @@ GROUPS = {
         Extent extent make_tile tensor_bytes
     """,
     "ops": """
-        Accumulator Add ArgMax AvgPool Bare Concat Conv ConvTranspose Interval KINDS L2Norm
-        LSTM_STEPS LayerNorm Linear Loads LogSoftmax Lstm Lut MatMul MaxPool Maximum Minimum Mul
-        Norm Offsets Op Operator Pad Pairwise Quotient RandomParts RealMean Reshape Resize Sample
-        Selection Shares Slice Softmax Steps Transpose Triple Weighted Window as_text number word
+        Accumulator Add ArgMax AvgPool Bare Concat Conv ConvTranspose InstanceNorm Interval KINDS
+        L2Norm LSTM_STEPS LayerNorm Linear Loads LogSoftmax Lstm Lut MatMul MaxPool Maximum Minimum
+        Mul Norm NormForm Offsets Op Operator Pad Pairwise Quotient RandomParts RealMean Reshape
+        Resize Sample Selection Shares Slice Softmax Steps Transpose Triple Weighted Window as_text
+        number word
     """,
     "quoting": """
         LONGEST c_comment c_string html lines makefile markdown markdown_code number path script

@@ -12,6 +12,7 @@ from dory_core.ir.kinds.avg_pool import AvgPool
 from dory_core.ir.kinds.concat import Concat
 from dory_core.ir.kinds.conv import Conv
 from dory_core.ir.kinds.conv_transpose import ConvTranspose
+from dory_core.ir.kinds.instance_norm import InstanceNorm
 from dory_core.ir.kinds.l2_norm import L2Norm
 from dory_core.ir.kinds.layer_norm import LayerNorm
 from dory_core.ir.kinds.linear import Linear
@@ -38,7 +39,8 @@ __all__ = ["KINDS", "by_name"]
 KINDS: tuple[type[Operator], ...] = (
     *(Conv, ConvTranspose, Linear, MatMul, MaxPool, AvgPool),
     *(Add, Mul, Quotient, Maximum, Minimum),
-    *(Lut, Softmax, LogSoftmax, Shares, Norm, L2Norm, LayerNorm, Lstm, ArgMax),
+    *(Lut, Softmax, LogSoftmax, Shares, Norm, L2Norm, LayerNorm, InstanceNorm),
+    *(Lstm, ArgMax),
     *(Concat, Slice, Pad, Resize, Transpose, Reshape),
 )
 

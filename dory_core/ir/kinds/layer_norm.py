@@ -4,29 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from math import isfinite
+from types import MappingProxyType
 from typing import ClassVar, Self
 
 import numpy as np
 
 from dory_core.ir.array import Array
-from dory_core.ir.binary32 import LANES, REAL_SCALES, Floats, layer_norm, single
+from dory_core.ir.binary32 import (
+    EPSILONS,
+    LANES,
+    REAL_SCALES,
+    Floats,
+    layer_norm,
+    norm_in_order,
+    single,
+)
 from dory_core.ir.bounds import Accumulator, Apply
 from dory_core.ir.features import Feature
-from dory_core.ir.kinds.fields import as_text, real
+from dory_core.ir.kinds.fields import as_text, real, word
 from dory_core.ir.kinds.normalising import Normalising
 from dory_core.ir.kinds.operator import Sample, Tensors, Values, moved_steps
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.requant import requant
 from dory_core.ir.tensor import Shape
 
-#: Epsilons for which no operation leaves the normal numbers of binary32.
-_EPSILONS = (2.0**-60, 2.0**20)
-_MOST_WEIGHT = 2.0**30
 #: With more channels the sum in binary64 might be rounded.
 _MOST_CHANNELS = 1 << 16
+
+
+class NormForm(StrEnum):
+    """How a :class:`LayerNorm` is computed."""
+
+    #: Over the root of the variance: 8 channels and more.
+    LAYER = "centred"
+    #: Over the root of the mean square, in the same order of sums: 16 channels and more.
+    RMS = "rms"
+    #: The same as a quotient by the root, with squares added in order: fewer than 16 channels.
+    SHORT_RMS = "short_rms"
+    #: Over the root of the sum of squares, in this order as well; 0 where all elements are 0.
+    L2 = "l2"
+
+
+#: Channels that a form has at least, and at most.
+_CHANNELS: Mapping[NormForm, tuple[int, int]] = MappingProxyType(
+    {
+        NormForm.LAYER: (LANES, _MOST_CHANNELS),
+        NormForm.RMS: (2 * LANES, _MOST_CHANNELS),
+        NormForm.SHORT_RMS: (1, 2 * LANES - 1),
+        NormForm.L2: (1, _MOST_CHANNELS),
+    }
+)
+_MOST_WEIGHT = 2.0**30
 # Beyond what any accumulator is clipped to.
 _FAR = 1 << 23
+
+
+_FORM = word(f"({'|'.join(NormForm)})", lambda form: str(form), lambda match: NormForm(match[1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +70,8 @@ class LayerNorm(Normalising):
 
     Elements mean f32(scale * (element - zero_point)). The accumulator is even(f32(y / out_scale))
     of y = fused((x - mean) / sqrt(variance + epsilon) * weight + bias), by the inverse root, with
-    the order of sums of ``dory_core.ir.binary32.layer_norm``.
+    the order of sums of ``dory_core.ir.binary32.layer_norm``. Other forms have no mean and no bias;
+    those in order are ``norm_in_order`` there.
 
     Attributes:
         weights: Shape (C,), bits of binary32.
@@ -44,12 +80,14 @@ class LayerNorm(Normalising):
         zero_point: What is taken off the elements.
         epsilon: What is added to the variance.
         out_scale: What a step of the result means.
+        form: Which normalisation it is.
     """
 
     scale: float = field(metadata=as_text(real("scale")))
     zero_point: int = 0
     epsilon: float = field(metadata=as_text(real("epsilon")))
     out_scale: float = field(metadata=as_text(real("to")))
+    form: NormForm = field(default=NormForm.LAYER, metadata=as_text(_FORM))
 
     has_offsets: ClassVar[bool] = True
     samples: ClassVar[tuple[str, ...]] = ("layer_norm",)
@@ -57,11 +95,14 @@ class LayerNorm(Normalising):
     def output_shape(self, sources: Tensors) -> Shape:
         [source] = sources
         shape = self.checked(source)
-        if not LANES <= source.channels <= _MOST_CHANNELS:
+        least, most = _CHANNELS[self.form]
+        if not least <= source.channels <= most:
             raise self.refused(
-                f"{source.channels} channels; possible are {LANES} to {_MOST_CHANNELS}:"
-                " onnxruntime adds up others in another order"
+                f"{source.channels} channels; possible are {least} to {most}: onnxruntime adds up"
+                " others in another order"
             )
+        if self.form != NormForm.LAYER and self.bias is not None:
+            raise self.refused(f"a bias in the form {self.form}")
         return shape
 
     def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
@@ -72,7 +113,7 @@ class LayerNorm(Normalising):
         for name, value, (lo, hi) in (
             ("scale", self.scale, REAL_SCALES),
             ("out_scale", self.out_scale, REAL_SCALES),
-            ("epsilon", self.epsilon, _EPSILONS),
+            ("epsilon", self.epsilon, (0.0, 0.0) if self.form == NormForm.L2 else EPSILONS),
         ):
             if not lo <= value <= hi or float(single(value)) != value:
                 raise self.refused(f"{name} {value:g}; possible are numbers in [{lo:g}, {hi:g}]")
@@ -95,7 +136,14 @@ class LayerNorm(Normalising):
 
     def compute(self, inputs: Sequence[Values]) -> Values:
         reals = (inputs[0] - self.zero_point).astype(np.float32) * single(self.scale)
-        found = layer_norm(reals, *self._reals(), self.epsilon) / single(self.out_scale)
+        weights, bias = self._reals()
+        if self.form in (NormForm.LAYER, NormForm.RMS):
+            centred = self.form == NormForm.LAYER
+            normal = layer_norm(reals, weights, bias, self.epsilon, centred=centred)
+        else:
+            of_mean = self.form == NormForm.SHORT_RMS
+            normal = norm_in_order(reals, weights, self.epsilon, of_mean=of_mean)
+        found = normal / single(self.out_scale)
         return np.asarray(np.clip(np.rint(found), -_FAR, _FAR).astype(np.int64))
 
     def features(self, sources: Tensors) -> frozenset[Feature]:
@@ -109,15 +157,18 @@ class LayerNorm(Normalising):
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
         (_, height, width), (lo, hi) = draw.shape(), draw.byte()
-        channels = draw.integer(LANES, 30)
+        form = draw.pick(*NormForm)
+        least, most = _CHANNELS[form]
+        channels = draw.integer(least, min(most, 30))
         reals = draw.numbers.normal(1, 0.5, channels), draw.numbers.normal(0, 0.5, channels)
         weights, bias = (Array(single(each).view(np.int32)) for each in reals)
         fields = {
             "weights": weights,
-            "bias": draw.pick(None, bias),
+            "bias": draw.pick(None, bias) if form == NormForm.LAYER else None,
             "scale": float(single(draw.numbers.uniform(0.001, 0.2))),
             "zero_point": draw.integer(lo, hi),
-            "epsilon": float(single(draw.pick(1e-5, 1e-12, 1.0))),
+            "epsilon": 0.0 if form == NormForm.L2 else float(single(draw.pick(1e-5, 1e-12, 1.0))),
+            "form": form,
             "out_scale": float(single(draw.numbers.uniform(0.01, 0.05))),
             "requants": (requant(1, draw.integer(-20, 20), 1, -128, 127),),
         }
@@ -134,4 +185,9 @@ class LayerNorm(Normalising):
             "out_scale": 0.025390625,
             "requants": (requant(1, -3, 1, -128, 127),),
         }
-        return {"layer_norm": Sample(fields, ((12, 15, 14, -128, 127),))}
+        source = (12, 15, 14, -128, 127)
+        others = {"bias": None, "form": NormForm.L2, "epsilon": 0.0}
+        return {
+            "layer_norm": Sample(fields, (source,)),
+            "l2_norm_of_reals": Sample({**fields, **others}, (source,)),
+        }

@@ -102,10 +102,12 @@ void dory_portable_quotient(const dory_portable_quotient_t *layer, const dory_po
                             const dory_portable_second_t *second, const uint8_t *x,
                             const uint8_t *x2, const uint8_t *steps, uint8_t *y);
 
-/* Layer normalisation in binary32: elements mean scale * (element - zero_point). */
+/* Layer normalisation in binary32: elements mean scale * (element - zero_point). is_centred: the mean is
+ * taken off. in_order: squares are added one after the other, and results are quotients by the root.
+ * of_sum: the root is that of the sum of squares, not of their mean. */
 typedef struct {
   dory_portable_type_t x, y;
-  uint8_t has_bias;
+  uint8_t has_bias, is_centred, in_order, of_sum;
   int32_t zero_point;
   dory_portable_scale_t scale, epsilon, out_scale;
   dory_portable_steps_t steps;
@@ -117,6 +119,23 @@ typedef struct {
 void dory_portable_layernorm(const dory_portable_layernorm_t *layer,
                              const dory_portable_tile_t *tile, uint32_t channel, const uint8_t *x,
                              const uint8_t *weights, const uint8_t *steps, uint8_t *y);
+
+/* Normalisation of each channel in binary32: elements mean scale * (element - zero_point). */
+typedef struct {
+  dory_portable_type_t x, y;
+  int32_t zero_point;
+  dory_portable_scale_t scale, epsilon, out_scale;
+  dory_portable_steps_t steps;
+} dory_portable_instancenorm_t;
+
+/* The rows and columns of each channel without their mean, over the root of their variance, in steps of
+ * the output, rounded; then the steps. The input tile has all rows and columns. weights: bits of binary32
+ * of each output channel; behind them as many biases, then the elements before the first packet of a
+ * sum. */
+void dory_portable_instancenorm(const dory_portable_instancenorm_t *layer,
+                                const dory_portable_tile_t *tile,
+                                const dory_portable_places_t *places, const uint8_t *x,
+                                const uint8_t *weights, const uint8_t *steps, uint8_t *y);
 
 /* Long short-term memory in the integers of TensorFlow Lite. clip: of the cell, 0 for none. steps:
  * twelve, of the sums over the input for the gates input, forget, cell and output, of those over the

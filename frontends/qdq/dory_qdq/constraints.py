@@ -128,7 +128,12 @@ CONSTRAINTS: Mapping[str, tuple[Constraint, ...]] = MappingProxyType(
         "AveragePool": (_CEIL, _ones("dilations")),
         "Pad": (_PAD,),
         "Div": (_DIVISOR,),
-        "LayerNormalization": (_NORM,),
+        **dict.fromkeys(
+            ("LayerNormalization", "InstanceNormalization"),
+            (_NORM,),
+        ),
+        **dict.fromkeys(("RMSNormalization", "SimplifiedLayerNormalization"), (_NORM,)),
+        "LpNormalization": (_has("p", 2, "normalise by the Euclidean norm"),),
         "Resize": _RESIZE,
         "Upsample": _RESIZE,
     }

@@ -28,7 +28,12 @@ _TURNED = "qdq_s8_to_u8_quant"
 _INT8 = 3
 _TRUTH = "tensor(bool)"
 #: Operators of reals: what a QuantizeLinear after them stores is no result of one before them.
-_NEVER_FUSED = frozenset(["LayerNormalization"])
+_NEVER_FUSED = frozenset(
+    [
+        *("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"),
+        *("InstanceNormalization", "LpNormalization", "Div"),
+    ]
+)
 _HINT = "check that onnxruntime runs the file: `dory golden` needs what it computes"
 
 

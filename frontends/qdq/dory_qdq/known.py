@@ -15,7 +15,12 @@ from dory_qdq.operators import movers
 from dory_qdq.operators.choices import TRUTHS, lower_cast, lower_where
 from dory_qdq.operators.constants import lower_two
 from dory_qdq.operators.matrices import lower_matmul, lower_running_sum
-from dory_qdq.operators.norms import lower_layer_norm
+from dory_qdq.operators.norms import (
+    lower_instance_norm,
+    lower_layer_norm,
+    lower_lp_norm,
+    lower_rms_norm,
+)
 from dory_qdq.operators.pools import lower_average, lower_largest, lower_mean, lower_smallest
 from dory_qdq.operators.products import lower_conv, lower_conv_transpose, lower_gemm
 from dory_qdq.operators.resize import lower_linear, lower_nearest
@@ -40,6 +45,9 @@ _LOWERED: Mapping[str, Callable[[Call], Place | Sums]] = MappingProxyType(
         "ReduceSum": lower_mean,
         "Softmax": lower_softmax,
         "LayerNormalization": lower_layer_norm,
+        **dict.fromkeys(("RMSNormalization", "SimplifiedLayerNormalization"), lower_rms_norm),
+        "LpNormalization": lower_lp_norm,
+        "InstanceNormalization": lower_instance_norm,
         "Concat": movers.concat,
         "Where": lower_where,
         "Cast": lower_cast,
@@ -85,7 +93,14 @@ _BECOMES: Mapping[str, str] = MappingProxyType(
         "Mul": "Mul; Lut with a constant",
         **dict.fromkeys(("AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum"), "AvgPool"),
         "Softmax": "Softmax",
-        "LayerNormalization": "LayerNorm",
+        **dict.fromkeys(
+            (
+                *("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"),
+                "LpNormalization",
+            ),
+            "LayerNorm",
+        ),
+        "InstanceNormalization": "InstanceNorm",
         "Concat": "Concat; Lut for inputs of another scale",
         "MaxPool": "MaxPool",
         "GlobalMaxPool": "MaxPool",
@@ -115,6 +130,18 @@ _BECOMES: Mapping[str, str] = MappingProxyType(
 )
 _AT_THE_END = "it stands behind the last integers"
 _HEAD_HINT = "let no QuantizeLinear read its result: the application computes it"
+_OTHERS_HINT = (
+    "`dory --list-operators --frontend qdq` lists those that are; replace it and quantise again"
+)
+#: What does the same as an operator that is not read.
+_WAYS_OUT: Mapping[str, str] = MappingProxyType(
+    {
+        "GroupNormalization": "write it as Reshape to (1, groups, -1), InstanceNormalization,"
+        " Reshape, Mul and Add, as torch.onnx with opset 17 does, and quantise again",
+        "LRN": "train the network with batch normalisation, which goes into the weights: no"
+        " integers reproduce the powers of LRN",
+    }
+)
 #: Unknown operators that a refusal names.
 _MOST_NAMES = 12
 
@@ -128,9 +155,7 @@ def check_operators(model: OnnxModel) -> None:
     ]
     if not unknown:
         return
-    hint = (
-        "`dory --list-operators --frontend qdq` lists those that are; replace it and quantise again"
-    )
+    hint = next((_WAYS_OUT[node.op] for node in unknown if node.op in _WAYS_OUT), _OTHERS_HINT)
     if len(unknown) == 1:
         raise NotSupported(f"{unknown[0].label}: the operator is not supported", hint)
     shown = ", ".join(node.label for node in unknown[:_MOST_NAMES])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dory_qdq.testing import choices
+from dory_qdq.testing import choices, norms
 from dory_qdq.testing.builder import Builder, Tensor
 
 # One of this number of networks has its input among its outputs.
@@ -42,10 +42,10 @@ def random_network(seed: int, operators: int = 1, operator: str = "") -> bytes:
                 last = flatten(b, last)
         last = (OPERATORS | MORE_OPERATORS)[name](b, last)
         done += 1
-    outputs = [(last.stored, last.shape)]
+    outputs, opset = [(last.stored, last.shape)], 23 if operator in _NEW else 17
     if seed % _PASSED == 0:
         outputs.append((b.node("Identity", [first.stored]), first.shape))
-    return b.model(outputs)
+    return b.model(outputs, opset)
 
 
 def _activation(b: Builder, name: str) -> str:
@@ -564,6 +564,11 @@ MORE_OPERATORS: Mapping[str, Layer] = MappingProxyType(
         "average_pool_up": average_pool_up,
         "global_max_pool": global_max_pool,
         "layer_norm": layer_norm,
+        "rms_norm": norms.rms_norm,
+        "simplified_norm": norms.simplified_norm,
+        "lp_norm": norms.lp_norm,
+        "instance_norm": norms.instance_norm,
+        "group_norm": norms.group_norm,
         "conv_transpose": conv_transpose,
         "depth_to_space": depth_to_space,
         "shuffle": shuffle,
@@ -590,6 +595,7 @@ MORE_OPERATORS: Mapping[str, Layer] = MappingProxyType(
     }
 )
 _FLAT = frozenset(["gemm", "matmul", "softmax"])
+_NEW = frozenset(["rms_norm"])
 _ANY = frozenset(
     ["relu", "leaky_relu", "sigmoid", "hard_swish", "hard_sigmoid", "tanh", "add", "mul"]
 )

@@ -58,6 +58,8 @@ class LayerNormKernel(NormalisingKernel):
         op = layer.op
         if not isinstance(op, ops.LayerNorm):
             return Rejection("it computes layer normalisations in binary32 only")
+        if op.form not in (ops.NormForm.LAYER, ops.NormForm.RMS):
+            return Rejection(f"it has the form {op.form}")
         steps = op.requants
         if len(steps) != 1 or steps[0].offset is None or steps[0].lo is None:
             return Rejection("what follows it is more than a sum and a clip")
@@ -69,9 +71,10 @@ class LayerNormKernel(NormalisingKernel):
         return costs.CALL + tile.h * tile.w * (pixel + tile.c_out * costs.LAYERNORM_OUTPUT)
 
     def label(self, layer: Layer) -> str:
-        """Types, and whether there are biases."""
-        bias = "_bias" if layer.of(ops.LayerNorm).bias is not None else ""
-        return f"{self.name}_{layer.inputs[0].type_name}_{layer.output.type_name}{bias}"
+        """Types, and whether there are biases or no mean."""
+        op = layer.of(ops.LayerNorm)
+        form = ("_bias" if op.bias is not None else "") + ("" if _is_centred(op) else "_rms")
+        return f"{self.name}_{layer.inputs[0].type_name}_{layer.output.type_name}{form}"
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call for the pixels of the tile."""
@@ -96,7 +99,9 @@ class LayerNormKernel(NormalisingKernel):
 
     def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
         """What instances differ in."""
-        return (*_types(layer), ("DORY_BIAS", int(layer.of(ops.LayerNorm).bias is not None)))
+        op = layer.of(ops.LayerNorm)
+        forms = (("DORY_BIAS", int(op.bias is not None)), ("DORY_CENTRED", int(_is_centred(op))))
+        return (*_types(layer), *forms)
 
 
 class NormKernel(NormalisingKernel):
@@ -223,6 +228,10 @@ def _clip(layer: Layer) -> tuple[tuple[str, int], ...]:
     if lo is None or hi is None:
         lo, hi = layer.output.lo, layer.output.hi
     return ("lo", lo), ("hi", hi)
+
+
+def _is_centred(op: ops.LayerNorm) -> bool:
+    return op.form == ops.NormForm.LAYER
 
 
 def _up(op: ops.Norm) -> int:

@@ -1,7 +1,8 @@
 /* Layer normalisation over the channels of each pixel in binary32, in the order of sums of onnxruntime
  * for AVX2. An instance defines DORY_KERNEL, DORY_X_T, DORY_Y_T, and
  *
- *   DORY_BIAS  1 where biases stand behind the weights */
+ *   DORY_BIAS     1 where biases stand behind the weights
+ *   DORY_CENTRED  1 where the mean is taken off */
 #include <string.h>
 
 #include "dory_stm32h7_binary32_impl.h"
@@ -145,7 +146,7 @@ static float dory_sum_of_squares(const dory_stm32h7_layernorm_t *a, const DORY_X
 static void dory_pixel(const dory_stm32h7_layernorm_t *a, const DORY_X_T *x, DORY_Y_T *y)
 {
   const float *const weights = a->weights;
-  const float mean = dory_mean(a, x);
+  const float mean = DORY_CENTRED ? dory_mean(a, x) : 0.0f;
   const float variance = dory_real(dory_sum_of_squares(a, x, mean) / (float)a->x_c);
   const float inverse = dory_real(1.0f / dory_root(dory_real(variance + a->epsilon)));
   for (int32_t c = 0; c < a->y_c; c++) {
