@@ -155,6 +155,7 @@ NOT_BY_PLACE = (
     "norm",
     "l2_norm",
     "layer_norm",
+    "instance_norm",
     "lstm",
 )
 
