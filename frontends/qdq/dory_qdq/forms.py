@@ -24,7 +24,9 @@ def check_form(model: OnnxModel) -> None:
             f"{name}: it is a network of Deeploy ({_DEEPLOY})",
             "dory-deeploy reads it (--frontend deeploy)",
         )
-    dynamic = next((node for node in model.nodes if node.op.startswith(_DYNAMIC)), None)
+    dynamic = next(
+        (node for node in model.nodes if node.op.rpartition(".")[2].startswith(_DYNAMIC)), None
+    )
     if dynamic is not None:
         raise NotSupported(
             f"{dynamic.label}: scales are computed while the network runs",

@@ -138,6 +138,11 @@ _WAYS_OUT: Mapping[str, str] = MappingProxyType(
     {
         "GroupNormalization": "write it as Reshape to (1, groups, -1), InstanceNormalization,"
         " Reshape, Mul and Add, as torch.onnx with opset 17 does, and quantise again",
+        **dict.fromkeys(
+            ("GRU", "LSTM", "RNN"),
+            "quantise the float network with `dory quantize`, which writes it as one cell after the"
+            " other",
+        ),
         "LRN": "train the network with batch normalisation, which goes into the weights: no"
         " integers reproduce the powers of LRN",
     }

@@ -11,6 +11,7 @@ from typing import Any
 
 from dory_core.api import NotSupported, UsageError
 from dory_qdq.quantize.folding import fold_into_gemm
+from dory_qdq.quantize.recurrent import unroll
 from dory_qdq.runtime import quiet_session, reason_of
 
 _QUANTISED = ("QuantizeLinear", "DequantizeLinear", "QLinear", "ConvInteger", "MatMulInteger")
@@ -35,7 +36,8 @@ class FloatModel:
 def prepare(path: Path) -> FloatModel:
     """Read a float model and make it ready.
 
-    Batch normalisations after a Conv or Gemm are folded into it. Raises: UsageError for a missing
+    Batch normalisations after a Conv or Gemm are folded into it, GRU, LSTM and RNN are written as
+    one cell after the other. Raises: UsageError for a missing
     file, NotSupported for a model that is damaged, quantised already, of dynamic shapes, or
     that onnxruntime does not run.
     """
@@ -167,12 +169,21 @@ def _optimised(path: Path, proto: Any) -> Any:
         quiet_session(proto, path.name, level="basic", optimised=target)
         simplified = onnx.load(str(target))
     fold_into_gemm(simplified)
-    del simplified.graph.value_info[:]
+    simplified = _with_shapes(path, simplified)
+    if unroll(path.name, simplified):
+        simplified = _with_shapes(path, simplified)
+    add_pre_process_metadata(simplified)
+    return simplified
+
+
+def _with_shapes(path: Path, proto: Any) -> Any:
+    """Return a model with the shapes of its values."""
+    import onnx
+
+    del proto.graph.value_info[:]
     try:
-        simplified = onnx.shape_inference.infer_shapes(simplified)
+        return onnx.shape_inference.infer_shapes(proto)
     except (RuntimeError, ValueError, onnx.shape_inference.InferenceError) as error:
         raise NotSupported(
             f"{path.name}: its shapes do not fit together ({reason_of(error)})", _EXPORT_HINT
         ) from error
-    add_pre_process_metadata(simplified)
-    return simplified
