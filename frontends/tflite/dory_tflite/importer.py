@@ -16,6 +16,7 @@ from dory_core.importing import Array, FrontendOptions, State, ranges
 from dory_tflite.fixed_point import FactorError
 from dory_tflite.grids import Triple
 from dory_tflite.host import HINT, Host, islands_of
+from dory_tflite.loops import unrolled
 from dory_tflite.model import FileTensor, Model, Subgraph
 from dory_tflite.network import Bound, Network
 from dory_tflite.node import BYTES, Node, conversion_of
@@ -25,11 +26,16 @@ from dory_tflite.reader import read_model
 REFERENCE = "tflm"
 
 #: What to do instead of operators that are not supported.
-_WAYS_OUT = dict.fromkeys(
-    (*("BIDIRECTIONAL_SEQUENCE_LSTM", "LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN", "WHILE"),),
-    "export the recurrent layer unrolled (Keras: unroll=True): the operators that it consists of"
-    " are supported; keep its state in variables where inferences follow one another",
-)
+_WAYS_OUT = {
+    "BIDIRECTIONAL_SEQUENCE_LSTM": "write it as keras.layers.Bidirectional does: two layers, one of"
+    " which reads the reversed sequence (REVERSE_V2), and a CONCATENATION; neither TensorFlow Lite"
+    " nor Micro computes it in integers",
+    **dict.fromkeys(
+        ("LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN"),
+        "export the recurrent layer unrolled (Keras: unroll=True): the operators that it consists"
+        " of are supported; keep its state in variables where inferences follow one another",
+    ),
+}
 
 
 #: Values of network inputs; those of 16 bits have to become bytes first.
@@ -60,6 +66,7 @@ def import_model(model: Model) -> Imported:
 
     Raises: NotSupported, naming the operator and its tensor.
     """
+    model = unrolled(model)
     subgraph = model.subgraphs[0]
     network = Network(subgraph)
     for index in subgraph.inputs:

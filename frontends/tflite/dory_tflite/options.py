@@ -69,6 +69,7 @@ OPTION_TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "UnidirectionalSequenceLSTMOptions",
         ("FusedActivationFunction", "CellClip", "ProjClip", "TimeMajor"),
     ),
+    "WHILE": ("WhileOptions", ("CondSubgraphIndex", "BodySubgraphIndex")),
     "CALL_ONCE": ("CallOnceOptions", ("InitSubgraphIndex",)),
     "VAR_HANDLE": ("VarHandleOptions", _TEXTS),
 }

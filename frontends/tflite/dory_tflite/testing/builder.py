@@ -34,13 +34,15 @@ class _Tensor:
 class TfliteBuilder:
     """Collects tensors and operators of one network; ``build`` returns the file.
 
-    initialiser: what CALL_ONCE calls, the second subgraph.
+    initialiser: what CALL_ONCE calls, the second subgraph. parts: what WHILE calls, with outputs;
+    the subgraphs after that.
     """
 
     tensors: list[_Tensor] = field(default_factory=list)
     operators: list[tuple[str, list[int], list[int], dict[str, Any]]] = field(default_factory=list)
     inputs: list[int] = field(default_factory=list)
     initialiser: TfliteBuilder | None = None
+    parts: list[tuple[TfliteBuilder, Sequence[int]]] = field(default_factory=list)
 
     def tensor(
         self, shape: Sequence[int], scale: float, zero_point: int, type: str = "INT8"
@@ -97,6 +99,11 @@ class TfliteBuilder:
             "ASSIGN_VARIABLE", (other.handle(name), other._add(self.tensors[values])), ()
         )
 
+    def part(self, network: TfliteBuilder, outputs: Sequence[int]) -> int:
+        """Add what a WHILE calls; returns the number of its subgraph."""
+        self.parts.append((network, outputs))
+        return len(self.parts) + (self.initialiser is not None)
+
     def operator(
         self, code: str, inputs: Sequence[int], outputs: Sequence[int], **options: Any
     ) -> None:
@@ -111,6 +118,7 @@ class TfliteBuilder:
         builder = flatbuffers.Builder(1024)
         networks = [(self, outputs)]
         networks += [] if self.initialiser is None else [(self.initialiser, ())]
+        networks += self.parts
         codes = sorted({code for network, _ in networks for code, *_ in network.operators})
         buffers = [_buffer(builder, None)]
         tables = []
