@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypedDict
 
 from dory_core.api import NotSupported, Requant, Tensor, ops
-from dory_core.importing import FrontendOptions, ranges
+from dory_core.importing import FrontendOptions, ranges, rearrange
 from dory_onnx.arithmetic import ARITHMETIC, requants_of
 from dory_onnx.dialect import Dialect
 from dory_onnx.model import Node, OnnxModel
@@ -17,6 +17,8 @@ from dory_onnx.values import Value, input_tensors
 
 Triple = tuple[int, int, int]
 
+#: Axes of (C, H, W) from the slowest to the fastest one in memory.
+_IN_MEMORY = (1, 2, 0)
 _ONE = ops.Window(kernel=(1, 1))
 
 
@@ -137,17 +139,12 @@ class GrowingGraph:
             return value
         tensor = value.tensor
         if channels > 1 and height * width > 1:
-            output = self.begin(node, "", (width, channels, height))
-            self.append(ops.Transpose(**self.common(node, tensor), perm=(2, 0, 1)))
-            tensor = output
+            tensor = self.turned(node, "", tensor, (2, 0, 1))
         turned = chw[0] > 1 and chw[1] * chw[2] > 1
         shape = (chw[2], chw[0], chw[1]) if turned else chw
         output = self.begin(node, "" if turned else name, shape)
         self.append(ops.Reshape(**self.common(node, tensor), shape=shape))
-        if turned:
-            tensor, output = output, self.begin(node, name, chw)
-            self.append(ops.Transpose(**self.common(node, tensor), perm=(1, 2, 0)))
-        return Value(output)
+        return Value(self.turned(node, name, output, (1, 2, 0)) if turned else output)
 
     def as_read(self, node: Node, name: str, pads: bool = False) -> Value:
         """Return the value that ``node`` reads as ``name``, in the shape that it has there.
@@ -210,16 +207,17 @@ class GrowingGraph:
         return self.as_rows(node, name) if by_rows else self.as_read(node, name)
 
     def turned(self, node: Node, name: str, tensor: str, order: Triple) -> str:
-        """Return a tensor with its axes in another order; layers only where elements move."""
+        """Return a tensor with its axes in another order; elements move only where they must."""
         shape = self.chw[tensor]
         made = (shape[order[0]], shape[order[1]], shape[order[2]])
-        memory = [axis for axis in (1, 2, 0) if shape[axis] > 1]
+        sizes = [shape[axis] for axis in _IN_MEMORY]
+        blocks, _ = rearrange.blocks_of(sizes, [_IN_MEMORY.index(order[n]) for n in _IN_MEMORY])
         output = self.begin(node, name, made)
         common = self.common(node, tensor)
-        if [order[axis] for axis in (1, 2, 0) if made[axis] > 1] == memory:
-            self.append(ops.Reshape(**common, shape=made))
-        else:
+        if len(blocks) > 1:
             self.append(ops.Transpose(**common, perm=order))
+        else:
+            self.append(ops.Reshape(**common, shape=made))
         return output
 
     def _one_image(self, node: Node, chw: Triple | None, name: str) -> Triple:

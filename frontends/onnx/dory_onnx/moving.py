@@ -95,14 +95,7 @@ class MovingGraph(GrowingGraph):
         read = self.as_rows if from_rows else self.as_read
         source = read(node, node.input(0)).tensor
         turned = (perm[0], perm[1], perm[2])
-        if to_rows:
-            self._made(name, self.turned(node, name, source, turned), True)
-            return
-        made = chw_of(self.shapes[name])
-        assert made is not None
-        output = self.begin(node, name, made)
-        self.append(ops.Transpose(**self.common(node, source), perm=turned))
-        self._made(name, output, False)
+        self._made(name, self.turned(node, name, source, turned), to_rows)
 
     def _leads_to_rows(self, name: str) -> bool:
         """Return True when a function of rows reads a value, or what reshapes make of it."""
