@@ -199,6 +199,12 @@ def _qdq(draw: random.Random, folder: Path, steps: int) -> Drawn:
     return inferred(random_network(seed := draw.randrange(1 << 30), max(steps, 1)), seed, folder)
 
 
+def _mixed(draw: random.Random, folder: Path, steps: int) -> Drawn:
+    from dory_qdq.testing import mixed_network
+
+    return inferred(mixed_network(seed := draw.randrange(1 << 30), max(steps, 1)), seed, folder)
+
+
 def _qoperator(draw: random.Random, folder: Path, steps: int) -> Drawn:
     from dory_qdq.testing import as_qoperator, random_network
 
@@ -224,6 +230,7 @@ FORMATS: Formats = MappingProxyType(
         "deeploy": _deeploy,
         "tflite": _tflite,
         "qdq": _qdq,
+        "qdq-mixed": _mixed,
         "qoperator": _qoperator,
     }
 )
