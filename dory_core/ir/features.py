@@ -28,6 +28,8 @@ class Feature(StrEnum):
     WIDE_SHARES = "shares of a softmax in 16 bits"
     #: An input or an output whose elements are stored as two bytes (``Tensor.halves``).
     HALVES = "elements that are stored as two halves"
+    #: Sums that leave 32 bits (``Weighted.wide``, ``MatMul.wide``).
+    WIDE_SUMS = "sums beyond 32 bits"
     #: A second operand of another shape than the first, or a constant (``Pairwise``).
     OTHER_OPERAND = "a second operand that is smaller than the first, or a constant"
 

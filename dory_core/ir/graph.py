@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from dory_core.ir.array import Array
+from dory_core.ir.bounds import INT32
 from dory_core.ir.features import Feature
 from dory_core.ir.kinds.conv import Conv
 from dory_core.ir.kinds.operator import Operator, Places
@@ -95,6 +96,8 @@ class Layer:
             found.add(Feature.TWO_ADDENDS)
         if any(step.float32 for step in steps):
             found.add(Feature.FLOAT32)
+        if self.ranges.acc_lo < INT32[0] or self.ranges.acc_hi > INT32[1]:
+            found.add(Feature.WIDE_SUMS)
         if any(step.turn for step in steps):
             found.add(Feature.TURN)
         return frozenset(found)

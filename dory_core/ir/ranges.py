@@ -1,7 +1,8 @@
 """Range analysis: shapes, reachable values, storage and arithmetic width of every layer.
 
 All bounds follow from the input type and the actual weights. They prove that no accumulator leaves
-32 bits in any order of accumulation, and decide whether a requantisation needs 64 bits.
+32 bits in any order of accumulation, unless it may (``Operator.sum_bits``), and decide whether a
+requantisation needs 64 bits.
 """
 
 from __future__ import annotations
@@ -151,10 +152,11 @@ def infer_layer(layer: Operator, tensors: Mapping[str, Tensor]) -> tuple[Tensor,
     shape = output_shape(layer, sources)
     widths = _Widths(layer.label)
     acc = layer.accumulator(sources, widths.apply)
-    if acc.partial_lo < INT32[0] or acc.partial_hi > INT32[1]:
+    limit = 1 << layer.sum_bits - 1
+    if acc.partial_lo < -limit or acc.partial_hi >= limit:
         raise NotSupported(
             f"{layer.label}: its accumulator may reach [{acc.partial_lo}, {acc.partial_hi}],"
-            " beyond 32 bits",
+            f" beyond {layer.sum_bits} bits",
             "split the layer, or quantise with fewer bits",
         )
     lo, hi = acc.lo, acc.hi

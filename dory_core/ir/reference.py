@@ -1,7 +1,8 @@
 """Bit-exact execution of a Graph in numpy: the golden for everything after the Graph.
 
 Sums are computed as matrix products of doubles. That is exact: range analysis proves that every
-partial sum of integers stays within 32 bits, far below the 2^53 that a double counts to.
+partial sum of integers stays within 32 bits or, where sums are wide, within the 2^53 that a double
+counts to.
 """
 
 from __future__ import annotations

@@ -243,8 +243,9 @@ class Accumulating(Portable):
         return None
 
     def traits(self, layer: Layer) -> Traits:
-        """Partial sums, except for grouped convolutions, whose inputs follow the outputs."""
-        return Traits(accumulates=not is_channelwise(layer), in_place=self.in_place)
+        """Partial sums of 32 bits; inputs of grouped convolutions follow the outputs."""
+        wide = Feature.WIDE_SUMS in layer.features
+        return Traits(accumulates=not (wide or is_channelwise(layer)), in_place=self.in_place)
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return the bytes of tables, biases and weights; every row of weights starts on a byte."""

@@ -21,6 +21,7 @@ from dory_core.ir import (
     Window,
     requant,
 )
+from dory_core.ir.features import Feature
 from dory_core.ir.ranges import append_layer, infer_types
 from dory_core.testing.kernels import alone
 
@@ -74,6 +75,19 @@ def test_accumulators_end_where_32_bits_end() -> None:
     assert largest.acc_hi == 2**31 - 1
     with pytest.raises(NotSupported, match="beyond 32 bits"):
         infer(conv([[2**30]]), tensor(hi=2))
+
+
+def test_wide_sums_leave_32_bits_before_a_step() -> None:
+    """Up to 53 bits; without a step the output could not hold any."""
+    wide = replace(conv([[2**31 - 1]], requant(1, 0, 2**21, -128, 127)), wide=True)
+    graph = infer(wide, tensor(hi=2**21))
+    assert graph.ranges[0].acc_hi == (2**31 - 1) << 21
+    assert Feature.WIDE_SUMS in graph.layers[0].features
+    assert Feature.WIDE_SUMS not in infer(wide, tensor(hi=1)).layers[0].features
+    with pytest.raises(NotSupported, match="beyond 53 bits"):
+        infer(wide, tensor(hi=2**22))
+    with pytest.raises(NotSupported, match="beyond 32 bits"):
+        infer(replace(wide, requants=()), tensor(hi=2**21))
 
 
 def test_zero_padding_belongs_to_the_range() -> None:

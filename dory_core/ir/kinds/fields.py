@@ -97,6 +97,12 @@ def real(name: str) -> Word:
     return word(rf"{name} ([\d.e+-]+)", lambda value: f"{name} {value!r}", lambda m: float(m[1]))
 
 
+#: Sums that may leave 32 bits.
+WIDE = word("wide", lambda _: "wide", lambda _: True)
+#: Bits of such sums: the reference computes them in doubles.
+WIDE_BITS = 53
+
+
 def always(_: object) -> bool:
     """Let a word be printed for every operator."""
     return True

@@ -11,7 +11,7 @@ import numpy as np
 
 from dory_core.ir.bounds import Accumulator, Apply, Interval, one
 from dory_core.ir.kinds.channels import Ints
-from dory_core.ir.kinds.fields import as_text, word
+from dory_core.ir.kinds.fields import WIDE, WIDE_BITS, as_text, word
 from dory_core.ir.kinds.moving import all_places
 from dory_core.ir.kinds.operator import (
     Axes,
@@ -45,13 +45,19 @@ class MatMul(Operator):
 
     Attributes:
         zero_points: (z1, z2) of the first and of the second input.
+        wide: The accumulator may leave 32 bits, as one of 64 bits in the format does.
     """
 
     zero_points: tuple[int, int] = field(default=(0, 0), metadata=as_text(_ZEROS))
+    wide: bool = field(default=False, metadata=as_text(WIDE))
 
     has_offsets: ClassVar[bool] = True
     bare: ClassVar[Bare] = Bare.ACCUMULATOR
     samples: ClassVar[tuple[str, ...]] = ("matmul",)
+
+    @property
+    def sum_bits(self) -> int:
+        return WIDE_BITS if self.wide and self.requants else 32
 
     @property
     def operands(self) -> int | None:

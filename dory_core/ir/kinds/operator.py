@@ -156,6 +156,11 @@ class Operator(ABC):
         """Every requantisation of the layer, those of operands first."""
         return self.requants
 
+    @property
+    def sum_bits(self) -> int:
+        """Bits that its accumulator may have; beyond 32 a requantisation follows."""
+        return 32
+
     # -- values -----------------------------------------------------------------------------------
 
     @property

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dory_core.ir.array import Array
 from dory_core.ir.bounds import INT32, Accumulator, Interval, dot_products
 from dory_core.ir.kinds.channels import Ints, Links, Selection
-from dory_core.ir.kinds.fields import always, as_text, word
+from dory_core.ir.kinds.fields import WIDE, WIDE_BITS, always, as_text, word
 from dory_core.ir.kinds.operator import Bare, Operator, Tensors, Values
 from dory_core.ir.tensor import Shape, Tensor
 
@@ -27,11 +27,13 @@ class Weighted(Operator):
         weights: Of each output channel.
         weight_bits: Width that the file gives the weights.
         bias: Shape (Cout,), added to the accumulator.
+        wide: The accumulator may leave 32 bits, as one of 64 bits in the format does.
     """
 
     weights: Array
     weight_bits: int = field(default=8, metadata=as_text(_BITS))
     bias: Array | None = None
+    wide: bool = field(default=False, metadata=as_text(WIDE))
 
     has_offsets: ClassVar[bool] = True
     bare: ClassVar[Bare] = Bare.ACCUMULATOR
@@ -40,6 +42,10 @@ class Weighted(Operator):
     def parameters(self) -> int:
         """The number of weights and biases."""
         return self.weights.values.size + (0 if self.bias is None else self.bias.values.size)
+
+    @property
+    def sum_bits(self) -> int:
+        return WIDE_BITS if self.wide and self.requants else 32
 
     def checked(self, shape: Shape) -> Shape:
         """Return the shape of the output.

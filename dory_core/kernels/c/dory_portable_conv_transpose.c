@@ -13,7 +13,7 @@ static int32_t source(uint32_t at, uint32_t reach, uint32_t stride, uint32_t fir
 }
 
 /* Returns the sum of one output: channel c at row oy, column ox of the full output. */
-static int32_t convolve(const dory_portable_conv_transpose_t *layer,
+static int64_t convolve(const dory_portable_conv_transpose_t *layer,
                         const dory_portable_tile_t *tile, const dory_portable_places_t *places,
                         const uint8_t *x, const uint8_t *weights, uint32_t oy, uint32_t ox,
                         uint32_t c)
@@ -22,7 +22,7 @@ static int32_t convolve(const dory_portable_conv_transpose_t *layer,
   const uint32_t pixel_bytes = dory_portable_pixel_bytes(tile->x_c, layer->x);
   const uint32_t row_bytes = dory_portable_pixel_bytes(tile->x_c, layer->w);
   const uint8_t *w = weights + c * window->kernel_h * window->kernel_w * row_bytes;
-  int32_t sum = 0;
+  int64_t sum = 0;
 
   for (uint32_t ky = 0; ky < window->kernel_h; ky++) {
     const int32_t iy =
@@ -39,8 +39,8 @@ static int32_t convolve(const dory_portable_conv_transpose_t *layer,
         continue;
       }
       for (uint32_t i = 0; i < tile->x_c; i++) {
-        sum += (int32_t)((dory_portable_get(from, i, layer->x) - layer->zero_point) *
-                         dory_portable_get(w, i, layer->w));
+        sum += (dory_portable_get(from, i, layer->x) - layer->zero_point) *
+               dory_portable_get(w, i, layer->w);
       }
     }
   }
@@ -63,7 +63,7 @@ void dory_portable_conv_transpose(const dory_portable_conv_transpose_t *layer,
     const uint32_t ox = places->y.column + pixel % tile->y_w + layer->pad_left;
     for (uint32_t c = begin; c < begin + share.per_unit && c < tile->y_c; c++) {
       const int32_t start = bias != NULL ? dory_portable_int32(bias, c) : 0;
-      const int32_t sum = start + convolve(layer, tile, places, x, weights, oy, ox, c);
+      const int64_t sum = start + convolve(layer, tile, places, x, weights, oy, ox, c);
       dory_portable_put(y + pixel * y_bytes, c, layer->y,
                         dory_portable_apply(&layer->steps, steps, tile->y_c, c, sum));
     }

@@ -153,15 +153,36 @@ static inline int64_t dory_portable_apply(const dory_portable_steps_t *steps, co
   return value;
 }
 
+/* Returns the sum of n products of int16 and int8: 256 of them have at most 31 bits. */
+static inline int64_t dory_portable_dot16(const uint8_t *x, const int8_t *w, uint32_t n)
+{
+  int64_t total = 0;
+
+  for (uint32_t done = 0; done < n;) {
+    const uint32_t end = n - done > 256u ? done + 256u : n;
+    int32_t sum = 0;
+    for (; done < end; done++) {
+      int16_t element;
+      memcpy(&element, x + 2u * done, sizeof element);
+      sum += element * w[done];
+    }
+    total += sum;
+  }
+  return total;
+}
+
 /* Returns the sum of n products: elements c.. of a pixel with the weights first.. of a row. */
-static inline int32_t dory_portable_dot(const uint8_t *pixel, uint32_t c, dory_portable_type_t type,
+static inline int64_t dory_portable_dot(const uint8_t *pixel, uint32_t c, dory_portable_type_t type,
                                         const uint8_t *weights, uint32_t first,
                                         dory_portable_type_t weight, uint32_t n)
 {
-  int32_t sum = 0;
+  if (type.bits == 16 && type.is_signed && weight.bits == 8 && weight.is_signed) {
+    return dory_portable_dot16(pixel + 2u * c, (const int8_t *)weights + first, n);
+  }
 
   if (type.bits == 8 && weight.bits == 8 && weight.is_signed) {
     const int8_t *const w = (const int8_t *)weights + first;
+    int32_t sum = 0;
     if (type.is_signed) {
       const int8_t *const x = (const int8_t *)pixel + c;
       for (uint32_t i = 0; i < n; i++) {
@@ -175,9 +196,9 @@ static inline int32_t dory_portable_dot(const uint8_t *pixel, uint32_t c, dory_p
     }
     return sum;
   }
+  int64_t sum = 0;
   for (uint32_t i = 0; i < n; i++) {
-    sum += (int32_t)(dory_portable_get(pixel, c + i, type) *
-                     dory_portable_get(weights, first + i, weight));
+    sum += dory_portable_get(pixel, c + i, type) * dory_portable_get(weights, first + i, weight);
   }
   return sum;
 }
@@ -207,15 +228,15 @@ static inline int64_t dory_portable_largest(const uint8_t *pixel, uint32_t chann
   return largest;
 }
 
-/* Ends the sum of one output: keeps it for the next tile of input channels, or requantises and
- * stores it. */
+/* Ends the sum of one output: keeps it for the next tile of input channels, where it has 32 bits, or
+ * requantises and stores it. */
 static inline void dory_portable_finish(const dory_portable_steps_t *steps, const uint8_t *table,
                                         const dory_portable_tile_t *tile, dory_portable_type_t type,
-                                        uint32_t pixel, uint32_t c, int32_t sum, int32_t *psum,
+                                        uint32_t pixel, uint32_t c, int64_t sum, int32_t *psum,
                                         int last, uint8_t *y)
 {
   if (!last) {
-    psum[pixel * tile->y_c + c] = sum;
+    psum[pixel * tile->y_c + c] = (int32_t)sum;
     return;
   }
   dory_portable_put(y + pixel * dory_portable_pixel_bytes(tile->y_c, type), c, type,

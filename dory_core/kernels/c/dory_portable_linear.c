@@ -2,12 +2,12 @@
 #include "dory_portable_elements.h"
 
 /* Returns the sum of one output; w: its row of weights. */
-static int32_t connect(const dory_portable_linear_t *layer, const dory_portable_tile_t *tile,
+static int64_t connect(const dory_portable_linear_t *layer, const dory_portable_tile_t *tile,
                        const uint8_t *x, const uint8_t *w)
 {
   const uint32_t channels = layer->pixel_c != 0 ? layer->pixel_c : tile->x_c;
   const uint32_t pixel_bytes = dory_portable_pixel_bytes(channels, layer->x);
-  int32_t sum = 0;
+  int64_t sum = 0;
 
   for (uint32_t done = 0; done < tile->x_c; done += channels) {
     sum += dory_portable_dot(x, 0, layer->x, w, done, layer->w, channels);
@@ -26,7 +26,7 @@ void dory_portable_linear(const dory_portable_linear_t *layer, const dory_portab
   for (uint32_t unit = share.begin; unit < share.end; unit++) {
     const uint32_t begin = unit * share.per_unit;
     for (uint32_t c = begin; c < begin + share.per_unit && c < tile->y_c; c++) {
-      const int32_t sum = dory_portable_begin(bias, psum, tile, 0, c, first) +
+      const int64_t sum = dory_portable_begin(bias, psum, tile, 0, c, first) +
                           connect(layer, tile, x, weights + c * row_bytes);
       dory_portable_finish(&layer->steps, steps, tile, layer->y, 0, c, sum, psum, last, y);
     }

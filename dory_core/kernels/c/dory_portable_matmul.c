@@ -3,15 +3,15 @@
 #include "dory_portable_kinds.h"
 
 /* Returns the sum of the products of a row of factors with channel c of as many pixels. */
-static int32_t multiply(const dory_portable_matmul_t *layer, uint32_t count, const uint8_t *factors,
+static int64_t multiply(const dory_portable_matmul_t *layer, uint32_t count, const uint8_t *factors,
                         const uint8_t *pixels, uint32_t pixel_bytes, uint32_t c)
 {
-  int32_t sum = 0;
+  int64_t sum = 0;
 
   for (uint32_t j = 0; j < count; j++) {
     const int64_t factor = dory_portable_get(factors, j, layer->x2) - layer->x2_zero;
     const int64_t element = dory_portable_get(pixels + j * pixel_bytes, c, layer->x);
-    sum += (int32_t)(factor * (element - layer->x_zero));
+    sum += factor * (element - layer->x_zero);
   }
   return sum;
 }
@@ -32,7 +32,7 @@ void dory_portable_matmul(const dory_portable_matmul_t *layer, const dory_portab
     const uint8_t *const from = layer->one_x ? x : x + matrix * count * x_bytes;
     const uint8_t *const factors = x2 + (layer->one_x2 ? pixel % tile->y_w : pixel) * x2_bytes;
     for (uint32_t c = begin; c < begin + share.per_unit && c < tile->y_c; c++) {
-      const int32_t sum = multiply(layer, count, factors, from, x_bytes, c);
+      const int64_t sum = multiply(layer, count, factors, from, x_bytes, c);
       dory_portable_put(y + pixel * y_bytes, c, layer->y,
                         dory_portable_apply(&layer->steps, steps, tile->y_c, c, sum));
     }

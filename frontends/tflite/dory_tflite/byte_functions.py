@@ -68,9 +68,8 @@ def quantize_table(x: Quantisation, y: Quantisation) -> Integers:
 def relu_table(
     x: Quantisation, y: Quantisation, activation_lo: int, activation_hi: int
 ) -> Integers:
-    """RELU with its own rescaling, prepared in float, and clip bounds."""
-    factor = float(np.float32(x.scale) / np.float32(y.scale))
-    scaled = multiply(x.centred, quantize_multiplier(factor)) + y.zero_point
+    """RELU with its own rescaling, and clip bounds."""
+    scaled = multiply(x.centred, quantize_multiplier(x.scale / y.scale)) + y.zero_point
     return np.clip(scaled, activation_lo, activation_hi)
 
 
@@ -83,10 +82,9 @@ def relu_between_table(x: Quantisation, y: Quantisation, low: float, high: float
 
 
 def abs_table(x: Quantisation, y: Quantisation) -> Integers:
-    """ABS; rescaled where the scales differ, with a factor prepared in float."""
-    factor = float(np.float32(x.scale) / np.float32(y.scale))
-    size = np.abs(x.centred)
-    return _stored(size if x.scale == y.scale else multiply(size, quantize_multiplier(factor)), y)
+    """ABS; rescaled where the scales differ."""
+    factor, size = quantize_multiplier(x.scale / y.scale), np.abs(x.centred)
+    return _stored(size if x.scale == y.scale else multiply(size, factor), y)
 
 
 def rsqrt_table(x: Quantisation, y: Quantisation) -> Integers:
@@ -112,10 +110,9 @@ def _root_fraction(value: int) -> int:
 
 
 def leaky_relu_table(x: Quantisation, y: Quantisation, alpha: float) -> Integers:
-    """LEAKY_RELU; both factors are prepared in float."""
-    identity = float(np.float32(x.scale) / np.float32(y.scale))
-    slope = float(np.float32(np.float32(x.scale) * np.float32(alpha)) / np.float32(y.scale))
-    positive = multiply(x.centred, quantize_multiplier(identity))
+    """LEAKY_RELU with a factor for each sign."""
+    slope = x.scale * alpha / y.scale
+    positive = multiply(x.centred, quantize_multiplier(x.scale / y.scale))
     return _stored(np.where(x.centred >= 0, positive, _signed_product(x.centred, slope)), y)
 
 

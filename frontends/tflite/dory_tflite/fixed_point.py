@@ -120,6 +120,23 @@ def floor_form(factor: Multiplier) -> FloorForm:
     return FloorForm(factor.mantissa, half + (1 << 30), half - (1 << 30), 31 + right)
 
 
+_LEAST_WIDE_SHIFT = 8  # what the interpreter's function takes
+
+
+def wide_form(factor: Multiplier) -> FloorForm:
+    """Return the multiplication of an accumulator of 64 bits: the mantissa has 15 bits.
+
+    Source: ``MultiplyByQuantizedMultiplier`` of int64 in ``kernels/internal/common.cc``. Raises:
+    FactorError for factors that it does not take.
+    """
+    shift = 15 - factor.exponent
+    if shift < _LEAST_WIDE_SHIFT:
+        raise FactorError("scales that differ by a factor of 2^7 or more")
+    mantissa = min((factor.mantissa + (1 << 15)) >> 16, (1 << 15) - 1)
+    half = 1 << (shift - 1)
+    return FloorForm(mantissa, half, half, shift)
+
+
 def with_shift(form: FloorForm, shift: int, acc_lo: int, acc_hi: int) -> FloorForm | None:
     """Return parameters for another shift with equal values for acc_lo <= acc <= acc_hi.
 

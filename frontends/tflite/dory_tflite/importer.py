@@ -19,7 +19,7 @@ from dory_tflite.host import HINT, Host, islands_of
 from dory_tflite.loops import unrolled
 from dory_tflite.model import FileTensor, Model, Subgraph
 from dory_tflite.network import Bound, Network
-from dory_tflite.node import BYTES, Node, conversion_of
+from dory_tflite.node import CONVERT, Node
 from dory_tflite.operators import OPERATORS, choices, islands, phases
 from dory_tflite.reader import read_model
 
@@ -38,7 +38,7 @@ _WAYS_OUT = {
 }
 
 
-#: Values of network inputs; those of 16 bits have to become bytes first.
+#: Values of network inputs.
 _INPUTS = {"INT8": (-128, 127), "UINT8": (0, 255), "INT16": (-(1 << 15), (1 << 15) - 1)}
 
 
@@ -168,13 +168,12 @@ def _add_input(network: Network, subgraph: Subgraph, index: int) -> None:
     tensor = subgraph.tensors[index]
     if tensor.type == "FLOAT32":
         return  # a QUANTIZE after it is the input
-    readers = {op.code for op in subgraph.operators if index in op.inputs}
-    bounds = _INPUTS.get(tensor.type if tensor.type in BYTES or readers == {"QUANTIZE"} else "")
+    bounds = _INPUTS.get(tensor.type)
     if bounds is None or len(tensor.scales) != 1 or tensor.scales[0] <= 0:
         raise NotSupported(
             f"network input {tensor.label} is {tensor.type} with {len(tensor.scales)} scales, not"
-            " INT8 or UINT8 with one",
-            conversion_of(tensor),
+            " INT8, UINT8 or INT16 with one",
+            CONVERT,
         )
     network.add_input(tensor, *bounds)
 

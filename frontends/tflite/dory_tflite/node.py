@@ -18,17 +18,12 @@ from dory_tflite.preparation import activation_range
 
 #: Element types of activations, and whether they are signed.
 BYTES = {"INT8": True, "UINT8": False}
-#: Element types of more bits, which few operators have.
+#: Element types of activations; those of INT16 have weights of 8 bits.
+ACTIVATIONS = (*BYTES, "INT16")
+#: Element types of more bits than a byte.
 WIDE = {"INT16": 16, "INT32": 32}
-_CONVERT = "convert the network with full integer quantisation"
+CONVERT = "convert the network with full integer quantisation"
 _MOST = 6  # tensors that a message describes
-
-
-def conversion_of(tensor: FileTensor) -> str:
-    """Return how a network is converted whose tensor is not of 8 bits."""
-    if tensor.type == "INT16":
-        return "convert the network with activations of 8 bits (TFLITE_BUILTINS_INT8), not 16x8"
-    return _CONVERT
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +99,10 @@ class Node:
     def quantisation(self, tensor: FileTensor, wide: bool = False) -> Quantisation:
         """Return the one scale and zero point of a tensor; raises NotSupported.
 
-        wide: whether it may have more than 8 bits.
+        wide: whether it may be INT32.
         """
-        if tensor.type not in (*BYTES, *(WIDE if wide else ())):
-            raise self.error(
-                f"{tensor.label} is {tensor.type}, not INT8 or UINT8",
-                conversion_of(tensor),
-            )
+        if tensor.type not in (*ACTIVATIONS, *(WIDE if wide else ())):
+            raise self.error(f"{tensor.label} is {tensor.type}, not INT8, UINT8 or INT16", CONVERT)
         if len(tensor.scales) != 1:
             raise self.error(f"{tensor.label} has {len(tensor.scales)} scales, expected one")
         if tensor.scales[0] <= 0:
@@ -216,5 +208,5 @@ class Operator:
                 raise node.error(
                     f"not supported: {constraint.found(node)};"
                     f" supported only if {constraint.sentence}",
-                    constraint.hint or (_CONVERT if reals else ""),
+                    constraint.hint or (CONVERT if reals else ""),
                 )

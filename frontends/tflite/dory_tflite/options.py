@@ -15,6 +15,7 @@ ENUMERATIONS: Mapping[str, Mapping[int, str]] = {
     "FusedActivationFunction": _ACTIVATION,
     "WeightsFormat": {0: "DEFAULT", 1: "SHUFFLED4x16INT8"},
     "Mode": {0: "REFLECT", 1: "SYMMETRIC"},
+    "QuantizedBiasType": {0: "FLOAT32", 2: "INT32", 4: "INT64"},
     "OutputType": {0: "FLOAT32", 2: "INT32", 4: "INT64"},
 }
 _TEXTS = ("Container", "SharedName")
@@ -27,12 +28,12 @@ _CORNERS = ("AlignCorners", "HalfPixelCenters")
 
 #: Table of options and its fields that are read, by operator. Fields of other operators are not.
 OPTION_TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "CONV_2D": ("Conv2DOptions", (*_WINDOW, *_DILATION)),
+    "CONV_2D": ("Conv2DOptions", (*_WINDOW, *_DILATION, "QuantizedBiasType")),
     "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", (*_WINDOW, *_DILATION, "DepthMultiplier")),
     "TRANSPOSE_CONV": ("TransposeConvOptions", _WINDOW),
     "FULLY_CONNECTED": (
         "FullyConnectedOptions",
-        ("FusedActivationFunction", "WeightsFormat", "KeepNumDims"),
+        ("FusedActivationFunction", "WeightsFormat", "KeepNumDims", "QuantizedBiasType"),
     ),
     "BATCH_MATMUL": ("BatchMatMulOptions", ("AdjX", "AdjY")),
     "AVERAGE_POOL_2D": _POOL,

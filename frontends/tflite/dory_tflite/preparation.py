@@ -2,7 +2,8 @@
 
 Whether a product of scales is computed in float or in double decides about the last bit of a
 mantissa, so that every operator has its own function here. Scales are float32 numbers of the file.
-Source of each: ``Prepare`` of the kernel in ``tensorflow/lite/micro/kernels``.
+Source of each: ``Prepare`` of the kernel in ``tensorflow/lite/micro/kernels``, as the package
+``tflite-micro`` computes it: in doubles where the source converts a product of floats to double.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ import numpy as np
 
 from dory_tflite.fixed_point import Multiplier, quantize_multiplier, rounding_half_away
 
-#: Left shift of the operands of ADD and SUB of 8 bits.
-ADD_SHIFT = 20
+#: Left shift of the operands of ADD and SUB, by their bits.
+ADD_SHIFTS = {8: 20, 16: 15}
+#: Left shift of the operands of SQUARED_DIFFERENCE.
+SQUARE_SHIFTS = {8: 7, 16: 0}
 
 
 def convolution_factor(x: float, weights: float, y: float) -> float:
-    """Factor of CONV_2D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV and FULLY_CONNECTED per channel."""
+    """Factor of convolutions, FULLY_CONNECTED and BATCH_MATMUL."""
     return x * weights / y
 
 
-def fully_connected_factor(x: float, weights: float, y: float) -> float:
-    """Factor of FULLY_CONNECTED per tensor and of convolutions of uint8: a float product."""
+def unsigned_factor(x: float, weights: float, y: float) -> float:
+    """Factor of convolutions and FULLY_CONNECTED of UINT8, which Micro has no longer."""
     return float(np.float32(x) * np.float32(weights)) / y
 
 
@@ -36,38 +39,23 @@ class AddFactors:
     output: Multiplier
 
 
-def add_factors(first: float, second: float, y: float) -> AddFactors:
-    """Multipliers of ADD, prepared in double."""
+def add_factors(first: float, second: float, y: float, bits: int) -> AddFactors:
+    """Multipliers of ADD and SUB. bits: of the operands."""
     twice = 2 * max(first, second)
     return AddFactors(
         quantize_multiplier(first / twice),
         quantize_multiplier(second / twice),
-        quantize_multiplier(twice / ((1 << ADD_SHIFT) * y)),
+        quantize_multiplier(twice / ((1 << ADD_SHIFTS[bits]) * y)),
     )
 
 
-def sub_factors(first: float, second: float, y: float) -> AddFactors:
-    """Multipliers of SUB, prepared in float."""
-    a, b = np.float32(first), np.float32(second)
-    twice = np.float32(2) * max(a, b)
-    return AddFactors(
-        quantize_multiplier(float(a / twice)),
-        quantize_multiplier(float(b / twice)),
-        quantize_multiplier(float(twice / (np.float32(1 << ADD_SHIFT) * np.float32(y)))),
-    )
-
-
-#: Left shift of the operands of SQUARED_DIFFERENCE.
-SQUARE_SHIFT = 7
-
-
-def square_factors(first: float, second: float, y: float) -> AddFactors:
-    """Multipliers of SQUARED_DIFFERENCE, prepared in double."""
+def square_factors(first: float, second: float, y: float, bits: int) -> AddFactors:
+    """Multipliers of SQUARED_DIFFERENCE. bits: of the operands."""
     twice = 2 * max(first, second)
     return AddFactors(
         quantize_multiplier(first / twice),
         quantize_multiplier(second / twice),
-        quantize_multiplier(twice * twice / ((1 << 2 * SQUARE_SHIFT) * y)),
+        quantize_multiplier(twice * twice / ((1 << 2 * SQUARE_SHIFTS[bits]) * y)),
     )
 
 

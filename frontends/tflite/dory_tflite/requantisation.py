@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dory_core.api import Requant
 from dory_core.importing import requant
-from dory_tflite.fixed_point import FactorError, FloorForm, Multiplier, floor_form, with_shift
+from dory_tflite.fixed_point import (
+    FactorError,
+    FloorForm,
+    Multiplier,
+    floor_form,
+    wide_form,
+    with_shift,
+)
+
+Form = Callable[[Multiplier], FloorForm]
 
 # Bits that mul * acc + add may have; 63 is what the Graph allows.
 _PRODUCT_BITS = 62
@@ -18,19 +27,21 @@ def rescaling(
     zero_point: int,
     bounds: tuple[int, int],
     turn: int = 0,
+    form_of: Form = floor_form,
 ) -> Requant:
-    """Return ``clip(round(factor * (acc - turn)) + zero_point, bounds)`` with the two roundings.
+    """Return ``clip(round(factor * (acc - turn)) + zero_point, bounds)``, by default rounded twice.
 
     Args:
         factors, reach: One for all channels or one each; reach is what acc - turn can be.
         turn: Origin of the accumulator.
+        form_of: How the interpreter multiplies.
 
     Raises:
         FactorError: When the factors of the channels need more than 64 bits together.
     """
     count = max(len(factors), len(reach))
     channels = [
-        (floor_form(factors[min(c, len(factors) - 1)]), *reach[min(c, len(reach) - 1)])
+        (form_of(factors[min(c, len(factors) - 1)]), *reach[min(c, len(reach) - 1)])
         for c in range(count)
     ]
     room = min(_room(form, lo, hi, zero_point) for form, lo, hi in channels)
@@ -52,6 +63,32 @@ def rescaling(
         add_negative=lows if symmetric else None,
         turn=turn,
     )
+
+
+def two_roundings(
+    factors: Sequence[Multiplier], bounds: tuple[int, int]
+) -> tuple[Requant, Requant]:
+    """Return the two roundings as two steps, for accumulators of 32 bits and any factors."""
+    most = max(factor.right_shift for factor in factors)
+    muls = [1 << (most - factor.right_shift) for factor in factors]
+    half = [(1 << most) // 2 if factor.right_shift else 0 for factor in factors]
+    lows = [h - mul if h else 0 for h, mul in zip(half, muls, strict=True)]
+    product = requant([f.mantissa << f.left_shift for f in factors], 1 << 30, 1 << 31)
+    return product, requant(muls, half, 1 << most, *bounds, add_negative=lows)
+
+
+def two_divisions(
+    factors: Sequence[Multiplier], bounds: tuple[int, int]
+) -> tuple[Requant, Requant]:
+    """Return the one rounding of accumulators of 64 bits as two steps, for any factors.
+
+    The floor of a quotient is that of the floor of a part of the division.
+    """
+    forms = [wide_form(factor) for factor in factors]
+    least, most = (end(form.shift for form in forms) for end in (min, max))
+    product = requant([form.mul for form in forms], [form.add for form in forms], 1 << least)
+    muls = [1 << (most - form.shift) for form in forms]
+    return product, requant(muls, 0, 1 << (most - least), *bounds)
 
 
 def operand_step(factor: Multiplier, left_shift: int, zero_point: int) -> Requant:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dory_tflite.model import ELEMENT_TYPES
-from dory_tflite.node import BYTES, Constraint, Node, roles
+from dory_tflite.model import ELEMENT_TYPES, FileTensor
+from dory_tflite.node import ACTIVATIONS, BYTES, CONVERT, Constraint, Node, roles
 
-_CONVERT = "convert the network with full integer quantisation"
 _ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
 
 
@@ -21,7 +20,33 @@ def byte_tensors(inputs: int | None = 1) -> Constraint:
         data = {id(t) for t in (*node.inputs[:inputs], *node.outputs)}
         return ", ".join(f"{role} is {t.type}" for role, t in wrong if id(t) in data)
 
-    return Constraint("input and output are INT8 or UINT8", holds, _CONVERT, found)
+    return Constraint("input and output are INT8 or UINT8", holds, CONVERT, found)
+
+
+def activations(inputs: int | None = 1) -> Constraint:
+    """Inputs and outputs of 8 or of 16 bits. inputs: how many, None for all."""
+
+    def fits(tensor: FileTensor) -> bool:
+        return tensor.type in BYTES or (tensor.type == "INT16" and not any(tensor.zero_points))
+
+    def holds(node: Node) -> bool:
+        tensors = (*node.inputs[:inputs], *node.outputs)
+        return bool(node.outputs) and all(fits(tensor) for tensor in tensors)
+
+    def found(node: Node) -> str:
+        data = {id(t) for t in (*node.inputs[:inputs], *node.outputs)}
+        wrong = [(role, t) for role, t in roles(node) if id(t) in data and not fits(t)]
+        zeros = {
+            id(t): f" with zero point {max(t.zero_points)}" for _, t in wrong if any(t.zero_points)
+        }
+        return ", ".join(f"{role} is {t.type}{zeros.get(id(t), '')}" for role, t in wrong)
+
+    return Constraint(
+        "input and output are INT8 or UINT8, or INT16 with the zero point 0",
+        holds,
+        CONVERT,
+        found,
+    )
 
 
 def _same_type(node: Node) -> bool:
@@ -50,11 +75,12 @@ ACTIVATION = Constraint(
 
 def _same_quantisation(node: Node) -> bool:
     first = node.quantisation(node.output())
-    return all(node.quantisation(tensor) == first for tensor in node.inputs if tensor.type in BYTES)
+    quantised = (tensor for tensor in node.inputs if tensor.type in ACTIVATIONS)
+    return all(node.quantisation(tensor) == first for tensor in quantised)
 
 
 def _scales(node: Node) -> str:
-    known = [(role, t) for role, t in roles(node) if t.type in BYTES and t.scales]
+    known = [(role, t) for role, t in roles(node) if t.type in ACTIVATIONS and t.scales]
     return ", ".join(
         f"{role} has scale {t.scales[0]:.6g} and zero point {t.zero_points[0]}" for role, t in known
     )

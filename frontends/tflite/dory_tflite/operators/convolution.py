@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Requant, ops
-from dory_core.importing import Array
-from dory_tflite.fixed_point import quantize_multiplier
+from dory_core.api import ops
 from dory_tflite.grids import MOST_PIXELS, canonical_shape
 from dory_tflite.model import FileTensor
 from dory_tflite.network import Bound
@@ -19,20 +16,18 @@ from dory_tflite.operators.common import (
     ACTIVATION,
     IMAGE,
     SAME_TYPE,
-    byte_tensors,
+    activations,
     constant,
     option_is,
 )
+from dory_tflite.operators.sums import WEIGHTS, bias_of, sum_fields
 from dory_tflite.preparation import (
     convolution_factor,
-    fully_connected_factor,
     same_padding,
+    unsigned_factor,
 )
-from dory_tflite.requantisation import rescaling
 
 Integers = npt.NDArray[np.int64]
-
-_NARROW = (-128, 127)
 
 
 def _weights(node: Node, tensor: FileTensor) -> Integers:
@@ -46,52 +41,13 @@ def _weights(node: Node, tensor: FileTensor) -> Integers:
     return tensor.data.astype(np.int64) - tensor.zero_points[0]
 
 
-def bias_of(node: Node, position: int, channels: int) -> Integers:
-    """Return a bias that may be missing; raises NotSupported for one of another size."""
-    if not node.has(position):
-        return np.zeros(channels, np.int64)
-    values = node.constant(position)
-    if values.dtype.kind != "i" or values.size != channels:
-        raise node.error(
-            f"{node.input(position).label} is no bias of {channels} integers of 32 bits"
-        )
-    return values.reshape(-1).astype(np.int64)
-
-
-def _factors(node: Node, weights: FileTensor, single_float: bool) -> list[float]:
+def _factors(node: Node, weights: FileTensor) -> list[float]:
     x, y = node.quantisation(node.input(_SOURCE[node.op.code])), node.quantisation(node.output())
-    prepare = fully_connected_factor if single_float else convolution_factor
+    prepare = convolution_factor if x.signed else unsigned_factor
     return [prepare(x.scale, scale, y.scale) for scale in weights.scales]
 
 
 _SOURCE = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 0, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 2}
-
-
-def requants_of(
-    node: Node, rows: Integers, bias: Integers, lo: int, hi: int, factors: list[float]
-) -> tuple[Requant, ...]:
-    """Return the step after sums of ``rows`` (C, taps) with inputs of lo .. hi, and ``bias``."""
-    positive, negative = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
-    lows = positive * lo + negative * hi + bias
-    highs = positive * hi + negative * lo + bias
-    y = node.quantisation(node.output())
-    step = rescaling(
-        [quantize_multiplier(factor) for factor in factors],
-        list(zip(lows.tolist(), highs.tolist(), strict=True)),
-        y.zero_point,
-        node.clip(node.output()),
-    )
-    return (step,)
-
-
-def weight_fields(weights: Integers, bias: Integers) -> dict[str, Any]:
-    """Return the fields of a layer with weights, which may be of 16 bits, and a bias."""
-    fits = _NARROW[0] <= int(weights.min()) and int(weights.max()) <= _NARROW[1]
-    return {
-        "weights": Array(weights),
-        "weight_bits": 8 if fits else 16,
-        "bias": Array(bias) if bias.any() else None,
-    }
 
 
 def _source(node: Node) -> tuple[str, Bound]:
@@ -144,7 +100,7 @@ def _convolve(node: Node, weights: Integers, groups: int) -> None:
     lo, hi = min(source.lo, x.zero_point), max(source.hi, x.zero_point)
     if not any(window.pads):
         window, (lo, hi) = replace(window, pad_value=0), (source.lo, source.hi)
-    factors = _factors(node, node.input(1), single_float=not x.signed)
+    factors = _factors(node, node.input(1))
     if len(factors) not in (1, len(weights)):
         raise node.error(f"{len(factors)} scales of weights for {len(weights)} channels")
     node.emit(
@@ -153,8 +109,7 @@ def _convolve(node: Node, weights: Integers, groups: int) -> None:
         name,
         window=window,
         groups=groups,
-        requants=requants_of(node, rows, bias, lo, hi, factors),
-        **weight_fields(weights, bias),
+        **sum_fields(node, weights, bias, (lo, hi), factors),
     )
 
 
@@ -182,21 +137,20 @@ def _linear(node: Node) -> None:
     if rows * columns != source.elements:
         raise node.error(f"weights for {columns} inputs on {source.elements} elements")
     bias = bias_of(node, 2, outputs) - x.zero_point * weights.sum(axis=1)
-    factors = _factors(node, node.input(1), single_float=len(node.input(1).scales) == 1)
+    factors = _factors(node, node.input(1))
     name = node.network.flat(source) if rows == 1 else _rows(node, source, rows, columns, outputs)
     read = node.network.tensors[name]
-    requants = requants_of(node, weights, bias, read.lo, read.hi, factors)
+    reach = read.lo, read.hi
     if rows == 1:
-        fields = weight_fields(weights, bias)
-        node.emit(ops.Linear, node.output(), name, requants=requants, **fields)
+        fields = sum_fields(node, weights, bias, reach, factors)
+        node.emit(ops.Linear, node.output(), name, **fields)
         return
     node.emit(
         ops.Conv,
         node.output(),
         name,
         window=ops.Window(kernel=(1, 1)),
-        requants=requants,
-        **weight_fields(weights[:, :, None, None], bias),
+        **sum_fields(node, weights[:, :, None, None], bias, reach, factors),
     )
 
 
@@ -227,7 +181,6 @@ def _transposed(node: Node) -> None:
     ):
         total = max(0, (-(-out // s) - 1) * s + k - out) if node.option("Padding") == "SAME" else 0
         pads.append((total // 2, (size - 1) * s + k - out - total // 2))
-    rows = weights.reshape(len(weights), -1)
     bias = bias_of(node, 3, len(weights))
     lo, hi = min(read.lo - x.zero_point, 0), max(read.hi - x.zero_point, 0)
     node.emit(
@@ -240,8 +193,7 @@ def _transposed(node: Node) -> None:
             pads=(pads[0][0], pads[1][0], pads[0][1], pads[1][1]),
         ),
         zero_point=x.zero_point,
-        requants=requants_of(node, rows, bias, lo, hi, _factors(node, node.input(1), False)),
-        **weight_fields(weights, bias),
+        **sum_fields(node, weights, bias, (lo, hi), _factors(node, node.input(1)), 3),
     )
 
 
@@ -254,13 +206,19 @@ def _rank(position: int, rank: int) -> Constraint:
     )
 
 
+def _signed(node: Node) -> bool:
+    x, y = node.input(2), node.output()
+    words = x.type == "INT16" and not any((*x.zero_points, *y.zero_points))
+    return x.type == y.type and (words or x.type == "INT8")
+
+
 def _strides(node: Node) -> bool:
     names = ("StrideH", "StrideW", "DilationHFactor", "DilationWFactor")
     return all(1 <= node.op.options.get(name, 1) <= MOST_PIXELS for name in names)
 
 
 _WINDOW = Constraint(f"strides and dilations are 1 to {MOST_PIXELS}", _strides)
-_COMMON = (byte_tensors(), SAME_TYPE, constant(1, "the weight tensor"), ACTIVATION)
+_COMMON = (activations(), SAME_TYPE, constant(1, "the weight tensor"), WEIGHTS, ACTIVATION)
 
 OPERATORS = (
     Operator("CONV_2D", "Conv", _conv, (*_COMMON, _rank(1, 4), _WINDOW, IMAGE)),
@@ -294,11 +252,9 @@ OPERATORS = (
         "ConvTranspose",
         _transposed,
         (
-            Constraint(
-                "input and output are INT8",
-                lambda node: node.input(2).type == node.output().type == "INT8",
-            ),
+            Constraint("input and output are INT8, or INT16 with the zero point 0", _signed),
             constant(1, "the weight tensor"),
+            WEIGHTS,
             ACTIVATION,
             _rank(1, 4),
             _WINDOW,

@@ -12,7 +12,8 @@ from dory_core.api import ops
 from dory_tflite.byte_functions import Quantisation, abs_table, relu_between_table, rsqrt_table
 from dory_tflite.fixed_point import Integers
 from dory_tflite.node import Constraint, Node, Operator
-from dory_tflite.operators.common import SAME_TYPE, byte_tensors
+from dory_tflite.operators import words
+from dory_tflite.operators.common import SAME_TYPE, activations, byte_tensors
 from dory_tflite.operators.tables import by_byte
 from dory_tflite.reals import UNARY, NoNumberError, table_of
 
@@ -75,7 +76,18 @@ _COMMON = (
 )
 
 OPERATORS = (
-    Operator("ABS", "Lut", _table(lambda node, x, y, reached: abs_table(x, y)), _COMMON),
+    Operator(
+        "ABS",
+        "Lut, or Maximum for INT16",
+        words.by_type(_table(lambda node, x, y, reached: abs_table(x, y)), words.absolute),
+        (
+            activations(),
+            SAME_TYPE,
+            Constraint(
+                "the input is INT8 or INT16", lambda node: node.input().type in ("INT8", "INT16")
+            ),
+        ),
+    ),
     Operator("ELU", "Lut", _table(_reals), _COMMON),
     Operator("RSQRT", "Lut", _table(_rsqrt), _COMMON),
     *(Operator(code, "Lut", _of_lite(_table(_reals)), _COMMON) for code in ("EXP", "GELU", "LOG")),

@@ -17,6 +17,7 @@ from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import (
     SAME_QUANTISATION,
     SAME_TYPE,
+    activations,
     byte_tensors,
     constant,
     option_is,
@@ -167,11 +168,15 @@ OPERATORS = (
         constant(1, "the tensor of pads"),
         Constraint("there are two pads for each dimension", _pads_fit),
     ),
-    _operator(
+    Operator(
         "REVERSE_V2",
+        "Resize, or Concat",
         _reverse,
-        constant(1, "the tensor of dimensions"),
-        Constraint("the dimensions are those of the input", _dimensions_in_range),
+        (
+            *(activations(), SAME_TYPE, SAME_QUANTISATION),
+            constant(1, "the tensor of dimensions"),
+            Constraint("the dimensions are those of the input", _dimensions_in_range),
+        ),
     ),
     _operator(
         "GATHER",

@@ -11,8 +11,8 @@ from dory_tflite.model import FileTensor
 from dory_tflite.network import Bound
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import SAME_TYPE
-from dory_tflite.operators.convolution import requants_of, weight_fields
-from dory_tflite.preparation import fully_connected_factor
+from dory_tflite.operators.sums import sum_fields
+from dory_tflite.preparation import convolution_factor
 from dory_tflite.requantisation import rescaling
 
 _OPTIONS = ("AdjX", "AdjY")
@@ -30,7 +30,7 @@ def _multiply(node: Node) -> None:
     first, second, y = (node.quantisation(t) for t in (*node.inputs, node.output()))
     reach = inner * _LARGEST_PRODUCT
     step = rescaling(
-        [quantize_multiplier(fully_connected_factor(first.scale, second.scale, y.scale))],
+        [quantize_multiplier(convolution_factor(first.scale, second.scale, y.scale))],
         [(-reach, reach)],
         y.zero_point,
         y.bounds,
@@ -59,15 +59,14 @@ def _with_constant(node: Node, position: int) -> None:
     name = _matrices(node, other, turned)
     read = node.network.tensors[name]
     bias = -x.zero_point * rows.sum(axis=1)
-    factor = fully_connected_factor(x.scale, node.quantisation(constant).scale, y.scale)
+    factor = convolution_factor(x.scale, node.quantisation(constant).scale, y.scale)
     found = node.emit(
         ops.Conv,
         node.output(),
         name,
         ordered=not turned,
         window=ops.Window(kernel=(1, 1)),
-        requants=requants_of(node, rows, bias, read.lo, read.hi, [factor]),
-        **weight_fields(rows[:, :, None, None], bias),
+        **sum_fields(node, rows[:, :, None, None], bias, (read.lo, read.hi), [factor]),
     )
     if turned:
         front = (None,) * (len(node.output().shape) - 3)

@@ -9,11 +9,12 @@ from dory_core.importing import Array, requant
 from dory_tflite.grids import around, axis_of, canonical_shape, is_grid
 from dory_tflite.model import FileTensor
 from dory_tflite.network import Bound
-from dory_tflite.node import Constraint, Node, Operator
+from dory_tflite.node import ACTIVATIONS, Constraint, Node, Operator
 from dory_tflite.operators.common import (
     IMAGE,
     SAME_QUANTISATION,
     SAME_TYPE,
+    activations,
     byte_tensors,
     constant,
     option_is,
@@ -297,9 +298,9 @@ def _axis_in_range(node: Node) -> bool:
     return bool(-rank <= node.option("Axis") < rank)
 
 
-_COMMON = (byte_tensors(), SAME_TYPE)
-_MOVED = (*_COMMON, SAME_QUANTISATION)
-_ALL = (byte_tensors(None), SAME_QUANTISATION)
+_MOVED = (activations(), SAME_TYPE, SAME_QUANTISATION)
+_ALL = (activations(None), SAME_QUANTISATION)
+_BYTES = (byte_tensors(), SAME_TYPE, SAME_QUANTISATION)
 _NO_CONSTANT = Constraint(
     "no input is a constant", lambda node: all(tensor.data is None for tensor in node.inputs)
 )
@@ -307,11 +308,11 @@ _AXIS = Constraint("the axis is a dimension", _axis_in_range)
 _NO_MASKS = tuple(option_is(name, (0,), f"{name} is 0") for name in ("EllipsisMask", "NewAxisMask"))
 _SPLIT = (
     Constraint(
-        "input and outputs are INT8 or UINT8",
-        lambda node: {t.type for t in node.outputs} <= {"INT8", "UINT8"} and bool(node.outputs),
+        "input and outputs are INT8, UINT8 or INT16",
+        lambda node: {t.type for t in node.outputs} <= set(ACTIVATIONS) and bool(node.outputs),
     ),
 )
-_RESIZE = (*_MOVED, IMAGE, constant(1, "the tensor of sizes"))
+_RESIZE = (IMAGE, constant(1, "the tensor of sizes"))
 
 OPERATORS = (
     Operator("RESHAPE", "nothing, or Reshape", _reshape, _MOVED),
@@ -360,6 +361,6 @@ OPERATORS = (
         ),
     ),
     Operator("TRANSPOSE", "nothing, or Transpose", _transpose, (*_MOVED, constant(1, "the order"))),
-    Operator("RESIZE_NEAREST_NEIGHBOR", "Resize", _resize_nearest, _RESIZE),
-    Operator("RESIZE_BILINEAR", "Resize", _resize_bilinear, _RESIZE),
+    Operator("RESIZE_NEAREST_NEIGHBOR", "Resize", _resize_nearest, (*_MOVED, *_RESIZE)),
+    Operator("RESIZE_BILINEAR", "Resize", _resize_bilinear, (*_BYTES, *_RESIZE)),
 )

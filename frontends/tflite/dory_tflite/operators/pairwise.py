@@ -8,23 +8,24 @@ import numpy as np
 
 from dory_core.api import Requant, ops
 from dory_core.importing import Array, requant
-from dory_tflite.fixed_point import quantize_multiplier
+from dory_tflite.fixed_point import INT32_MAX, Multiplier, quantize_multiplier
 from dory_tflite.grids import Triple, canonical_shape
 from dory_tflite.model import FileTensor
 from dory_tflite.network import broadcastable
 from dory_tflite.node import Constraint, Node, Operator
-from dory_tflite.operators.common import ACTIVATION, SAME_QUANTISATION, SAME_TYPE, byte_tensors
+from dory_tflite.operators.common import ACTIVATION, SAME_QUANTISATION, SAME_TYPE, activations
 from dory_tflite.preparation import (
-    ADD_SHIFT,
-    SQUARE_SHIFT,
+    ADD_SHIFTS,
+    SQUARE_SHIFTS,
     AddFactors,
     add_factors,
     square_factors,
-    sub_factors,
 )
 from dory_tflite.requantisation import negated, operand_step, rescaling
 
 Steps = tuple[Requant | None, Requant | None]
+
+_HALF_INT32 = 1 << 30
 
 
 def _operands(node: Node, steps: Steps | None) -> tuple[list[str], dict[str, Any]]:
@@ -85,13 +86,15 @@ def _pair(
 def _sum(node: Node, factors: AddFactors, difference: bool) -> None:
     first, second = (node.quantisation(node.input(n)) for n in (0, 1))
     y = node.quantisation(node.output())
+    shift = ADD_SHIFTS[y.bits]
     steps = [
-        operand_step(factor, ADD_SHIFT, x.zero_point)
+        operand_step(factor, shift, x.zero_point)
         for factor, x in ((factors.first, first), (factors.second, second))
     ]
     if difference:
         steps[1] = negated(steps[1])
-    reach = 2 * 255 << ADD_SHIFT  # both operands have factors of at most 1/2
+    # Both operands have factors of at most 1/2; those of 16 bits have the zero point 0.
+    reach = 2 * 255 << shift if y.bits == 8 else (1 << y.bits - 1 + shift) + 2
     step = rescaling([factors.output], [(-reach, reach)], y.zero_point, node.clip(node.output()))
     _pair(node, ops.Add, (steps[0], steps[1]), (step,))
 
@@ -102,21 +105,27 @@ def _scales(node: Node) -> tuple[float, float, float]:
     return first, second, y
 
 
+def _bits(node: Node) -> int:
+    return node.quantisation(node.output()).bits
+
+
 def _add(node: Node) -> None:
-    _sum(node, add_factors(*_scales(node)), difference=False)
+    _sum(node, add_factors(*_scales(node), _bits(node)), difference=False)
 
 
 def _sub(node: Node) -> None:
-    _sum(node, sub_factors(*_scales(node)), difference=True)
+    _sum(node, add_factors(*_scales(node), _bits(node)), difference=True)
 
 
 def _mul(node: Node) -> None:
     first, second, output = _scales(node)
     zeros = [node.quantisation(node.input(n)).zero_point for n in (0, 1)]
     y = node.quantisation(node.output())
-    reach = 255 * 255
+    factor = quantize_multiplier(first * second / output)
+    reach = 255 * 255 if y.bits == 8 else _HALF_INT32
+    _check_product(node, factor, reach)
     step = rescaling(
-        [quantize_multiplier(first * second / output)],
+        [factor],
         [(-reach, reach)],
         y.zero_point,
         node.clip(node.output()),
@@ -125,17 +134,25 @@ def _mul(node: Node) -> None:
     _pair(node, ops.Mul, (steps[0], steps[1]), (step,))
 
 
+def _check_product(node: Node, factor: Multiplier, reach: int) -> None:
+    """Raise NotSupported where the interpreter's 32 bits would wrap, as those of words may."""
+    if node.output().type == "INT16" and reach << factor.left_shift > INT32_MAX:
+        raise node.error("its scales bring products beyond 32 bits", "calibrate it again")
+
+
 def _squared_difference(node: Node) -> None:
-    factors = square_factors(*_scales(node))
+    factors, shift = square_factors(*_scales(node), _bits(node)), SQUARE_SHIFTS[_bits(node)]
     first, second = (
-        operand_step(factor, SQUARE_SHIFT, node.quantisation(node.input(n)).zero_point)
+        operand_step(factor, shift, node.quantisation(node.input(n)).zero_point)
         for n, factor in enumerate((factors.first, factors.second))
     )
     inputs, fields = _operands(node, (first, negated(second)))
     label = f"{node.label} difference"
     difference = node.network.hidden(ops.Add, label, inputs, **fields)
-    y, reach = node.quantisation(node.output()), 255 << SQUARE_SHIFT
-    step = rescaling([factors.output], [(0, reach * reach)], y.zero_point, y.bounds)
+    y = node.quantisation(node.output())
+    reach = (255 << shift) ** 2 if y.bits == 8 else _HALF_INT32
+    _check_product(node, factors.output, reach)
+    step = rescaling([factors.output], [(0, reach)], y.zero_point, y.bounds)
     node.emit(ops.Mul, node.output(), difference, difference, requants=(step,))
 
 
@@ -158,7 +175,7 @@ _COMMON = (
     Constraint(
         "operands of more than four dimensions have the output's shape, or one element", _are_plain
     ),
-    byte_tensors(2),
+    activations(2),
     SAME_TYPE,
     Constraint("one operand is no constant", _not_both_constant, "fold the constants before"),
 )
@@ -171,7 +188,12 @@ OPERATORS = (
         "SQUARED_DIFFERENCE",
         "Add and Mul",
         _squared_difference,
-        (*_COMMON, Constraint("the input is INT8", lambda node: node.input().type == "INT8")),
+        (
+            *_COMMON,
+            Constraint(
+                "the input is INT8 or INT16", lambda node: node.input().type in ("INT8", "INT16")
+            ),
+        ),
     ),
     Operator("MAXIMUM", "Maximum", _extreme, (*_COMMON, SAME_QUANTISATION)),
     Operator("MINIMUM", "Minimum", _extreme, (*_COMMON, SAME_QUANTISATION)),

@@ -17,6 +17,7 @@ from dory_tflite.operators.common import (
     IMAGE,
     SAME_QUANTISATION,
     SAME_TYPE,
+    activations,
     byte_tensors,
     constant,
 )
@@ -182,7 +183,7 @@ def _sizes(node: Node) -> bool:
 
 
 _POOL = (
-    byte_tensors(),
+    activations(),
     IMAGE,
     SAME_TYPE,
     ACTIVATION,
@@ -190,7 +191,7 @@ _POOL = (
     Constraint(f"filter and strides are 1 to {MOST_PIXELS}", _sizes),
 )
 _REDUCE = (
-    byte_tensors(),
+    activations(),
     SAME_TYPE,
     constant(1, "the tensor of dimensions"),
     Constraint("the dimensions are those of the input", _dimensions_in_range),
@@ -205,6 +206,6 @@ OPERATORS = (
         "REDUCE_MAX",
         "MaxPool, and Transpose for channels",
         _reduce,
-        (*_REDUCE, SAME_QUANTISATION),
+        (byte_tensors(), *_REDUCE, SAME_QUANTISATION),
     ),
 )

@@ -15,7 +15,7 @@ from dory_core.importing import Array, State
 from dory_tflite.fixed_point import Integers, quantize_multiplier
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import constant
-from dory_tflite.operators.convolution import bias_of, weight_fields
+from dory_tflite.operators.sums import bias_of, weight_fields
 from dory_tflite.requantisation import rescaling
 
 _FEATURE, _TIME, _BIAS, _STATE = 1, 2, 3, 4

@@ -22,7 +22,8 @@ from dory_tflite.exponentials import log_softmax_tables, softmax_table
 from dory_tflite.fixed_point import Integers
 from dory_tflite.grids import canonical_shape
 from dory_tflite.node import Constraint, Node, Operator
-from dory_tflite.operators.common import SAME_TYPE, byte_tensors, constant, option_is
+from dory_tflite.operators import words
+from dory_tflite.operators.common import SAME_TYPE, activations, byte_tensors, constant, option_is
 from dory_tflite.preparation import quantized
 
 _BYTE = 256
@@ -44,7 +45,7 @@ def _unary(
     return lower
 
 
-def _relu(node: Node, x: Quantisation, y: Quantisation) -> Integers:
+def _relu_table(node: Node, x: Quantisation, y: Quantisation) -> Integers:
     lo, hi = y.bounds
     if node.op.code == "RELU":
         return relu_table(x, y, max(lo, y.zero_point), hi)
@@ -126,6 +127,9 @@ def _is_share(node: Node) -> bool:
 
 _SOFTMAX_TYPES = {("INT8", "INT8"), ("UINT8", "UINT8"), ("INT8", "INT16")}
 _COMMON = (byte_tensors(), SAME_TYPE)
+_SIGNED_OR_WORDS = Constraint(
+    "the input is INT8 or INT16", lambda node: node.input().type in ("INT8", "INT16")
+)
 _SIGNED = Constraint("the input is INT8", lambda node: node.input().type == "INT8")
 
 
@@ -133,6 +137,18 @@ def _table(
     code: str, function: Callable[[Node, Quantisation, Quantisation], Integers], *more: Constraint
 ) -> Operator:
     return Operator(code, "Lut", _unary(function), (*_COMMON, *more))
+
+
+def _function(
+    code: str,
+    becomes: str,
+    function: Callable[[Node, Quantisation, Quantisation], Integers],
+    of_words: Callable[[Node], None],
+    *more: Constraint,
+) -> Operator:
+    """Return an operator of bytes, by a table, and of 16 bits."""
+    lower = words.by_type(_unary(function), of_words)
+    return Operator(code, becomes, lower, (activations(), SAME_TYPE, _SIGNED_OR_WORDS, *more))
 
 
 OPERATORS = (
@@ -149,13 +165,14 @@ OPERATORS = (
         _output_is(1 / 128, {"INT8": 0}),
     ),
     _table("HARD_SWISH", lambda node, x, y: hard_swish_table(x, y), _SIGNED),
-    _table(
+    _function(
         "LEAKY_RELU",
+        "Lut, or Add for INT16",
         lambda node, x, y: leaky_relu_table(x, y, node.option("Alpha")),
-        _SIGNED,
+        words.leaky_relu,
     ),
-    _table("RELU", _relu, _SIGNED),
-    _table("RELU6", _relu, _SIGNED),
+    _function("RELU", "Lut, or AvgPool of one element for INT16", _relu_table, words.relu),
+    _function("RELU6", "Lut, or AvgPool of one element for INT16", _relu_table, words.relu6),
     Operator(
         "PRELU", "Lut per channel", _prelu, (*_COMMON, _SIGNED, constant(1, "the tensor of slopes"))
     ),

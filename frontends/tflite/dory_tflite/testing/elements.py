@@ -20,13 +20,13 @@ def _second(draft: Draft, x: int, same: bool) -> int:
     if choice == 0:
         return x
     if choice == 1:
-        return draft.builder.input(shape, scale, zero_point)
+        return draft.input(shape, scale, zero_point)
     other = (draft.number(1, 3) if n == 1 else n if draft.flag() else 1 for n in shape[1:])
     size = (shape, (1, 1, 1, shape[3]), (1, *other))[draft.number(0, 2)]
-    values = draft.random.integers(-128, 127, size, endpoint=True).astype(np.int8)
+    values = draft.stored(size)
     if choice == 2:
         return draft.builder.constant(values, [scale], [zero_point])
-    return draft.builder.input(size, scale, zero_point)
+    return draft.input(size, scale, zero_point)
 
 
 def pair(code: str) -> Callable[[Draft, int], int]:
@@ -74,7 +74,7 @@ def unary(code: str, fixed: tuple[float, int] | None = None) -> Callable[[Draft,
         y = (
             draft.output(shape, 60 * draft.quantisation(x)[0])
             if fixed is None
-            else draft.builder.tensor(shape, *fixed)
+            else draft.tensor(shape, *fixed)
         )
         options = {"Alpha": float(draft.random.uniform(0.0, 0.9))} if code == "LEAKY_RELU" else {}
         if code == "SOFTMAX":

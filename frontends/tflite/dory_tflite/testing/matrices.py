@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from dory_tflite.testing.draft import Draft
 
 
@@ -36,8 +34,8 @@ def _other(draft: Draft, x: int, inner: int, is_second: bool) -> tuple[int, bool
     size = draft.number(1, 9)
     matrix = (inner, size) if is_second != adjoint else (size, inner)
     if choice == 1:
-        values = draft.random.integers(-128, 127, matrix, endpoint=True).astype(np.int8)
+        values = draft.stored(matrix)
         return draft.builder.constant(values, [draft.scale()], [draft.zero_point()]), adjoint
     leading = (1, heads) if choice == 2 or heads == 1 else (1, 1)
-    other = draft.builder.input((*leading, *matrix), draft.scale(), draft.zero_point())
+    other = draft.input((*leading, *matrix), draft.scale(), draft.zero_point())
     return other, adjoint

@@ -20,7 +20,7 @@ def pad(draft: Draft, x: int) -> int:
     inputs = [x, draft.builder.constant(pads)]
     code = "PAD"
     if draft.flag():
-        value = np.array([draft.number(-128, 127)], np.int8)
+        value = draft.stored((1,))
         scale, zero_point = draft.quantisation(x)
         inputs.append(draft.builder.constant(value, [scale], [zero_point]))
         code = "PADV2"
@@ -34,7 +34,7 @@ def concat(draft: Draft, x: int) -> int:
     shapes = [list(draft.shape(x)) for _ in range(draft.number(1, 2))]
     for shape in shapes:
         shape[axis] = draft.number(1, 4)
-    others = [draft.builder.input(shape, *draft.quantisation(x)) for shape in shapes]
+    others = [draft.input(shape, *draft.quantisation(x)) for shape in shapes]
     whole = list(draft.shape(x))
     whole[axis] += sum(shape[axis] for shape in shapes)
     y = draft.like(x, tuple(whole))

@@ -93,6 +93,19 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
     "five dimensions": shuffle,
 }
 
+#: Those of activations of 16 bits.
+WORDS: Mapping[str, Callable[[Draft, int], int]] = {
+    code: OPERATIONS[code]
+    for code in (
+        *("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED"),
+        *("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE", "MAXIMUM", "MINIMUM"),
+        *("AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "MEAN of channels", "SUM of channels"),
+        *("PAD", "CONCATENATION", "SPLIT_V", "STRIDED_SLICE", "SLICE", "TRANSPOSE", "PACK"),
+        *("RESIZE_NEAREST_NEIGHBOR", "QUANTIZE", "RELU", "RELU6", "LEAKY_RELU", "ABS"),
+        "REVERSE_V2",
+    )
+}
+
 #: Those that TensorFlow Lite Micro does not have or does not compute, but LiteRT does.
 OTHERS: Mapping[str, Callable[[Draft, int], int]] = {
     "SPACE_TO_BATCH_ND": dilated,
@@ -105,18 +118,21 @@ OTHERS: Mapping[str, Callable[[Draft, int], int]] = {
 _PASSED = 7
 
 
-def random_network(seed: int, operations: int = 1, only: str | None = None) -> bytes:
+def random_network(
+    seed: int, operations: int = 1, only: str | None = None, type: str = "INT8"
+) -> bytes:
     """Return a file with a number of consecutive random operations.
 
     The input of every seventh file is also an output.
-    only: name of the only operation to use; by default all are used.
+    only: name of the only operation to use; by default all are used. type: of activations.
     """
-    draft = Draft(TfliteBuilder(), np.random.default_rng(seed))
+    draft = Draft(TfliteBuilder(), np.random.default_rng(seed), type)
+    known = WORDS if draft.words else OPERATIONS
     image = x = draft.image()
     name = ""
     for _ in range(operations):
-        name = only or str(draft.random.choice(list(OPERATIONS)))
-        x = (OPERATIONS.get(name) or OTHERS[name])(draft, x)
+        name = only or str(draft.random.choice(list(known)))
+        x = (known.get(name) or OTHERS[name])(draft, x)
     if name in _MOVERS:  # one that moves nothing would leave a network without a layer
         x = relu6(draft, x)
     return draft.builder.build([x, image] if seed % _PASSED == 0 else [x])

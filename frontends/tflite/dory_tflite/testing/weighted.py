@@ -42,7 +42,7 @@ def conv(draft: Draft, x: int) -> int:
     inputs, outputs = draft.shape(x)[3], draft.number(1, 12)
     weights, scales = draft.weights((outputs, kh, kw, inputs), 0)
     scale = draft.quantisation(x)[0]
-    bias = draft.bias(outputs, scale, scales)
+    bias = draft.bias(outputs, scale, scales, always_wide=False)
     spread = scale * max(scales) * 5000 * (kh * kw * inputs) ** 0.5
     y = draft.output((1, *_after(draft, x, kh, kw, options), outputs), spread)
     draft.builder.operator(
@@ -149,7 +149,7 @@ def linear(draft: Draft, x: int) -> int:
     draft.builder.operator("RESHAPE", [x, new_shape], [flat], NewShape=(1, columns))
     weights, scales = draft.weights((outputs, columns), 0 if draft.flag() else None)
     scale = draft.quantisation(x)[0]
-    bias = draft.bias(outputs, scale, scales)
+    bias = draft.bias(outputs, scale, scales, always_wide=False)
     y = draft.output((1, outputs), scale * max(scales) * 5000 * columns**0.5)
     draft.builder.operator(
         "FULLY_CONNECTED", [flat, weights, bias], [y], FusedActivationFunction=draft.activation()

@@ -1,0 +1,163 @@
+"""Activations of 16 bits with weights of 8: every tensor equals TensorFlow Lite Micro's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dory_tflite.golden import golden_arrays, random_inputs
+from dory_tflite.importer import import_model
+from dory_tflite.reader import model_of
+from dory_tflite.testing import WORDS, TfliteBuilder, random_network
+
+from dory_core.api import Graph, NotSupported, ops
+from dory_core.testing import CompileOptions, compile_network
+from dory_core.testing.apps import assert_exact
+from dory_core.tools import load_plugins
+from frontends.tflite.tests.test_against_tflite_micro import differing
+
+pytest.importorskip("tflite_micro", reason="the extra golden is not installed")
+
+TARGETS = ("gap8", "stm32h7", "diana")
+
+
+def imported(data: bytes) -> Graph:
+    return import_model(model_of(data, Path("net.tflite"))).graph
+
+
+def assert_application_is_exact(data: bytes, folder: Path, target: str, l1: int = 0) -> None:
+    """Compile a file for a target, and run it on every tensor that the interpreter computed."""
+    model, random = model_of(data, Path("net.tflite")), np.random.default_rng(1)
+    folder.mkdir(exist_ok=True)
+    (folder / "net.tflite").write_bytes(data)
+    golden = folder / "golden.npz"
+    np.savez(golden, **golden_arrays(data, model, [random_inputs(model, random) for _ in range(2)]))
+    options = CompileOptions(
+        folder / "net.tflite",
+        target,
+        "tflite",
+        folder / "app",
+        (golden,),
+        budgets={1: l1} if l1 else {},
+    )
+    assert compile_network(options, load_plugins()).golden_exact
+    assert_exact(folder / "app", plugins=load_plugins())
+
+
+@pytest.mark.parametrize("operation", sorted(WORDS))
+def test_single_operators(operation: str) -> None:
+    for seed in range(4):
+        assert differing(random_network(seed, only=operation, type="INT16"), seed) == [], seed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", sorted(WORDS))
+def test_many_single_operators(operation: str) -> None:
+    for seed in range(100, 140):
+        assert differing(random_network(seed, only=operation, type="INT16"), seed) == [], seed
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_networks_of_several_operators(seed: int) -> None:
+    data = random_network(2000 + seed, operations=5, type="INT16")
+    assert differing(data, seed) == []
+
+
+def dense(columns: int, bias: str | None, weight: int = 127, value: int = 900) -> bytes:
+    """Return a fully connected layer of ``columns`` inputs with weights as large as they get."""
+    b, random = TfliteBuilder(), np.random.default_rng(columns)
+    x, y = b.input((1, columns), 3e-4, 0, "INT16"), b.tensor((1, 5), 2e-3, 0, "INT16")
+    signs = random.choice([-1, 1], (5, columns)) * weight
+    inputs = [x, b.constant(signs.astype(np.int8), (0.004,))]
+    if bias is not None:
+        values = (value * np.arange(-2, 3)).astype(bias.lower())
+        inputs.append(b.constant(values, (3e-4 * 0.004,)))
+    b.operator("FULLY_CONNECTED", inputs, [y])
+    return b.build([y])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("bias", ["INT64", None])
+def test_sums_beyond_32_bits(bias: str | None, target: str, tmp_path: Path) -> None:
+    """600 products of 16 and 8 bits, in tiles of a small memory."""
+    data = dense(600, bias)
+    graph = imported(data)
+    assert graph.ranges[0].acc_hi > 1 << 31
+    assert_application_is_exact(data, tmp_path, target, l1=4096)
+
+
+def test_a_bias_beyond_32_bits_is_exact(tmp_path: Path) -> None:
+    data = dense(40, "INT64", value=1 << 34)
+    assert differing(data) == []
+    assert_application_is_exact(data, tmp_path, "stm32h7")
+
+
+def test_a_bias_of_32_bits_rounds_twice(tmp_path: Path) -> None:
+    """The accumulator has 32 bits then, and the mantissa 31: values differ."""
+    wide, narrow = (imported(dense(300, bias)).ops[0] for bias in ("INT64", "INT32"))
+    assert wide.requants[0].mul < narrow.requants[0].mul
+    assert differing(dense(300, "INT32")) == []
+    assert_application_is_exact(dense(300, "INT32"), tmp_path, "gap8")
+
+
+def test_what_wraps_in_the_interpreter_is_refused() -> None:
+    with pytest.raises(NotSupported, match="beyond 32 bits"):
+        imported(dense(600, "INT32"))
+
+
+def test_a_zero_point_is_refused() -> None:
+    b = TfliteBuilder()
+    x, y = b.input((1, 4, 4, 2), 0.01, 3, "INT16"), b.tensor((1, 4, 4, 2), 0.01, 0, "INT16")
+    b.operator("ADD", (x, x), (y,))
+    message = "input 0 is INT16 with zero point 3.*supported only if .*INT16 with the zero point 0"
+    with pytest.raises(NotSupported, match=message):
+        imported(b.build((y,)))
+
+
+def test_an_operator_that_has_only_bytes_says_so() -> None:
+    b = TfliteBuilder()
+    x, y = b.input((1, 4, 4, 2), 0.01, 0, "INT16"), b.tensor((1, 4, 4, 2), 0.01, 0, "INT16")
+    b.operator("ELU", (x,), (y,))
+    with pytest.raises(NotSupported, match=r"ELU.*input 0 is INT16.*INT8 or UINT8"):
+        imported(b.build((y,)))
+
+
+ALL = np.arange(-(1 << 15), 1 << 15, dtype=np.int16).reshape(1, 256, 256, 1)
+
+
+def of_all_values(code: str, x_scale: float, y_scale: float, **options: float) -> bytes:
+    """Return an operator of one element, whose input has room for every value."""
+    b = TfliteBuilder()
+    x, y = b.input(ALL.shape, x_scale, 0, "INT16"), b.tensor(ALL.shape, y_scale, 0, "INT16")
+    b.operator(code, (x,), (y,), **options)
+    return b.build((y,))
+
+
+@pytest.mark.parametrize("code", ["RELU", "ABS", "LEAKY_RELU", "RELU6", "QUANTIZE"])
+@pytest.mark.parametrize("scale", [4.2656465666368604e-05, 1.4610310245188884e-05, 1e-3])
+def test_functions_of_all_values(code: str, scale: float) -> None:
+    """Factors are quotients of doubles: those of floats give other values."""
+    for alpha in (0.3, -0.7) if code == "LEAKY_RELU" else (0.0,):
+        options = {"Alpha": alpha} if alpha else {}
+        data = of_all_values(code, 2.276148006785661e-05, scale, **options)
+        assert differing(data, inputs={0: ALL}) == []
+
+
+@pytest.mark.parametrize("factor", [1, 5])
+def test_channels_whose_factors_are_far_apart(factor: int, tmp_path: Path) -> None:
+    """A channel that hardly changes next to others: two steps, as no common one has room."""
+    b = TfliteBuilder()
+    x, y = b.input((1, 1, 2, 3000), 1e-4, 0, "INT16"), b.tensor((1, 1, 2, 4), 1e-4, 0, "INT16")
+    weights = np.random.default_rng(3).choice([-127, 127], (4, 1, 1, 3000)).astype(np.int8)
+    scales = np.float32([1e-6, 0.02, 0.1, 1e-3])
+    bias = b.constant(np.int64([9e8, -4000, 77, 1]) * factor, (1e-4 * scales).tolist())
+    inputs = (x, b.constant(weights, scales.tolist()), bias)
+    b.operator("CONV_2D", inputs, (y,), Padding="SAME", StrideH=1, StrideW=1)
+    data = b.build((y,))
+    [layer] = imported(data).ops
+    assert len(layer.requants) == 2
+    assert isinstance(layer, ops.Conv)
+    assert (layer.bias is None) == (factor > 1)
+    assert differing(data) == []
+    assert_application_is_exact(data, tmp_path, "stm32h7")
