@@ -32,6 +32,7 @@ from dory_core.ir.ops import (
     Operator,
     Pad,
     Pairwise,
+    Piecewise,
     Quotient,
     RealMean,
     Reshape,
@@ -40,6 +41,7 @@ from dory_core.ir.ops import (
     Slice,
     Softmax,
     Transpose,
+    WideSoftmax,
     Window,
 )
 from dory_core.ir.requant import Requant, float_requant, mean_requant, requant
@@ -75,6 +77,7 @@ __all__ = [
     "Pad",
     "Pairwise",
     "Quotient",
+    "Piecewise",
     "RealMean",
     "Requant",
     "Reshape",
@@ -85,6 +88,7 @@ __all__ = [
     "State",
     "Tensor",
     "Transpose",
+    "WideSoftmax",
     "Window",
     "float_requant",
     "mean_requant",

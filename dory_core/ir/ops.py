@@ -27,6 +27,7 @@ from dory_core.ir.kinds.norm import Norm
 from dory_core.ir.kinds.operator import Bare, Loads, Offsets, Operator, Sample, Triple
 from dory_core.ir.kinds.pad import Pad
 from dory_core.ir.kinds.pairwise import Add, Maximum, Minimum, Mul, Pairwise
+from dory_core.ir.kinds.piecewise import Piecewise
 from dory_core.ir.kinds.quotient import Quotient
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.kinds.reshape import Reshape
@@ -36,6 +37,7 @@ from dory_core.ir.kinds.slice import Slice
 from dory_core.ir.kinds.softmax import Softmax
 from dory_core.ir.kinds.transpose import Transpose
 from dory_core.ir.kinds.weighted import Weighted
+from dory_core.ir.kinds.wide_softmax import WideSoftmax
 from dory_core.ir.kinds.window import Window
 
 #: Another name of ``ops.Operator``.
@@ -71,7 +73,9 @@ __all__ = [
     "Maximum",
     "Minimum",
     "Lut",
+    "Piecewise",
     "Softmax",
+    "WideSoftmax",
     "LogSoftmax",
     "Shares",
     "Norm",

@@ -56,6 +56,7 @@ from dory_core.kernels.portable_pairs import (
     PortableMul,
     PortableQuotient,
 )
+from dory_core.kernels.portable_pieces import PortablePiecewise, PortableWideSoftmax
 from dory_core.kernels.portable_pixelwise import (
     PortableArgMax,
     PortableLogSoftmax,
@@ -94,7 +95,9 @@ def portable_kernels(
         PortableMaximum,
         PortableMinimum,
         PortableLut,
+        PortablePiecewise,
         PortableSoftmax,
+        PortableWideSoftmax,
         PortableLogSoftmax,
         PortableShares,
         PortableNorm,

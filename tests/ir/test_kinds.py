@@ -28,6 +28,7 @@ from dory_core.ir import (
     Op,
     Pad,
     Pairwise,
+    Piecewise,
     Quotient,
     Reshape,
     Resize,
@@ -35,6 +36,7 @@ from dory_core.ir import (
     Softmax,
     Tensor,
     Transpose,
+    WideSoftmax,
     Window,
     reference,
     requant,
@@ -73,6 +75,22 @@ def in_binary32(value: Fraction) -> Fraction:
     return round(value / ulp) * ulp
 
 
+def share_of_words(layer: WideSoftmax, pixel: list[int], channel: int) -> int:
+    """The accumulator of a softmax of 16 bits."""
+
+    def value(table: Array, at: int) -> int:
+        piece, inside = divmod(at, 128)
+        low, high = (int(table.values[n]) for n in (piece, piece + 1))
+        return low + (2 * (high - low) * inside + 128) // 256
+
+    differences = [one - max(pixel) for one in pixel]
+    exps = [value(layer.exps, layer.argument[0].scalar(d, 0)) for d in differences]
+    zeros = 32 - sum(exps).bit_length()
+    fraction = (sum(exps) * 2**zeros + 2**14) // 2**15 - 2**16
+    inverse = value(layer.inverses, min(fraction, 65535))
+    return (2 * exps[channel] * inverse + 2 ** (31 - zeros)) // 2 ** (32 - zeros)
+
+
 def scalar(layer: Op, x: list[np.ndarray], shape: tuple[int, ...], place: tuple[int, ...]) -> int:
     """The accumulator of one element, from the words of the docstrings."""
     c, h, w = place
@@ -94,6 +112,11 @@ def scalar(layer: Op, x: list[np.ndarray], shape: tuple[int, ...], place: tuple[
         table = layer.table.values
         row = table if table.ndim == 1 else table[c]
         return int(row[int(x[0][place]) % 256])
+    if isinstance(layer, Piecewise):
+        piece, inside = divmod(layer.argument[0].scalar(int(x[0][place]), c), 2**layer.piece_bits)
+        return int(layer.table.values[0, piece] + layer.table.values[1, piece] * inside)
+    if isinstance(layer, WideSoftmax):
+        return share_of_words(layer, x[0][:, h, w].tolist(), c)
     if isinstance(layer, ArgMax):
         pixel = x[0][:, h, w].tolist()
         return pixel.index(max(pixel))

@@ -25,6 +25,7 @@ from dory_core.ir.kinds.norm import Norm
 from dory_core.ir.kinds.operator import Operator
 from dory_core.ir.kinds.pad import Pad
 from dory_core.ir.kinds.pairwise import Add, Maximum, Minimum, Mul
+from dory_core.ir.kinds.piecewise import Piecewise
 from dory_core.ir.kinds.quotient import Quotient
 from dory_core.ir.kinds.reshape import Reshape
 from dory_core.ir.kinds.resize import Resize
@@ -32,6 +33,7 @@ from dory_core.ir.kinds.shares import Shares
 from dory_core.ir.kinds.slice import Slice
 from dory_core.ir.kinds.softmax import Softmax
 from dory_core.ir.kinds.transpose import Transpose
+from dory_core.ir.kinds.wide_softmax import WideSoftmax
 
 __all__ = ["KINDS", "by_name"]
 
@@ -39,8 +41,8 @@ __all__ = ["KINDS", "by_name"]
 KINDS: tuple[type[Operator], ...] = (
     *(Conv, ConvTranspose, Linear, MatMul, MaxPool, AvgPool),
     *(Add, Mul, Quotient, Maximum, Minimum),
-    *(Lut, Softmax, LogSoftmax, Shares, Norm, L2Norm, LayerNorm, InstanceNorm),
-    *(Lstm, ArgMax),
+    *(Lut, Piecewise, Softmax, WideSoftmax, LogSoftmax, Shares),
+    *(Norm, L2Norm, LayerNorm, InstanceNorm, Lstm, ArgMax),
     *(Concat, Slice, Pad, Resize, Transpose, Reshape),
 )
 

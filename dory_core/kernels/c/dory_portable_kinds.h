@@ -25,6 +25,31 @@ typedef struct {
 void dory_portable_lut(const dory_portable_lut_t *layer, const dory_portable_tile_t *tile,
                        const uint8_t *x, const uint8_t *table, uint8_t *y);
 
+/* Function of one element by straight pieces, each 2^piece_bits long. steps: argument, then those
+ * after the accumulator. */
+typedef struct {
+  dory_portable_type_t x, y;
+  uint32_t count, piece_bits;
+  dory_portable_steps_t argument, steps;
+} dory_portable_piecewise_t;
+
+/* table: `count` int32, where each piece begins, then as many slopes. */
+void dory_portable_piecewise(const dory_portable_piecewise_t *layer,
+                             const dory_portable_tile_t *tile, const uint8_t *x,
+                             const uint8_t *table, const uint8_t *steps, uint8_t *y);
+
+/* Softmax of elements of 16 bits. Tiles are those of a softmax. */
+typedef struct {
+  dory_portable_type_t x, y;
+  dory_portable_steps_t argument, steps;
+} dory_portable_wide_softmax_t;
+
+/* table: 513 int16, exponentials; 513 int16, inverses. */
+void dory_portable_wide_softmax(const dory_portable_wide_softmax_t *layer,
+                                const dory_portable_tile_t *tile, uint32_t channel,
+                                const uint8_t *x, const uint8_t *table, const uint8_t *steps,
+                                uint8_t *y);
+
 /* Functions of the channels of each pixel. steps: those behind the accumulator. factor: of shares,
  * or of a softmax in binary32, else 0. share_bits: 8 or 16, of a softmax in integers. */
 typedef struct {

@@ -144,6 +144,70 @@ def test_functions_of_all_values(code: str, scale: float) -> None:
         assert differing(data, inputs={0: ALL}) == []
 
 
+UNIT = 2.0**-15
+#: Those with a bound of the tables within the values, powers of two, and far ones.
+CURVES = (2.0**-12, 2.0**-11, 2.0**-13, 3.1e-4, 1e-3, 1e-6, 1.7, 5.0)
+
+
+@pytest.mark.parametrize("scale", CURVES)
+@pytest.mark.parametrize("code", ["LOGISTIC", "TANH"])
+def test_curves_of_all_values(code: str, scale: float) -> None:
+    assert differing(of_all_values(code, scale, UNIT), inputs={0: ALL}) == []
+
+
+@pytest.mark.parametrize("scale", [2.0**-12, 1.5e-4, 1e-3, 1e-6, 0.05])
+def test_shares_of_all_differences(scale: float) -> None:
+    """Two channels, whose difference takes each value, and a third one."""
+    b, shape = TfliteBuilder(), (1, 256, 256, 3)
+    x, y = b.input(shape, scale, 0, "INT16"), b.tensor(shape, UNIT, 0, "INT16")
+    b.operator("SOFTMAX", (x,), (y,), Beta=1.0)
+    values = np.full(shape, 32767, np.int16)
+    values[..., 1] = ALL[..., 0]
+    values[..., 2] = np.random.default_rng(4).integers(-32768, 32768, (256, 256))
+    assert differing(b.build((y,)), inputs={x: values}) == []
+
+
+def test_a_curve_whose_argument_wraps_is_refused() -> None:
+    with pytest.raises(NotSupported, match=r"LOGISTIC.*the scale 6 of its input is beyond 32 bits"):
+        imported(of_all_values("LOGISTIC", 6.0, UNIT))
+
+
+@pytest.mark.parametrize(
+    ("operation", "target"),
+    [
+        *(("LOGISTIC", "gap8"), ("TANH", "stm32h7"), ("SOFTMAX", "gap8"), ("SOFTMAX", "diana")),
+        *(("BATCH_MATMUL", "stm32h7"), ("LEAKY_RELU", "gap8"), ("TRANSPOSE_CONV", "gap8")),
+        *(("DEPTHWISE_CONV_2D", "diana"), ("MEAN", "stm32h7"), ("SQUARED_DIFFERENCE", "gap8")),
+    ],
+)
+def test_operator_is_exact_in_an_application(operation: str, target: str, tmp_path: Path) -> None:
+    for seed in (3, 4):
+        data = random_network(seed, only=operation, type="INT16")
+        assert_application_is_exact(data, tmp_path / str(seed), target)
+
+
+def test_products_of_two_tensors_have_wide_sums(tmp_path: Path) -> None:
+    b = TfliteBuilder()
+    x, z = (b.input((1, 3, 40, 40), 1e-4, 0, "INT16") for _ in range(2))
+    y = b.tensor((1, 3, 40, 40), 2e-3, 0, "INT16")
+    b.operator("BATCH_MATMUL", (x, z), (y,), AdjY=True)
+    data = b.build((y,))
+    assert imported(data).ranges[-1].acc_hi > 1 << 35
+    assert_application_is_exact(data, tmp_path, "gap8", l1=16384)
+
+
+def test_reals_at_both_ends(tmp_path: Path) -> None:
+    """A QUANTIZE of a float input, and a DEQUANTIZE of the output."""
+    b = TfliteBuilder()
+    real, x = b.plain((1, 4, 4, 3), "FLOAT32"), b.tensor((1, 4, 4, 3), 1e-3, 0, "INT16")
+    b.inputs.append(real)
+    y, out = b.tensor((1, 4, 4, 3), 2e-3, 0, "INT16"), b.plain((1, 4, 4, 3), "FLOAT32")
+    b.operator("QUANTIZE", (real,), (x,))
+    b.operator("LEAKY_RELU", (x,), (y,), Alpha=0.2)
+    b.operator("DEQUANTIZE", (y,), (out,))
+    assert_application_is_exact(b.build((out,)), tmp_path, "stm32h7")
+
+
 @pytest.mark.parametrize("factor", [1, 5])
 def test_channels_whose_factors_are_far_apart(factor: int, tmp_path: Path) -> None:
     """A channel that hardly changes next to others: two steps, as no common one has room."""

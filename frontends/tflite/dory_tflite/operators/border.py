@@ -5,7 +5,7 @@ from __future__ import annotations
 from dory_core.api import ops
 from dory_core.tools import quoting
 from dory_tflite.fixed_point import INT32_MAX, quantize_multiplier
-from dory_tflite.node import BYTES, WIDE, Constraint, Node, Operator
+from dory_tflite.node import ACTIVATIONS, BYTES, WIDE, Constraint, Node, Operator
 from dory_tflite.operators import islands
 from dory_tflite.operators.tables import quantize_lower
 from dory_tflite.requantisation import rescaling
@@ -46,7 +46,7 @@ def _readable(node: Node) -> bool:
     source, kinds = node.input(), (node.input().type, node.output().type)
     if source.type == "FLOAT32":
         is_input = source.index in node.model.subgraphs[0].inputs
-        return kinds[1] in BYTES and is_input and node.readers[source.index] == 1
+        return kinds[1] in ACTIVATIONS and is_input and node.readers[source.index] == 1
     return set(kinds) <= set(BYTES) or kinds in _RESCALED
 
 
@@ -67,6 +67,12 @@ def _dequantize(node: Node) -> None:
     )
 
 
+def _dequantizable(node: Node) -> bool:
+    source, output = node.input(), node.output()
+    readers = [op.position for op in node.model.subgraphs[0].operators if output.index in op.inputs]
+    return source.type in BYTES or (source.type == "INT16" and not node.islands & set(readers))
+
+
 OPERATORS = (
     Operator(
         "QUANTIZE",
@@ -85,6 +91,11 @@ OPERATORS = (
         "DEQUANTIZE",
         "nothing: reals behind the last integers are left to the application, others are tables",
         _dequantize,
-        (Constraint("the input is INT8 or UINT8", lambda node: node.input().type in BYTES),),
+        (
+            Constraint(
+                "the input is INT8 or UINT8, or INT16 after the last integers",
+                _dequantizable,
+            ),
+        ),
     ),
 )

@@ -6,17 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import ops
-from dory_tflite.fixed_point import quantize_multiplier
 from dory_tflite.model import FileTensor
 from dory_tflite.network import Bound
-from dory_tflite.node import Constraint, Node, Operator
+from dory_tflite.node import CONVERT, Constraint, Node, Operator
 from dory_tflite.operators.common import SAME_TYPE
-from dory_tflite.operators.sums import sum_fields
+from dory_tflite.operators.sums import product_steps, sum_fields
 from dory_tflite.preparation import convolution_factor
-from dory_tflite.requantisation import rescaling
 
 _OPTIONS = ("AdjX", "AdjY")
-_LARGEST_PRODUCT = 255 * 255
 
 
 def _multiply(node: Node) -> None:
@@ -28,16 +25,13 @@ def _multiply(node: Node) -> None:
     if inner != _rows(node, 1):
         raise _mismatch(node)
     first, second, y = (node.quantisation(t) for t in (*node.inputs, node.output()))
-    reach = inner * _LARGEST_PRODUCT
-    step = rescaling(
-        [quantize_multiplier(convolution_factor(first.scale, second.scale, y.scale))],
-        [(-reach, reach)],
-        y.zero_point,
-        y.bounds,
-    )
+    factor = convolution_factor(first.scale, second.scale, y.scale)
+    requants = product_steps(node, inner, factor)
     factors, x = (_matrices(node, position, False) for position in (0, 1))
     zeros = second.zero_point, first.zero_point
-    node.emit(ops.MatMul, node.output(), x, factors, zero_points=zeros, requants=(step,))
+    node.emit(
+        ops.MatMul, node.output(), x, factors, zero_points=zeros, wide=y.bits > 8, requants=requants
+    )
 
 
 def _with_constant(node: Node, position: int) -> None:
@@ -110,7 +104,11 @@ def _mismatch(node: Node) -> Exception:
 
 
 def _types(node: Node) -> bool:
-    return len(node.inputs) == 2 and {t.type for t in (*node.inputs, *node.outputs)} == {"INT8"}
+    tensors = (*node.inputs, *node.outputs)
+    if len(node.inputs) != 2 or len({tensor.type for tensor in tensors}) > 1:
+        return False
+    words = tensors[0].type == "INT16" and not any(sum((t.zero_points for t in tensors), ()))
+    return words or tensors[0].type == "INT8"
 
 
 OPERATORS = (
@@ -120,9 +118,9 @@ OPERATORS = (
         _multiply,
         (
             Constraint(
-                "inputs and output are INT8",
+                "inputs and output are INT8, or INT16 with the zero point 0",
                 _types,
-                "convert the network with full integer quantisation to INT8",
+                CONVERT,
             ),
             SAME_TYPE,
             Constraint(

@@ -19,6 +19,7 @@ from dory_tflite.requantisation import rescaling, two_divisions, two_roundings
 
 _NARROW = (-128, 127)
 _INT32 = (-(1 << 31), (1 << 31) - 1)
+_LARGEST_PRODUCTS = {8: 255 * 255, 16: 1 << 30}
 _MOST_WIDE = 1 << 47  # accumulators that the interpreter's function takes
 #: Types of a bias with activations of 16 bits; that of a TRANSPOSE_CONV of 16 bits is converted.
 _BIASES = {
@@ -76,6 +77,15 @@ def sum_fields(
     return {"requants": _steps(node, ends, factors), **weight_fields(weights, bias)}
 
 
+def product_steps(node: Node, count: int, factor: float) -> tuple[Requant, ...]:
+    """Return the steps after sums of ``count`` products of two computed tensors."""
+    y = node.quantisation(node.output())
+    largest = count * _LARGEST_PRODUCTS[y.bits]
+    if y.bits == 8:
+        return _steps(node, [(-largest, largest)], [factor])
+    return _wide_steps(node, [(-largest, largest)], [factor])
+
+
 def _steps(node: Node, ends: list[tuple[int, int]], factors: list[float]) -> tuple[Requant, ...]:
     """Return the steps after an accumulator of 32 bits."""
     y, bounds = node.quantisation(node.output()), node.clip(node.output())
@@ -92,6 +102,23 @@ def _steps(node: Node, ends: list[tuple[int, int]], factors: list[float]) -> tup
         return two_roundings(multipliers, bounds)
 
 
+def _wide_steps(
+    node: Node, ends: list[tuple[int, int]], factors: list[float], several: bool = False
+) -> tuple[Requant, ...]:
+    """Return the steps after an accumulator of 64 bits. several: two, where one had room."""
+    multipliers = [quantize_multiplier(factor) for factor in factors]
+    for number, (lo, hi) in enumerate(ends):
+        form = wide_form(multipliers[min(number, len(factors) - 1)])
+        if max(-lo, hi) >= _MOST_WIDE or not _INT32[0] <= form.at(lo) <= form.at(hi) <= _INT32[1]:
+            raise node.error("its scales bring sums beyond 32 bits", "calibrate it again")
+    bounds = node.clip(node.output())
+    try:
+        step = rescaling(multipliers, ends, 0, bounds, form_of=wide_form)
+    except FactorError:
+        return two_divisions(multipliers, bounds)
+    return two_divisions(multipliers, bounds) if several else (step,)
+
+
 def _wide_fields(
     node: Node,
     weights: Integers,
@@ -103,20 +130,10 @@ def _wide_fields(
 
     A bias beyond 32 bits becomes part of the addend, which has 64.
     """
-    multipliers = [quantize_multiplier(factor) for factor in factors]
-    for number, (lo, hi) in enumerate(ends):
-        form = wide_form(multipliers[min(number, len(factors) - 1)])
-        if max(-lo, hi) >= _MOST_WIDE or not _INT32[0] <= form.at(lo) <= form.at(hi) <= _INT32[1]:
-            raise node.error("its scales bring sums beyond 32 bits", "calibrate it again")
-    bounds = node.clip(node.output())
-    moves = not _INT32[0] <= int(bias.min()) <= int(bias.max()) <= _INT32[1]
-    try:
-        steps: tuple[Requant, ...] = (rescaling(multipliers, ends, 0, bounds, form_of=wide_form),)
-    except FactorError:
-        steps = two_divisions(multipliers, bounds)
-    if moves and steps[0].add_negative is not None:  # its turn would be another for each channel
-        steps = two_divisions(multipliers, bounds)
-    if moves:
+    steps = _wide_steps(node, ends, factors)
+    if not _INT32[0] <= int(bias.min()) <= int(bias.max()) <= _INT32[1]:
+        if steps[0].add_negative is not None:  # its turn would be another for each channel
+            steps = _wide_steps(node, ends, factors, several=True)
         steps = (_with_bias(steps[0], bias), *steps[1:])
         bias = np.zeros_like(bias)
     return {"requants": steps, "wide": True, **weight_fields(weights, bias)}

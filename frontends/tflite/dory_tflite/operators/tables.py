@@ -110,22 +110,29 @@ def _arg_max(node: Node) -> None:
     node.emit(ops.ArgMax, node.output(), node.network.value(node.input()))
 
 
-def _output_is(scale: float, zero_point: dict[str, int]) -> Constraint:
+def _output_is(scale: float, zero_point: dict[str, int], is_of_words: bool = False) -> Constraint:
     def holds(node: Node) -> bool:
         y = node.quantisation(node.output())
+        if is_of_words and node.output().type == "INT16":
+            return words.gives_fractions(node)
         wanted = zero_point.get(node.output().type)
         return abs(y.scale - scale) <= 1e-3 * scale and y.zero_point == wanted
 
     values = " or ".join(f"{zero} ({kind})" for kind, zero in zero_point.items())
-    return Constraint(f"the output has scale 1/{round(1 / scale)} and zero point {values}", holds)
+    sentence = f"the output has scale 1/{round(1 / scale)} and zero point {values}"
+    return Constraint(sentence + (", or scale 1/32768 (INT16)" if is_of_words else ""), holds)
 
 
 def _is_share(node: Node) -> bool:
+    if node.input().type == "INT16":
+        return words.gives_fractions(node)
     y = node.quantisation(node.output(), wide=True)
     return abs(y.scale * (1 << y.bits) - 1) <= 1e-3 and y.zero_point == y.bounds[0]
 
 
-_SOFTMAX_TYPES = {("INT8", "INT8"), ("UINT8", "UINT8"), ("INT8", "INT16")}
+_SOFTMAX_TYPES = {
+    *(("INT8", "INT8"), ("UINT8", "UINT8"), ("INT8", "INT16"), ("INT16", "INT16")),
+}
 _COMMON = (byte_tensors(), SAME_TYPE)
 _SIGNED_OR_WORDS = Constraint(
     "the input is INT8 or INT16", lambda node: node.input().type in ("INT8", "INT16")
@@ -152,17 +159,19 @@ def _function(
 
 
 OPERATORS = (
-    _table(
+    _function(
         "LOGISTIC",
+        "Lut, or Piecewise for INT16",
         lambda node, x, y: logistic_table(x, y),
-        _SIGNED,
-        _output_is(1 / 256, {"INT8": -128}),
+        words.logistic,
+        _output_is(1 / 256, {"INT8": -128}, is_of_words=True),
     ),
-    _table(
+    _function(
         "TANH",
+        "Lut, or Piecewise for INT16",
         lambda node, x, y: tanh_table(x, y),
-        _SIGNED,
-        _output_is(1 / 128, {"INT8": 0}),
+        words.tanh,
+        _output_is(1 / 128, {"INT8": 0}, is_of_words=True),
     ),
     _table("HARD_SWISH", lambda node, x, y: hard_swish_table(x, y), _SIGNED),
     _function(
@@ -178,17 +187,17 @@ OPERATORS = (
     ),
     Operator(
         "SOFTMAX",
-        "Softmax",
-        _softmax,
+        "Softmax, or WideSoftmax for INT16",
+        lambda node: (words.softmax if node.input().type == "INT16" else _softmax)(node),
         (
             Constraint(
-                "input and output are INT8 or UINT8 both, or INT8 and INT16",
+                "input and output are INT8, UINT8 or INT16 both, or INT8 and INT16",
                 lambda node: (node.input().type, node.output().type) in _SOFTMAX_TYPES,
                 "convert the network with full integer quantisation",
             ),
             Constraint(
                 "the output has scale 1/256 and zero point -128 (INT8) or 0 (UINT8), or scale"
-                " 1/65536 and zero point -32768 (INT16)",
+                " 1/65536 and zero point -32768 (INT16), or 1/32768 and 0 of an input of INT16",
                 _is_share,
             ),
             Constraint("beta is positive", lambda node: node.option("Beta") > 0),

@@ -1,14 +1,18 @@
-"""Functions of one element of 16 bits, which are no tables: rescalings, and pairs of them."""
+"""Functions of elements of 16 bits: rescalings, pairs of them, and straight pieces."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from dory_core.api import Requant, ops
-from dory_core.importing import requant
+from dory_core.importing import Array, requant
+from dory_tflite.curves import Curve, exponentials, inverses, logistic_curve, tanh_curve
 from dory_tflite.fixed_point import INT32_MAX, Multiplier, quantize_multiplier
 from dory_tflite.node import Node
+from dory_tflite.operators.lstm import sigmoid_table
 from dory_tflite.preparation import quantized
 from dory_tflite.requantisation import negated, rescaling
 
@@ -54,6 +58,52 @@ def absolute(node: Node) -> None:
         factor = _multiplier(node, _ratio(node))
         step = rescaling([factor], [(0, _LARGEST)], 0, y.bounds)
     _pair(node, ops.Maximum, (None, requant(-1)), step)
+
+
+def logistic(node: Node) -> None:
+    """Append a LOGISTIC."""
+    _curve(node, logistic_curve(node.quantisation(node.input()).scale, sigmoid_table()))
+
+
+def tanh(node: Node) -> None:
+    """Append a TANH."""
+    _curve(node, tanh_curve(node.quantisation(node.input()).scale, sigmoid_table()))
+
+
+def _curve(node: Node, curve: Curve) -> None:
+    node.emit(
+        ops.Piecewise,
+        node.output(),
+        node.network.value(node.input()),
+        table=Array(curve.table),
+        piece_bits=curve.piece_bits,
+        argument=(curve.argument,),
+        requants=(requant(1, 0, 1 << curve.shift, -_LARGEST, _LARGEST - 1),),
+    )
+
+
+def softmax(node: Node) -> None:
+    """Append a SOFTMAX."""
+    # Differences to the largest channel as 65535ths of ten, counted from -10.
+    last = 2 * _LARGEST - 1
+    factor = node.quantisation(node.input()).scale * node.option("Beta") / (10 / last)
+    argument = rescaling([_multiplier(node, factor, last)], [(-last, 0)], last, (0, last))
+    node.emit(
+        ops.WideSoftmax,
+        node.output(),
+        node.network.value(node.input()),
+        exps=Array(exponentials()),
+        inverses=Array(inverses()),
+        argument=(argument,),
+        requants=(requant(1, 0, 1, 0, _LARGEST - 1),),
+    )
+
+
+def gives_fractions(node: Node) -> bool:
+    """Return True when the output has the scale 2^-15, nearly, and zero points are 0."""
+    scale = node.quantisation(node.output()).scale
+    zeros = (*node.input().zero_points, *node.output().zero_points)
+    return not any(zeros) and abs(float(np.log2(np.float32(scale))) + 15) < 1e-3
 
 
 def _ratio(node: Node) -> float:

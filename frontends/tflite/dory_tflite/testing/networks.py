@@ -95,15 +95,20 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
 
 #: Those of activations of 16 bits.
 WORDS: Mapping[str, Callable[[Draft, int], int]] = {
-    code: OPERATIONS[code]
-    for code in (
-        *("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED"),
-        *("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE", "MAXIMUM", "MINIMUM"),
-        *("AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "MEAN of channels", "SUM of channels"),
-        *("PAD", "CONCATENATION", "SPLIT_V", "STRIDED_SLICE", "SLICE", "TRANSPOSE", "PACK"),
-        *("RESIZE_NEAREST_NEIGHBOR", "QUANTIZE", "RELU", "RELU6", "LEAKY_RELU", "ABS"),
-        "REVERSE_V2",
-    )
+    "LOGISTIC": unary("LOGISTIC", (1 / 32768, 0)),
+    "TANH": unary("TANH", (1 / 32768, 0)),
+    "SOFTMAX": unary("SOFTMAX", (1 / 32768, 0)),
+    **{
+        code: OPERATIONS[code]
+        for code in (
+            *("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED"),
+            *("BATCH_MATMUL", "ADD", "SUB", "MUL", "SQUARED_DIFFERENCE", "MAXIMUM", "MINIMUM"),
+            *("AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "MEAN of channels", "SUM of channels"),
+            *("PAD", "CONCATENATION", "SPLIT_V", "STRIDED_SLICE", "SLICE", "TRANSPOSE", "PACK"),
+            *("RESIZE_NEAREST_NEIGHBOR", "QUANTIZE", "RELU", "RELU6", "LEAKY_RELU", "ABS"),
+            "REVERSE_V2",
+        )
+    },
 }
 
 #: Those that TensorFlow Lite Micro does not have or does not compute, but LiteRT does.
