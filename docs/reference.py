@@ -56,7 +56,12 @@ SECTIONS = {
         "Goldens": ("dory_core.golden.desktop", "dory_core.golden.layers"),
     },
     tools: {
-        "From Python": ("dory_core.cli.python", "dory_core.cli.results"),
+        "From Python": (
+            "dory_core.cli.python",
+            "dory_core.cli.results",
+            "dory_core.cli.evaluation",
+            "dory_core.cli.frames",
+        ),
         "Commands and reports": (
             "dory_core.cli.shared",
             "dory_core.quoting",

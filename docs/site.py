@@ -22,14 +22,20 @@ _OTHERS = {
     "CHANGELOG.md": "changelog.md",
     "frontends/onnx/README.md": "frontend_onnx.md",
 }
+#: Made of the notebook, which is run for it.
+_NOTEBOOK = "notebook.md"
 _LINK = re.compile(r"\[([^\]]*)\]\((?!https?:)([^)#\s]*)(#[^)\s]*)?\)")
 
 
 def staged(folder: Path) -> None:
     """Write the pages to a folder, with links that hold there."""
     pages = {f"docs/{path.name}": path.name for path in (ROOT / "docs").glob("*.md")} | _OTHERS
+    pages["docs/notebook.ipynb"] = _NOTEBOOK
     for source, name in pages.items():
-        text = (ROOT / source).read_text(encoding="utf-8")
+        if name == _NOTEBOOK:
+            text = _notebook(folder)
+        else:
+            text = (ROOT / source).read_text(encoding="utf-8")
         page = ROOT / source
 
         def link(match: re.Match[str], page: Path = page) -> str:
@@ -46,6 +52,14 @@ def staged(folder: Path) -> None:
         (folder / name).write_text(text, encoding="utf-8")
     for picture in (ROOT / "docs").glob("*.svg"):
         shutil.copy(picture, folder / picture.name)
+
+
+def _notebook(folder: Path) -> str:
+    """Return the page of the notebook; its pictures are written to the folder."""
+    import notebook
+
+    with notebook.beside_the_example():
+        return notebook.page(notebook.run({}), folder)
 
 
 def main(arguments: list[str]) -> int:

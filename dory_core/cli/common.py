@@ -6,10 +6,8 @@ import errno
 import json
 import logging
 import os
-import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,11 +19,6 @@ from dory_core.errors import DoesNotFit, DoryError, NotSupported, UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-#: Called with (stage, steps done, steps in all).
-Progress = Callable[[str, int, int], None]
-
-_UNITS = {"": 1, "b": 1, "k": 1024, "kb": 1024, "kib": 1024, "m": 1 << 20, "mb": 1 << 20}
-_UNITS["mib"] = 1 << 20
 _PIPED_COLUMNS = 200
 _STATUS_BUG = 1
 
@@ -139,10 +132,12 @@ def set_verbosity(verbosity: int) -> None:
 
 def byte_size(text: str | int) -> int:
     """Return bytes of ``65536``, ``64k``, ``64kB`` or ``64KiB``; 1 kB = 1024 B."""
-    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", str(text).lower())
-    if match is None or match[2] not in _UNITS or int(match[1]) == 0:
-        raise typer.BadParameter(f"{text!r} is no size; write bytes as 65536, 64k, 64KiB or 1M")
-    return int(match[1]) * _UNITS[match[2]]
+    from dory_core.cli.requests import size_in_bytes
+
+    try:
+        return size_in_bytes(text)
+    except UsageError as error:
+        raise typer.BadParameter(f"{error.message}; {error.hint}") from error
 
 
 def key_values(pairs: Sequence[str]) -> dict[str, str]:
@@ -260,27 +255,3 @@ def _from_system(error: OSError) -> UsageError:
     else:
         hint = "check the permissions, or choose another path"
     return UsageError(f"{error.filename}: {reason}" if error.filename else reason, hint)
-
-
-@contextmanager
-def progress_bar(enabled: bool) -> Iterator[Progress | None]:
-    """Yield a progress callback that draws on stderr; None when stderr is not a terminal."""
-    if not enabled or settings.verbosity < 0 or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description:<24}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-
-        def advance(stage: str, done: int, total: int) -> None:
-            bar.update(task, description=stage, completed=done, total=total or None)
-
-        yield advance

@@ -20,13 +20,13 @@ from dory_core.cli.common import (
     console,
     key_values,
     print_json,
-    progress_bar,
     settings,
 )
+from dory_core.cli.progress import progress_bar
 from dory_core.errors import UsageError
 
 if TYPE_CHECKING:
-    from dory_core.cli.python import CompiledNetwork
+    from dory_core.cli.results import CompiledNetwork
 
 
 class Objective(StrEnum):
@@ -253,7 +253,7 @@ def compile_(
             output_rows=output_rows,
             not_deployable_ok=not_deployable_ok,
             dump_stages=dump_stages,
-            progress=progress,
+            progress=progress or False,
         )
     if json:
         print_json(compiled.plan)

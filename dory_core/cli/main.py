@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from dory_core import __version__
-from dory_core.cli import cache, check, frontends, golden, new, plugins, run, targets
+from dory_core.cli import cache, check, evaluate, frontends, golden, new, plugins, run, targets
 from dory_core.cli import compile as compile_
 from dory_core.cli.common import Debug, Quiet, Verbose, report_error, set_verbosity, settings
 from dory_core.cli.completion import words_of_bash
@@ -158,6 +158,7 @@ def options(
 
 app.command("compile")(compile_.compile_)
 app.command("run")(run.run)
+app.command("evaluate")(evaluate.evaluate)
 app.command("check")(check.check)
 app.command("golden")(golden.golden)
 app.command("targets")(targets.targets)

@@ -11,74 +11,35 @@ A notebook shows the results as tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dory_core.cli.files import existing_file
-from dory_core.cli.html import html_page
-from dory_core.cli.requests import compile_options, given_budgets
-from dory_core.cli.results import ApplicationRun, CheckedNetwork, LeastRam
+from dory_core.cli.progress import Progress, shown_progress
+from dory_core.cli.requests import (
+    compile_options,
+    given_budgets,
+    input_sources,
+    listed_paths,
+    size_in_bytes,
+)
+from dory_core.cli.results import ApplicationRun, CheckedNetwork, CompiledNetwork, LeastRam
 from dory_core.errors import UsageError
 from dory_core.hardware.options import INPUT_ROWS, OUTPUT_ROWS
 from dory_core.plan import DEFAULT_PREFIX
 
 if TYPE_CHECKING:
+    from dory_core.cli.evaluation import EvaluatedNetwork
     from dory_core.driver.compiler import CompileOptions
     from dory_core.golden.desktop import DesktopReport
-    from dory_core.golden.layers import GoldenReport
     from dory_core.plugins.manager import Plugins
 
 PathName = str | Path
-#: Called with (stage, steps done, steps in all).
-Progress = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledNetwork:
-    """A compiled network.
-
-    Attributes:
-        plan: The document plan.json, which docs/json.md describes.
-        path: Directory of the application, None when the network was only planned.
-        golden: Layers that goldens confirmed, None without a golden.
-        passes: Names of the passes over the graph, in order.
-    """
-
-    plan: Mapping[str, Any]
-    path: Path | None
-    golden: GoldenReport | None
-    passes: tuple[str, ...] = ()
-
-    @property
-    def cycles(self) -> int:
-        """Estimated cycles of one inference."""
-        return int(self.plan["totals"]["cycles"])
-
-    def report(self, *, details: int = 0) -> None:
-        """Print layers, memory and totals.
-
-        details: 1 adds rejections by kernels for the kind of each layer; 2 adds all kernels.
-        """
-        from dory_core.cli.common import console
-        from dory_core.cli.tables.plan import print_plan
-
-        print_plan(self.plan, console(), details=details)
-
-    def run(self, **options: Any) -> ApplicationRun:
-        """Run the application as :func:`run` does. Raises UsageError when it was only planned."""
-        if self.path is None:
-            raise UsageError(
-                "the network was only planned, there is no application to run",
-                "compile it with output= a directory",
-            )
-        return run(self.path, **options)
-
-    def _repr_html_(self) -> str:
-        from dory_core.cli.tables.plan import print_plan
-
-        return html_page(lambda out: print_plan(self.plan, out))
+PathNames = PathName | Sequence[PathName]
+#: Bytes, or a text such as ``32k``.
+Size = int | str
 
 
 def compile(
@@ -87,16 +48,16 @@ def compile(
     *,
     output: PathName | None = None,
     frontend: str | None = None,
-    golden: Sequence[PathName] = (),
+    golden: PathNames = (),
     input: PathName | None = None,
     input_layout: str = "",
     input_bits: int = 8,
     input_signed: bool = False,
-    l1: int | None = None,
-    l2: int | None = None,
-    l3: int | None = None,
-    l2_reserve: int = 0,
-    settings: Mapping[str, str] | None = None,
+    l1: Size | None = None,
+    l2: Size | None = None,
+    l3: Size | None = None,
+    l2_reserve: Size = 0,
+    settings: Mapping[str, object] | None = None,
     objective: str = "heuristic",
     layer: int | None = None,
     prefix: str = DEFAULT_PREFIX,
@@ -105,7 +66,7 @@ def compile(
     output_rows: bool = False,
     not_deployable_ok: bool = False,
     dump_stages: PathName | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     plugins: Plugins | None = None,
 ) -> CompiledNetwork:
     """Compile a network for a target as ``dory`` does, and write the application to ``output``.
@@ -115,16 +76,16 @@ def compile(
         target: Name of the target.
         output: Directory of the application; None plans and writes nothing.
         frontend: Name of the frontend; None takes the one that recognises the file.
-        golden: Files or folders of test vectors.
+        golden: A file or folder of test vectors, or several.
         input: File with one test input, in place of a golden.
         input_layout: Layout of the input, ``hwc`` or ``chw``.
         input_bits: Bits of the network input where the file does not state them.
         input_signed: Signedness of the network input where the file does not state it.
-        l1: Bytes of L1 for the network.
+        l1: Bytes of L1 for the network, or a text such as ``32k``.
         l2: Bytes of L2.
         l3: Bytes of L3.
         l2_reserve: Bytes of L2 that the surrounding program needs.
-        settings: Options of the target.
+        settings: Options of the target: texts, numbers or truth values.
         objective: What is made best: ``cycles`` (or ``heuristic``), ``latency`` (with tiles of the
             fewest cycles) or ``ram`` (the fewest bytes of L2, of such plans the fastest).
         layer: Index of a layer to emit as a function of its own; None for the whole network.
@@ -134,7 +95,8 @@ def compile(
         output_rows: Outputs go by rows; the same as the setting ``output_rows=on``.
         not_deployable_ok: Write an application even when it cannot run on the chip.
         dump_stages: Directory for the result of each stage.
-        progress: Function called with (stage, steps done, total steps).
+        progress: Function called with (stage, steps done, total steps); None draws a bar on
+            terminals and in notebooks, False none.
         plugins: Plugins to use; None for the installed ones.
 
     Raises:
@@ -158,10 +120,10 @@ def compile(
         input_bits=input_bits,
         input_signed=input_signed,
         budgets=given_budgets(l1, l2, l3),
-        l2_reserve=l2_reserve,
+        l2_reserve=size_in_bytes(l2_reserve) if l2_reserve else 0,
         settings=settings,
         output=None if output is None else Path(output),
-        golden=tuple(Path(path) for path in golden),
+        golden=listed_paths(golden),
         input=None if input is None else existing_file(Path(input), "input"),
         input_layout=input_layout,
         objective=objective,
@@ -172,33 +134,40 @@ def compile(
         dump_stages=None if dump_stages is None else Path(dump_stages),
         deployable_only=not not_deployable_ok,
     )
-    result = compile_network(options, plugins, progress)
-    plan = result.plan.to_json()
-    return CompiledNetwork(plan, result.output, result.golden, result.passes)
+    with shown_progress(progress) as shown:
+        result = compile_network(options, plugins, shown)
+    plan, timeline = result.plan.to_json(), result.plan.timeline_json()
+    return CompiledNetwork(plan, result.output, result.golden, result.passes, timeline)
 
 
 def run(
     application: PathName,
     *,
-    inputs: Sequence[PathName] = (),
+    inputs: Any = (),
     input_layout: str = "",
-    golden: Sequence[PathName] = (),
+    input_reals: bool = False,
+    golden: PathNames = (),
     dump: PathName | None = None,
     dma: str | None = "early",
     seed: int = 1,
     repeat: int = 1,
     sanitize: str | None = None,
     runner: str | None = None,
+    all_layers: bool = False,
+    progress: Progress | bool | None = None,
     plugins: Plugins | None = None,
 ) -> ApplicationRun:
     """Build and run an application as ``dory run`` does, and compare every element of every layer.
 
     Args:
         application: Directory of the application.
-        inputs: Files with test inputs, in place of the embedded ones. State passes from one input
-            to the next.
+        inputs: Inputs in place of the embedded ones: an array (H, W, C) or a batch (N, H, W, C), a
+            mapping of such arrays by the name of the input, a file, or a list of these. Arrays of
+            floats are real numbers where the input has a scale. State passes from one input to
+            the next.
         input_layout: Layout of the inputs, ``hwc`` or ``chw``.
-        golden: Files or folders of test vectors, in place of the embedded ones.
+        input_reals: True when floats in files are real numbers, too.
+        golden: A file or folder of test vectors, or several, in place of the embedded ones.
         dump: Directory for ``layer_NN.npy``.
         dma: When simulated transfers move their bytes: ``early``, ``late``, ``random``, or None to
             run all three modes if that is quick.
@@ -206,6 +175,9 @@ def run(
         repeat: Number of executions of each input.
         sanitize: Sanitizers of the C compiler, ``address,undefined`` or ``thread``.
         runner: Name of the runner; None for the one that the target prefers.
+        all_layers: True to keep the values of every layer.
+        progress: Function called with (stage, steps done, total steps); None draws a bar on
+            terminals and in notebooks, False none.
         plugins: Plugins to use; None for the installed ones.
 
     Raises:
@@ -215,21 +187,75 @@ def run(
     """
     from dory_core.driver.application import run_application
 
-    return ApplicationRun(
-        run_application(
+    sources = input_sources(inputs)
+    with shown_progress(progress) as shown:
+        result = run_application(
             Path(application),
             plugins=plugins or _plugins(),
-            inputs=tuple(Path(path) for path in inputs),
+            inputs=sources,
             input_layout=input_layout,
-            golden=tuple(Path(path) for path in golden),
+            input_reals=input_reals,
+            golden=listed_paths(golden),
             dump=None if dump is None else Path(dump),
             dma=dma,
             seed=seed,
             repeat=repeat,
             sanitize=sanitize,
             runner=runner,
+            all_layers=all_layers,
+            progress=shown,
         )
-    )
+    return ApplicationRun(result, given=bool(sources))
+
+
+def evaluate(
+    application: PathName,
+    samples: Any,
+    labels: Any = None,
+    *,
+    input_layout: str = "",
+    dma: str = "early",
+    runner: str | None = None,
+    progress: Progress | bool | None = None,
+    plugins: Plugins | None = None,
+) -> EvaluatedNetwork:
+    """Run an application on labelled samples as ``dory evaluate`` does, and count right classes.
+
+    The class of a sample is the channel of the largest output. Each layer of each inference is
+    compared with the reference, too.
+
+    Args:
+        application: Directory of the application.
+        samples: An array (N, H, W, C), arrays by the name of the input, or a file with them
+            (.npz, .npy). Floats are real numbers where the input has a scale.
+        labels: The class of each sample, an array or an .npy file; None for the array ``labels``
+            beside the samples.
+        input_layout: ``chw`` for samples (N, C, H, W).
+        dma: When simulated transfers move their bytes.
+        runner: Name of the runner; None for the one that the target prefers.
+        progress: As for :func:`run`.
+        plugins: Plugins to use; None for the installed ones.
+
+    Raises:
+        UsageError: For a network without classes, and samples or labels that do not fit it.
+        ToolMissing, VerificationFailed: As :func:`run`.
+    """
+    from dory_core.cli.evaluation import EvaluatedNetwork, read_samples
+    from dory_core.driver.evaluate import evaluate_application
+
+    arrays, classes = read_samples(samples, labels)
+    with shown_progress(progress) as shown:
+        found = evaluate_application(
+            Path(application),
+            arrays,
+            classes,
+            plugins=plugins or _plugins(),
+            input_layout=input_layout,
+            dma=dma,
+            runner=runner,
+            progress=shown,
+        )
+    return EvaluatedNetwork(found)
 
 
 def check(  # noqa: D417  the others are those of compile
@@ -237,14 +263,14 @@ def check(  # noqa: D417  the others are those of compile
     target: str = "",
     *,
     frontend: str | None = None,
-    golden: Sequence[PathName] = (),
+    golden: PathNames = (),
     input_bits: int = 8,
     input_signed: bool = False,
-    l1: int | None = None,
-    l2: int | None = None,
-    l3: int | None = None,
-    l2_reserve: int = 0,
-    settings: Mapping[str, str] | None = None,
+    l1: Size | None = None,
+    l2: Size | None = None,
+    l3: Size | None = None,
+    l2_reserve: Size = 0,
+    settings: Mapping[str, object] | None = None,
     compare_desktop: bool = False,
     plugins: Plugins | None = None,
 ) -> CheckedNetwork:
@@ -278,11 +304,11 @@ def check(  # noqa: D417  the others are those of compile
         target,
         plugins,
         frontend=frontend,
-        golden=tuple(Path(file) for file in golden),
+        golden=listed_paths(golden),
         input_bits=input_bits,
         input_signed=input_signed,
         budgets=budgets,
-        l2_reserve=l2_reserve,
+        l2_reserve=size_in_bytes(l2_reserve) if l2_reserve else 0,
         settings=settings,
     )
     report = check_network(options, plugins)
@@ -298,11 +324,11 @@ def least_ram(  # noqa: D417  the others are those of compile
     frontend: str | None = None,
     input_bits: int = 8,
     input_signed: bool = False,
-    l1: int | None = None,
-    l2: int | None = None,
-    l3: int | None = None,
-    l2_reserve: int = 0,
-    settings: Mapping[str, str] | None = None,
+    l1: Size | None = None,
+    l2: Size | None = None,
+    l3: Size | None = None,
+    l2_reserve: Size = 0,
+    settings: Mapping[str, object] | None = None,
     plugins: Plugins | None = None,
 ) -> LeastRam:
     """Plan a network with ever fewer bytes of L2; write nothing.
@@ -330,7 +356,7 @@ def least_ram(  # noqa: D417  the others are those of compile
         input_bits=input_bits,
         input_signed=input_signed,
         budgets=given_budgets(l1, l2, l3),
-        l2_reserve=l2_reserve,
+        l2_reserve=size_in_bytes(l2_reserve) if l2_reserve else 0,
         settings=settings,
     )
     return LeastRam(front_network(options, plugins))

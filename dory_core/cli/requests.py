@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dory_core.cli.files import existing_file
+from dory_core.errors import UsageError
 
 if TYPE_CHECKING:
     from dory_core.driver.compiler import CompileOptions
+    from dory_core.driver.given import Source
     from dory_core.plugins.manager import Plugins
+
+_UNITS = {"": 1, "b": 1, "k": 1024, "kb": 1024, "kib": 1024}
+_UNITS |= dict.fromkeys(("m", "mb", "mib"), 1 << 20)
 
 
 def compile_options(
@@ -19,7 +25,7 @@ def compile_options(
     plugins: Plugins,
     *,
     frontend: str | None = None,
-    settings: Mapping[str, str] | None = None,
+    settings: Mapping[str, object] | None = None,
     **others: Any,
 ) -> CompileOptions:
     """Return the options of a compilation, a check or a comparison.
@@ -29,7 +35,7 @@ def compile_options(
         target: Name of the target, empty for none.
         plugins: Plugins that provide frontend and target.
         frontend: Name of the frontend; None takes the one that recognises the file.
-        settings: Target options (``--set``) as text.
+        settings: Target options (``--set``).
         others: Other fields of CompileOptions.
 
     Raises:
@@ -38,9 +44,8 @@ def compile_options(
     from dory_core.driver.compiler import CompileOptions
 
     path = existing_file(Path(network), "network")
-    return CompileOptions(
-        path, target, frontend_name(frontend, path, plugins), settings=settings or {}, **others
-    )
+    name = frontend_name(frontend, path, plugins)
+    return CompileOptions(path, target, name, settings=option_texts(settings), **others)
 
 
 def frontend_name(frontend: str | None, path: Path, plugins: Plugins) -> str:
@@ -57,6 +62,53 @@ def frontend_name(frontend: str | None, path: Path, plugins: Plugins) -> str:
     return frontend or plugins.frontend_for(path).name
 
 
-def given_budgets(l1: int | None, l2: int | None, l3: int | None) -> dict[int, int]:
-    """Return the budgets that the user gave, in bytes by level number."""
-    return {level: size for level, size in enumerate((l1, l2, l3), start=1) if size is not None}
+def size_in_bytes(size: str | int) -> int:
+    """Return bytes of ``65536``, ``64k``, ``64kB`` or ``64KiB``; 1 kB = 1024 B.
+
+    Raises: UsageError for another text, and for zero.
+    """
+    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", str(size).lower())
+    if match is None or match[2] not in _UNITS or int(match[1]) == 0:
+        raise UsageError(f"{size!r} is no size", "write bytes as 65536, 64k, 64KiB or 1M")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def given_budgets(
+    l1: int | str | None, l2: int | str | None, l3: int | str | None
+) -> dict[int, int]:
+    """Return the budgets that the user gave, in bytes by level number. Raises UsageError."""
+    given = enumerate((l1, l2, l3), start=1)
+    return {level: size_in_bytes(size) for level, size in given if size is not None}
+
+
+def option_texts(settings: Mapping[str, object] | None) -> dict[str, str]:
+    """Return options of a target as text: numbers and truth values as ``--set`` takes them."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in (settings or {}).items()
+    }
+
+
+def listed_paths(paths: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
+    """Return one path, or several, as a tuple."""
+    several = [paths] if isinstance(paths, (str, Path)) else paths
+    return tuple(Path(path) for path in several)
+
+
+def input_sources(given: Any) -> tuple[Source, ...]:
+    """Return what a user gives as inputs: files, and arrays by the name of the input.
+
+    given: a file, an array, arrays by name, or a list of these.
+    """
+    several = given if isinstance(given, (list, tuple)) else [given]
+    return tuple(_source(one) for one in several)
+
+
+def _source(given: Any) -> Source:
+    import numpy as np
+
+    if isinstance(given, (str, Path)):
+        return Path(given)
+    if isinstance(given, Mapping):
+        return {str(name): np.asarray(array) for name, array in given.items()}
+    return {"": np.asarray(given)}

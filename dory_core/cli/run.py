@@ -15,7 +15,6 @@ from dory_core.cli.common import (
     Json,
     Quiet,
     Verbose,
-    console,
     print_json,
     report_error,
     settings,
@@ -33,14 +32,22 @@ class Dma(StrEnum):
     random = "random"
 
 
-_App = Annotated[Path, typer.Argument(metavar="DIR", help="An application made by dory.")]
+Application = Annotated[Path, typer.Argument(metavar="DIR", help="An application made by dory.")]
 _Input = Annotated[
     list[Path] | None,
     typer.Option(
         "--input",
         metavar="FILE",
-        help="Run this input: .npy, .npz with an array per input, .bin, .txt or a picture; may"
-        " be repeated: state goes from one to the next.",
+        help="Run this input, or a batch (N, H, W, C), and tell what the network answers: .npy,"
+        " .npz with an array per input, .bin, .txt or a picture; may be repeated: state goes from"
+        " one to the next.",
+    ),
+]
+_InputReals = Annotated[
+    bool,
+    typer.Option(
+        "--input-reals",
+        help="Floats of --input are real numbers: scale and zero point of the input quantise them.",
     ),
 ]
 _Golden = Annotated[
@@ -72,7 +79,7 @@ _Sanitize = Annotated[
         "--sanitize", metavar="LIST", help="address,undefined or thread, of the C compiler."
     ),
 ]
-_Runner = Annotated[
+RunnerName = Annotated[
     str | None,
     typer.Option(
         "--runner",
@@ -84,16 +91,17 @@ _Runner = Annotated[
 
 
 def run(
-    app: _App,
+    app: Application,
     input_: _Input = None,
     input_layout: InputLayout = None,
+    input_reals: _InputReals = False,
     golden: _Golden = None,
     dump: _Dump = None,
     dma: _Dma = None,
     seed: _Seed = 1,
     repeat: _Repeat = 1,
     sanitize: _Sanitize = None,
-    runner: _Runner = None,
+    runner: RunnerName = None,
     json: Json = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
@@ -106,6 +114,7 @@ def run(
         app,
         inputs=input_ or (),
         input_layout=input_layout or "",
+        input_reals=input_reals,
         golden=golden or (),
         dump=dump,
         dma=dma.value if dma is not None else None,
@@ -113,14 +122,13 @@ def run(
         repeat=repeat,
         sanitize=sanitize,
         runner=runner,
+        progress=False if json else None,
     )
     document: dict[str, Any] = done.result.to_json()
     if json:
         print_json(document)
     elif settings.verbosity >= 0:
-        from dory_core.cli.tables.run import print_run
-
-        print_run(document, console(), details=settings.verbosity > 0)
+        done.report(details=settings.verbosity > 0)
     elif not document["exact"]:
         from dory_core.cli.tables.run import first_mismatch
 

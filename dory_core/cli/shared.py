@@ -7,7 +7,6 @@ from dory_core.cli.common import Verbose as Verbose
 from dory_core.cli.common import byte_size as byte_size
 from dory_core.cli.common import console as console
 from dory_core.cli.common import print_json as print_json
-from dory_core.cli.common import progress_bar as progress_bar
 from dory_core.cli.common import settings as settings
 from dory_core.cli.compile import L1 as L1
 from dory_core.cli.compile import L2 as L2
@@ -21,9 +20,15 @@ from dory_core.cli.compile import target_settings as target_settings
 from dory_core.cli.completion import list_of_targets as list_of_targets
 from dory_core.cli.files import existing_file as existing_file
 from dory_core.cli.files import write_file as write_file
+from dory_core.cli.frames import data_frame as data_frame
+from dory_core.cli.html import html_page as html_page
+from dory_core.cli.progress import progress_bar as progress_bar
+from dory_core.cli.progress import shown_progress as shown_progress
 from dory_core.cli.requests import compile_options as compile_options
 from dory_core.cli.requests import frontend_name as frontend_name
 from dory_core.cli.requests import given_budgets as given_budgets
+from dory_core.cli.requests import option_texts as option_texts
+from dory_core.cli.requests import size_in_bytes as size_in_bytes
 from dory_core.cli.tables.plan import new_table as new_table
 from dory_core.cli.tables.plan import print_plan as print_plan
 from dory_core.cli.tables.texts import conversions_text as conversions_text

@@ -7,18 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dory_core.driver.compiler import GRAPH_FILE, make_vectors
+from dory_core.driver.compiler import GRAPH_FILE
+from dory_core.driver.given import Asked, Given, Source, floats_of, given_vectors
 from dory_core.errors import UsageError
 from dory_core.golden.extremes import find_extremes
-from dory_core.golden.vectors import (
-    Vector,
-    float_bytes,
-    hwc,
-    input_bytes,
-    read_vectors,
-    reals_of,
-    starts,
-)
+from dory_core.golden.vectors import Vector, hwc, input_bytes, starts
 from dory_core.ir import Graph, Operator
 from dory_core.ir.layout import HWC, Layout
 from dory_core.ir.reference import run as execute
@@ -29,6 +22,7 @@ from dory_core.simulate.counts import check_counts
 from dory_core.simulate.request import DMA_MODES, RunRequest
 from dory_core.simulate.result import LayerOutput, RunResult
 from dory_core.simulate.runner import HOST_RUNNER, Runner
+from dory_core.tiling.network import Progress
 
 _CHEAP_MACS = 20_000_000  # of all inferences: well below a second on any machine
 _SEARCHES = 48  # executions of the network in search of extreme values
@@ -170,8 +164,9 @@ def run_application(
     directory: Path,
     *,
     plugins: Plugins,
-    inputs: Sequence[Path] = (),
+    inputs: Sequence[Source] = (),
     input_layout: str = "",
+    input_reals: bool = False,
     golden: Sequence[Path] = (),
     dump: Path | None = None,
     dma: str | None = DMA_MODES[0],
@@ -179,6 +174,8 @@ def run_application(
     repeat: int = 1,
     sanitize: str | None = None,
     runner: str | None = None,
+    all_layers: bool = False,
+    progress: Progress | None = None,
 ) -> RunResult:
     """Build and run an application and compare every layer, element by element.
 
@@ -187,8 +184,9 @@ def run_application(
     Args:
         directory: Directory of the application.
         plugins: Plugins that provide the target's runners.
-        inputs: Files with test inputs, in place of the embedded ones.
+        inputs: Files or arrays with test inputs, in place of the embedded ones.
         input_layout: ``hwc`` or ``chw``, empty where the files tell.
+        input_reals: True when floats in the files are real numbers.
         golden: Files or folders of test vectors, in place of the embedded ones. A golden must agree
             with the reference executor on the embedded network.
         dump: Directory for every layer's output.
@@ -199,6 +197,8 @@ def run_application(
         sanitize: Sanitizers of the C compiler, with commas between them.
         runner: Name of the runner; None for the one that the target prefers, or for the host
             simulation when only that has the given dma or sanitize.
+        all_layers: True to keep the values of every layer in the result, not only the outputs.
+        progress: Function called with (stage, steps done, total steps).
 
     Raises:
         UsageError: For invalid arguments.
@@ -213,15 +213,21 @@ def run_application(
     chosen = find_runner(
         runner, plan, plugins, host=dma not in (None, DMA_MODES[0]) or sanitize is not None
     )
-    given = _given(directory, plan, graph, inputs, golden, input_layout)
+    asked = Asked(inputs, input_layout, input_reals, golden)
+    given = given_vectors(directory, plan, graph, asked, plugins, progress)
+    request = _request(plan, graph, given)
+    kept = request.layers if all_layers else _outputs(request)
     request = replace(
-        _request(plan, graph, given),
+        request,
+        keep=[layer.index for layer in kept],
         dma=dma or DMA_MODES[0],
         seed=seed,
         repeat=repeat,
         sanitize=sanitize,
         dump=dump,
     )
+    if progress is not None:
+        progress("build and run", 0, 0)
     modes = (dma,) if dma else _modes(chosen.runner, plan, request)
     result = _in_modes(directory, chosen.runner, plan, request, modes[1:])
     searched = ""
@@ -230,56 +236,10 @@ def run_application(
         result, searched = _run_extremes(directory, chosen.runner, graph, request, vectors, result)
     floats = _float_notes(graph, given.floats, result.runner)
     notes = filter(None, (chosen.note, *given.notes, *floats, searched))
-    return replace(result, reference=graph.reference, notes=tuple(notes))
+    return replace(result, reference=graph.reference, notes=tuple(notes), outputs=_outputs(request))
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """Test vectors of a run.
-
-    names: names of the user's vectors in order; empty for the embedded ones. floats: inputs and
-    outputs of each vector as float32, None for an application without ``--float-io``. notes: how
-    each file was read.
-    """
-
-    vectors: Sequence[Vector]
-    names: Sequence[str]
-    floats: list[tuple[bytes, bytes]] | None
-    notes: tuple[str, ...]
-
-
-def _given(
-    directory: Path,
-    plan: dict[str, Any],
-    graph: Graph,
-    inputs: Sequence[Path],
-    golden: Sequence[Path],
-    layout: str,
-) -> _Given:
-    """Return the vectors of goldens, then those of inputs; the embedded ones without both."""
-    from dory_core.golden.inputs import read_inputs
-
-    reals, ties_even = (bool(plan["network"].get(key)) for key in ("float_io", "ties_even"))
-    read = [read_inputs(path, graph, layout, reals, ties_even) for path in inputs]
-    vectors: list[Vector] = []
-    names: list[str] = []
-    for path in golden:
-        found, _ = make_vectors(graph, [path])
-        vectors += found
-        names += [str(path)] if len(found) == 1 else [f"{path} run {n}" for n in range(len(found))]
-    if inputs:
-        vectors += make_vectors(graph, (), [one.values for one in read])[0]
-        names += map(str, inputs)
-    vectors = vectors or list(read_vectors(directory / "vectors", graph))
-    floats = None
-    if reals:  # the given inputs are the last vectors, after those of goldens
-        own: list[Mapping[str, Any]] = [{} for _ in range(len(vectors) - len(read))]
-        own += [one.reals for one in read]
-        floats = [_floats(graph, *pair) for pair in zip(vectors, own, strict=True)]
-    return _Given(vectors, names, floats, tuple(one.done for one in read))
-
-
-def _request(plan: dict[str, Any], graph: Graph, given: _Given) -> RunRequest:
+def _request(plan: dict[str, Any], graph: Graph, given: Given) -> RunRequest:
     """Return the request of a run with these vectors."""
     layouts = _layouts(plan)
     layers = [
@@ -307,6 +267,12 @@ def _request(plan: dict[str, Any], graph: Graph, given: _Given) -> RunRequest:
         starts=starts(graph, given.vectors) if graph.states else (),
         target=plan["target"],
     )
+
+
+def _outputs(request: RunRequest) -> tuple[LayerOutput, ...]:
+    """Return the layers that make the network's outputs, in their order."""
+    layers = {layer.index: layer for layer in request.layers}
+    return tuple(layers[index] for index in request.output_layers)
 
 
 def _in_modes(
@@ -360,7 +326,7 @@ def _run_extremes(
         expected=_expected(graph, request.layers, more),
         inputs=[input_bytes(graph, vector) for vector in more],
         input_names=[f"searched input {n}" for n in range(len(more))],
-        floats=request.floats and [_floats(graph, vector, {}) for vector in more],
+        floats=request.floats and [floats_of(graph, vector, {}) for vector in more],
         starts=starts(graph, more) if graph.states else (),
         dma=DMA_MODES[-1],
         repeat=1,
@@ -379,12 +345,6 @@ def _modes(runner: Runner, plan: dict[str, Any], request: RunRequest) -> tuple[s
     macs = plan["network"]["macs"] * request.executions
     cheap = runner is HOST_RUNNER and request.sanitize is None and macs <= _CHEAP_MACS
     return DMA_MODES if cheap else DMA_MODES[:1]
-
-
-def _floats(graph: Graph, vector: Vector, given: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """Return inputs and outputs as float32; ``given`` are inputs that the user gave as reals."""
-    reals = reals_of(graph, vector)
-    return float_bytes(graph.inputs, {**reals, **given}), float_bytes(graph.outputs, reals)
 
 
 def _float_notes(

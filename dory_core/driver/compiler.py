@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -246,12 +246,12 @@ def _make_vectors(
     if options.input is None or options.golden:
         return make_vectors(graph, options.golden)
     given = read_inputs(options.input, graph, options.input_layout)
-    _LOG.info(given.done)
-    return make_vectors(graph, (), (given.values,))
+    _LOG.info(given[0].done)
+    return make_vectors(graph, (), [one.values for one in given])
 
 
 def make_vectors(
-    graph: Graph, goldens: Sequence[Path], inputs: Sequence[Vector] = ()
+    graph: Graph, goldens: Sequence[Path], inputs: Iterable[Vector] = ()
 ) -> tuple[tuple[Vector, ...], GoldenReport | None]:
     """Return the test vectors and the report of goldens (None without goldens).
 

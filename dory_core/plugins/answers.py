@@ -32,11 +32,12 @@ _RECORDS = {
     "dory_application": ("dory_core.hardware.target", "OutputFile"),
     "dory_runners": ("dory_core.simulate.runner", "Runner"),
     "dory_reports": ("dory_core.hardware.target", "OutputFile"),
+    "dory_functions": ("types", "FunctionType"),
 }
 #: Hooks whose records are classes.
 _OF_CLASSES = frozenset({"dory_operators"})
 #: Hooks without which an application can be made: a plugin that fails there is left out.
-_DISPENSABLE = frozenset({"dory_reports", "dory_commands"})
+_DISPENSABLE = frozenset({"dory_reports", "dory_functions", "dory_commands"})
 
 
 class Answer(list[Any]):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import typer
 
@@ -285,6 +285,27 @@ def dory_reports(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> list[O
     >>> [file] = dory_reports({"totals": {"cycles": 1200}})
     >>> file.path, file.content
     ('cycles.txt', '1200 cycles')
+    """
+    return []
+
+
+@hookspec
+def dory_functions() -> list[Callable[..., Any]]:
+    """Return functions that users of dory in Python find beside its own, in ``dory_core.tools``.
+
+    A function is there under its own name. A command of the plugin calls the same function, so
+    that both do the same. When two plugins offer a name, the first plugin keeps it. The function
+    ``pictures(plan, timeline)`` returns charts as SVG by name, for ``CompiledNetwork.pictures``.
+
+    >>> from dory_core.api import hookimpl
+    >>> def flash(application):
+    ...     \"\"\"Write an application to the board.\"\"\"
+    ...     return f"{application} is on the board"
+    >>> @hookimpl
+    ... def dory_functions():
+    ...     return [flash]
+    >>> [function.__name__ for function in dory_functions()]
+    ['flash']
     """
     return []
 

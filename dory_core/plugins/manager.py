@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -191,6 +191,18 @@ class Plugins(Registry):
             else:
                 files[file.path] = file
         return tuple(files.values())
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """Return the functions of all plugins for Python, by name; a clash is reported."""
+        functions: dict[str, Callable[..., Any]] = {}
+        owners: dict[str, str] = {}
+        for plugin, function in _records(self._hooks().dory_functions()):
+            name = function.__name__
+            if name in owners:
+                self._warn_of_clash(plugin, "function", name, owners[name])
+            else:
+                owners[name], functions[name] = plugin.label, function
+        return functions
 
     def commands(self, own: Collection[str]) -> dict[str, Any]:
         """Return the commands of all plugins by name, as objects of click.

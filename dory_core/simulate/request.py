@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ class RunRequest:
         dump: Directory for ``layer_NN.npy`` with integers of shape (H, W, C), in ``run_RR/`` when
             there is more than one execution.
         timeout_s: Seconds until the program is stopped; None for the default of the runner.
+        keep: Layers whose values the result holds, by their index.
 
     Raises:
         UsageError: For invalid numbers.
@@ -62,6 +63,7 @@ class RunRequest:
     sanitize: str | None = None
     dump: Path | None = None
     timeout_s: float | None = None
+    keep: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         if self.seed < 0 or self.repeat < 1:
@@ -103,19 +105,24 @@ class RunRequest:
         """
         self.save(execution, values)
         counts, expected = instructions or {}, self.expected_of(execution)
-        return self.run(
-            execution,
-            [
-                compare_layer(
-                    layer, values[layer.index], expected, instructions=counts.get(layer.index)
-                )
-                for layer in self.layers
-            ],
-        )
+        layers = [
+            compare_layer(
+                layer, values[layer.index], expected, instructions=counts.get(layer.index)
+            )
+            for layer in self.layers
+        ]
+        kept = {index: values[index] for index in self.keep}
+        return replace(self.run(execution, layers), values=kept)
 
     def run(self, execution: int, layers: Iterable[LayerResult]) -> Run:
-        """Return the record of an inference with these layers."""
-        return Run(self.input_name(execution), tuple(layers))
+        """Return the record of an inference with these layers.
+
+        Its values are the expected ones of the layers that are exact.
+        """
+        found, expected = tuple(layers), self.expected_of(execution)
+        exact = {layer.index for layer in found if layer.exact}
+        values = {index: np.asarray(expected[index]) for index in self.keep if index in exact}
+        return Run(self.input_name(execution), found, values=values)
 
     def result(self, runner: str, runs: Iterable[Run], dma: str | None = None) -> RunResult:
         """Return the result of a runner.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -140,12 +140,15 @@ class Run:
         input: Name of its test vector.
         counts: Counts by layer index, None when the runner does not count.
         external_counts: Counts of transfers between L3 and L2.
+        values: Values of the file, shape (H, W, C), of the layers that are kept, by index; a layer
+            of a program that compares itself is missing unless it is exact.
     """
 
     input: str
     layers: tuple[LayerResult, ...]
     counts: Mapping[int, Counts] | None = None
     external_counts: Counts | None = None
+    values: Mapping[int, npt.NDArray[Any]] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,7 @@ class RunResult:
     Attributes:
         reference: The program whose arithmetic the network has.
         notes: Choice of the runner, and conversions of the given inputs.
+        outputs: Layers that make the network's outputs, in their order.
     """
 
     target: str
@@ -164,6 +168,7 @@ class RunResult:
     version: int = SCHEMA_VERSION
     reference: str = ""
     notes: tuple[str, ...] = ()
+    outputs: tuple[LayerOutput, ...] = ()
 
     @property
     def exact(self) -> bool:

@@ -51,7 +51,7 @@ def written(folder: Path, array: npt.NDArray[np.generic]) -> Path:
 )
 def test_array(tmp_path: Path, array: npt.NDArray[np.generic], layout: str, words: str) -> None:
     path = written(tmp_path, array)
-    found = read_inputs(path, one_input(), layout)
+    [found] = read_inputs(path, one_input(), layout)
     assert np.array_equal(found.values["input"], VALUES)
     assert found.done == f"{path}: {words}"
 
@@ -64,7 +64,7 @@ def test_array(tmp_path: Path, array: npt.NDArray[np.generic], layout: str, word
         ((5, 4, 3), "chw", "which is H x W x C", "--input-layout hwc"),
         ((4, 5, 3), "", "shape 4 x 5 x 3; the network takes 5 x 4 x 3 (H x W x C)", "flat"),
         ((4, 3, 5), "chw", "shape 4 x 3 x 5", "flat"),
-        ((2, 5, 4, 3), "", "holds 120 values, tensor 'input' of the network has 60", "H x W x C"),
+        ((2, 5, 4), "", "holds 40 values, tensor 'input' of the network has 60", "N x H x W x C"),
     ],
 )
 def test_shape_that_does_not_fit(
@@ -80,7 +80,7 @@ def test_several_inputs_come_by_name(tmp_path: Path) -> None:
     left, right = np.arange(18).reshape(3, 3, 2), np.arange(18)[::-1]
     path = tmp_path / "two.npz"
     np.savez(path, right=right, in0__left=left)
-    found = read_inputs(path, two_inputs())
+    [found] = read_inputs(path, two_inputs())
     assert np.array_equal(found.values["left"], left.transpose(2, 0, 1))
     assert np.array_equal(found.values["right"].transpose(1, 2, 0).reshape(-1), right)
     assert "'in0__left' 3 x 3 x 2 int64 as H x W x C; 'right' 18 int64" in found.done
@@ -94,7 +94,7 @@ def test_several_inputs_come_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["input", "anything"])
 def test_archive_with_one_array_serves_one_input(tmp_path: Path, key: str) -> None:
     np.savez(tmp_path / "one.npz", **{key: HWC})
-    found = read_inputs(tmp_path / "one.npz", one_input())
+    [found] = read_inputs(tmp_path / "one.npz", one_input())
     assert np.array_equal(found.values["input"], VALUES)
 
 
@@ -102,9 +102,10 @@ def test_bytes_are_those_that_the_application_takes(tmp_path: Path) -> None:
     path = tmp_path / "x.bin"
     data = np.arange(36, dtype=np.uint8)
     path.write_bytes(data.tobytes())
-    found = read_inputs(path, two_inputs())
+    [found] = read_inputs(path, two_inputs())
     assert np.array_equal(found.values["right"].transpose(1, 2, 0).reshape(-1), data[18:])
-    assert found.done == f"{path}: 36 bytes as u8, u8, H x W x C"
+    part = "18 bytes as u8, H x W x C"
+    assert found.done == f"{path}: {part}; {part}"
     path.write_bytes(data[1:].tobytes())
     with pytest.raises(UsageError, match="35 bytes, the inputs of the network have 36"):
         read_inputs(path, two_inputs())
@@ -116,7 +117,8 @@ def test_bytes_have_one_layout(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--input-layout chw is not for bytes") as caught:
         read_inputs(path, two_inputs(), "chw")
     assert "C x H x W" in caught.value.hint
-    assert read_inputs(path, two_inputs(), "hwc").done.endswith("36 bytes as u8, u8, H x W x C")
+    [found] = read_inputs(path, two_inputs(), "hwc")
+    assert found.done.endswith("18 bytes as u8, H x W x C")
 
 
 def picture(folder: Path, name: str, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
@@ -129,14 +131,14 @@ def picture(folder: Path, name: str, size: tuple[int, int]) -> npt.NDArray[np.ui
 @pytest.mark.parametrize(("values", "taken"), [(U8, 0), (I8, 128)])
 def test_picture_of_the_right_size(tmp_path: Path, values: tuple[int, int], taken: int) -> None:
     pixels = picture(tmp_path, "x.png", (W, H)).astype(np.int64)
-    found = read_inputs(tmp_path / "x.png", one_input(values))
+    [found] = read_inputs(tmp_path / "x.png", one_input(values))
     assert np.array_equal(found.values["input"].transpose(1, 2, 0), pixels - taken)
     assert found.done.endswith("RGB, 128 taken from each value" if taken else "of 4 x 5, RGB")
 
 
 def test_picture_is_resized_and_made_grey(tmp_path: Path) -> None:
     picture(tmp_path, "x.JPG", (40, 50))
-    found = read_inputs(tmp_path / "x.JPG", one_input(shape=(1, H, W)))
+    [found] = read_inputs(tmp_path / "x.JPG", one_input(shape=(1, H, W)))
     assert found.values["input"].shape == (1, H, W)
     assert "picture of 40 x 50, resized to 4 x 5, grey made of RGB" in found.done
 

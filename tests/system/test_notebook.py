@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import json
-import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dory_core.tools as dory
@@ -15,22 +17,29 @@ from dory_core.api import DoesNotFit, UsageError
 
 ROOT = Path(__file__).parents[2]
 NETWORK = ROOT / "examples/tones/net.tflite"
-COMMANDS = ("compile", "check", "run")
+_SPEC = importlib.util.spec_from_file_location("notebook", ROOT / "docs" / "notebook.py")
+assert _SPEC is not None and _SPEC.loader is not None
+NOTEBOOK: Any = importlib.util.module_from_spec(_SPEC)
+sys.modules["notebook"] = NOTEBOOK  # dataclasses look their module up
+_SPEC.loader.exec_module(NOTEBOOK)
+COMMANDS = ("compile", "check", "run", "evaluate")
+#: What commands write to files instead.
+OWN = {"network", "target", "application", "samples", "labels", "plugins", "all_layers"}
 
 
-def test_cells_of_the_notebook_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(ROOT / "examples/tones", tmp_path / "examples/tones")
-    (tmp_path / "docs").mkdir()
-    monkeypatch.chdir(tmp_path / "docs")
-    notebook = json.loads((ROOT / "docs/notebook.ipynb").read_text())
+def test_cells_of_the_notebook_run_and_make_a_page(tmp_path: Path) -> None:
+    pytest.importorskip("pandas", reason="the extra `notebook` is not installed")
     names: dict[str, Any] = {}
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code":
-            exec(compile("".join(cell["source"]), cell["id"], "exec"), names)
-    assert names["result"].exact
-    assert "CONV_2D_00" in names["report"]._repr_html_()
-    assert "CONV_2D_00" in names["gap8"]._repr_html_()
-    assert "CONV_2D_00" in names["result"]._repr_html_()
+    with NOTEBOOK.beside_the_example():
+        cells = NOTEBOOK.run(names)
+    assert names["result"].exact and names["accuracy"].exact
+    assert names["accuracy"].accuracy == 1.0
+    for name in ("report", "gap8", "result"):
+        assert "CONV_2D_00" in names[name]._repr_html_()
+    page = NOTEBOOK.page(cells, tmp_path)
+    pictures = sorted(path.name for path in tmp_path.glob("*.svg"))
+    assert len(pictures) == 3 and all(f"]({name})" in page for name in pictures)
+    assert "CONV_2D_00" in page and "{0: (4, 24, 12, 16)" in page
 
 
 def test_results_print_the_tables_of_the_command_line(
@@ -84,11 +93,13 @@ def test_the_command_line_calls_these_functions(
             return original(*arguments, **options)
 
         monkeypatch.setattr(python, name, spy)
-    app = str(tmp_path / "app")
+    app, samples = str(tmp_path / "app"), str(tmp_path / "samples.npz")
+    np.savez(samples, x=np.zeros((2, 48, 24, 1), np.int8), labels=[0, 1])
     for arguments in (
         ["check", str(NETWORK), "-t", "gap8", "--l1", "40k", "--json"],
         ["compile", str(NETWORK), "-t", "gap8", "--l2-reserve", "1k", "-o", app, "--json"],
         ["run", app, "--dma", "late", "--json"],
+        ["evaluate", app, samples, "--dma", "late", "--json"],
     ):
         with pytest.raises(SystemExit) as ended:
             command_line(arguments)
@@ -99,5 +110,5 @@ def test_the_command_line_calls_these_functions(
     assert called["compile"]["l2_reserve"] == 1 << 10
     assert called["run"]["dma"] == "late"
     for name, options in called.items():
-        unset = declared[name] - {"network", "target", "application", "plugins", *options}
+        unset = declared[name] - {*OWN, *options}
         assert not unset, f"`dory {name}` has no option for {unset}"

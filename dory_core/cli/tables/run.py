@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -10,13 +10,24 @@ from rich.text import Text
 
 from dory_core.cli.tables.plan import new_table
 from dory_core.cli.tables.units import count_text
-from dory_core.quoting import visible_document
+from dory_core.quoting import visible, visible_document
+
+_MOST_ANSWERS = 10
 
 
-def print_run(document: Mapping[str, Any], out: Console, details: bool = False) -> None:
-    """Print the verdict of each run, and the layers of a run that is not exact.
+def print_run(
+    document: Mapping[str, Any],
+    out: Console,
+    details: bool = False,
+    answers: Sequence[str] = (),
+) -> None:
+    """Print what each run gave, and in the last line the verdict.
 
-    details: the layers of every run.
+    Args:
+        document: The document of ``dory run --json``.
+        out: The console.
+        details: True to print the layers of every run, not only of those that are not exact.
+        answers: Sentences on what the network answered.
     """
     document = visible_document(document)
     runs = document["runs"]
@@ -29,13 +40,17 @@ def print_run(document: Mapping[str, Any], out: Console, details: bool = False) 
         out.print(Text(f"{title}: {run['input']}: {exact} of {len(layers)} layers exact"))
         if details or exact < len(layers):
             out.print(_layer_table(layers))
+    for answer in answers[:_MOST_ANSWERS]:
+        out.print(Text(visible(answer)))
+    if len(answers) > _MOST_ANSWERS:
+        out.print(Text(f"{len(answers) - _MOST_ANSWERS} more answers: --dump DIR writes them"))
     where = f"{document['runner']}, DMA {document['dma']}"
     if document["exact"]:
-        whose = f" to {document['reference']}" if document["reference"] else ""
-        out.print(Text(f"exact{whose}: every element of every layer matches the golden ({where})"))
         unread = sum(layer.get("not_computed", 0) for layer in runs[0]["layers"])
         if unread:
             out.print(Text(f"not computed, because nothing reads them: {unread} channels"))
+        whose = f" to {document['reference']}" if document["reference"] else ""
+        out.print(Text(f"exact{whose}: every element of every layer matches the golden ({where})"))
     else:
         out.print(Text(f"NOT EXACT: {first_mismatch(runs)} ({where})"), style="red")
 

@@ -5,6 +5,7 @@ This module is the plugin: it declares the frontend and imports nothing heavy.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,14 @@ def dory_frontends() -> list[Frontend]:
 @hookimpl
 def dory_commands(app: typer.Typer) -> None:
     """Add ``dory quantize``."""
-    from dory_qdq.quantize.command import quantize
+    from dory_qdq.quantize.command import quantize_
 
-    app.command()(quantize)
+    app.command("quantize")(quantize_)
+
+
+@hookimpl
+def dory_functions() -> list[Callable[..., Any]]:
+    """Return ``dory.quantize``."""
+    from dory_qdq.quantize.function import quantize
+
+    return [quantize]

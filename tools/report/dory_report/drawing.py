@@ -43,7 +43,7 @@ def image(figure: Figure, format_: str) -> bytes:
     """
     if format_ not in IMAGE_FORMATS:
         raise UsageError(f"no images of type {format_!r}", f"known: {', '.join(IMAGE_FORMATS)}")
-    content = _svg(figure).encode()
+    content = svg(figure).encode()
     return content if format_ == "svg" else _png(content)
 
 
@@ -90,7 +90,7 @@ def write_images(folder: Path, format_: str, figures: Sequence[Figure]) -> list[
     return list(drawn)
 
 
-def _svg(figure: Figure) -> str:
+def svg(figure: Figure) -> str:
     """Return a chart with title and legend, in light colours."""
     plot_px = _WIDTH_PX - 2 * _MARGIN_PX - figure.gutter_px
     height = figure.height_px

@@ -1,8 +1,8 @@
-"""The hooks of the report: two commands, and the page of each application."""
+"""The hooks of the report: two commands, functions for Python, the page of each application."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dory_core.api import hookimpl
@@ -20,10 +20,19 @@ PAGE = "report.html"
 def dory_commands(app: typer.Typer) -> None:
     """Add ``dory compare`` and ``dory report``."""
     from dory_report.application.command import report
-    from dory_report.comparison.command import compare
+    from dory_report.comparison.command import compare_
 
-    app.command()(compare)
+    app.command("compare")(compare_)
     app.command()(report)
+
+
+@hookimpl
+def dory_functions() -> list[Callable[..., Any]]:
+    """Return ``dory.compare``, and what draws the pictures of a compiled network."""
+    from dory_report.application.page import pictures
+    from dory_report.comparison.function import compare
+
+    return [compare, pictures]
 
 
 @hookimpl

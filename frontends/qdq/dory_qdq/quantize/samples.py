@@ -38,13 +38,17 @@ class Samples:
             yield {name: values[number : number + 1] for name, values in self.inputs.items()}
 
 
-def read_samples(path: Path, shapes: Mapping[str, Shape], fewest: int = FEWEST) -> Samples:
-    """Read samples for inputs of the given shapes (1, ...).
+def read_samples(
+    source: Path | Mapping[str, Array], shapes: Mapping[str, Shape], fewest: int = FEWEST
+) -> Samples:
+    """Return samples for inputs of the given shapes (1, ...). source: a file, or arrays by name.
 
     Raises: UsageError, naming file and array, for a file that is no .npz, a missing array, and a
     wrong shape, type, value or number of samples.
     """
-    arrays = _arrays(path)
+    given = isinstance(source, Mapping)
+    path = Path("calibration") if given else source
+    arrays = {n: np.asarray(array) for n, array in source.items()} if given else _arrays(path)
     inputs = {name: _input(path, arrays, name, shape) for name, shape in shapes.items()}
     counts = {name: len(values) for name, values in inputs.items()}
     if len(set(counts.values())) > 1:

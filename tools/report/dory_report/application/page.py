@@ -30,6 +30,17 @@ def figures(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> tuple[Figur
     return (*found, roof) if roof is not None else tuple(found)
 
 
+def pictures(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> dict[str, str]:
+    """Return the charts of an application by name, as SVG.
+
+    Args:
+        plan, timeline: Documents plan.json and timeline.json of the application.
+    """
+    from dory_report.drawing import svg
+
+    return {figure.name: svg(figure) for figure in figures(plan, timeline)}
+
+
 def report_page(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> str:
     """Return the page of an application.
 

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from dory_core.api import DoesNotFit, NotSupported, UsageError
 from dory_core.tools import cli, quoting
 from dory_report.options import Html, ImageFormat, Images
-
-if TYPE_CHECKING:
-    from dory_report.comparison.executors import Advance
-    from dory_report.comparison.points import Outcome, Point, Study
-
-#: Fewer points than this are planned sooner than processes start.
-_WORTH_PROCESSES = 4
-
 
 _Targets = Annotated[
     str,
@@ -69,7 +61,7 @@ _Markdown = Annotated[
 ]
 
 
-def compare(
+def compare_(
     network: cli.Network,
     targets: _Targets,
     frontend: cli.Frontend = None,
@@ -94,39 +86,32 @@ def compare(
     debug: cli.Debug = False,
 ) -> None:
     """Compare targets, memory sizes and options for one network."""
-    cli.existing_file(network, "network")
-    from dory_core.tools import load_plugins
-    from dory_report.comparison.points import Comparison, Study
+    from dory_report.comparison.function import compare
 
-    frontend = cli.frontend_name(frontend, network, load_plugins())
-    study = Study(
-        network=network.absolute(),
+    compared = compare(
+        network,
+        _values(targets),
+        vary=_varied(vary or []),
         frontend=frontend,
-        content=network.read_bytes(),
         input_bits=input_bits,
         input_signed=input_signed,
-        objective=objective.value,
+        l1=l1,
+        l2=l2,
+        l3=l3,
         settings=cli.target_settings(set_, None),
-        budgets=cli.given_budgets(l1, l2, l3),
+        objective=objective.value,
         least=least,
+        processes=processes,
+        dask=dask,
+        progress=False if json else None,
     )
-    points = _points(targets, vary or [], study)
-    with cli.progress_bar(enabled=not json and len(points) > 1) as progress:
-
-        def advance(done: int, total: int) -> None:
-            if progress is not None:
-                progress("plan", done, total)
-
-        outcomes = _run(study, points, advance, processes, dask)
-    document = Comparison(cli.network_name(network), frontend, outcomes).to_json()
+    document = dict(compared.to_json())
     _write_files(document, html, markdown, images, image_format)
     if json:
         cli.print_json(document)
     elif cli.settings.verbosity >= 0:
-        from dory_report.comparison.tables import print_comparison
-
-        print_comparison(document, cli.console())
-    raise typer.Exit(_status(outcomes))
+        compared.report()
+    raise typer.Exit(_status(document["columns"]))
 
 
 def _write_files(
@@ -158,19 +143,10 @@ def _command() -> str:
     return quoting.shell("dory", *words)
 
 
-def _points(targets: str, vary: list[str], study: Study) -> tuple[Point, ...]:
-    from dory_report.comparison.points import grid
-
-    names = _values("--targets", targets)
-    for setting in study.settings:
-        target, dot, _ = setting.rpartition(".")
-        if dot and target not in names:
-            raise UsageError(
-                f"--set {setting} is for {target}, which is not compared",
-                f"add it to --targets, or leave the setting out; compared are {', '.join(names)}",
-            )
-    varied: dict[str, tuple[str, ...]] = {}
-    for text in vary:
+def _varied(texts: list[str]) -> dict[str, list[str]]:
+    """Return the values of ``--vary KEY=A,B`` by their name. Raises UsageError."""
+    varied: dict[str, list[str]] = {}
+    for text in texts:
         name, separator, values = text.partition("=")
         if not separator or not name:
             raise UsageError(
@@ -179,59 +155,18 @@ def _points(targets: str, vary: list[str], study: Study) -> tuple[Point, ...]:
             )
         if name in varied:
             raise UsageError(f"--vary {name} is given twice", "name all its values in one --vary")
-        fixed = name in study.settings or cli.BUDGET_NAMES.get(name) in study.budgets
-        if fixed:
-            raise UsageError(f"{name} varies and also has a fixed value", "leave one of them out")
-        found = _values(f"--vary {name}", values)
-        if name in cli.BUDGET_NAMES:
-            found = tuple(str(_size(name, value)) for value in found)
-        varied[name] = found
-    return grid(names, varied)
+        varied[name] = _values(values)
+    return varied
 
 
-def _size(name: str, text: str) -> int:
-    try:
-        return cli.byte_size(text)
-    except typer.BadParameter as error:
-        raise typer.BadParameter(error.message, param_hint=f"'--vary {name}'") from error
+def _values(text: str) -> list[str]:
+    return [value.strip() for value in text.split(",")]
 
 
-def _values(option: str, text: str) -> tuple[str, ...]:
-    values = tuple(value.strip() for value in text.split(","))
-    if not all(values):
-        raise UsageError(
-            f"{option} takes values separated by commas, not {text!r}", "give at least one"
-        )
-    double = [value for value in values if values.count(value) > 1]
-    if double:
-        raise UsageError(f"{option} names {double[0]} twice", "name each of them once")
-    return values
-
-
-def _run(
-    study: Study,
-    points: tuple[Point, ...],
-    advance: Advance,
-    processes: int | None,
-    dask: str | None,
-) -> tuple[Outcome, ...]:
-    from dory_report.comparison import executors
-
-    if dask is not None:
-        if processes is not None:
-            raise UsageError("--dask and --processes exclude each other", "leave one of them out")
-        return executors.run_dask(study, points, advance, dask)
-    if processes is None:
-        processes = len(os.sched_getaffinity(0)) if len(points) >= _WORTH_PROCESSES else 1
-    if processes == 1:
-        return executors.run_here(study, points, advance)
-    return executors.run_processes(study, points, advance, processes)
-
-
-def _status(outcomes: tuple[Outcome, ...]) -> int:
+def _status(columns: Sequence[Mapping[str, Any]]) -> int:
     """Return 0 when the network fits at any point, else the status of the nearest result."""
-    if any(outcome.fits for outcome in outcomes):
+    if any(column["fits"] for column in columns):
         return 0
-    if any(outcome.supported for outcome in outcomes):
+    if any(column["supported"] for column in columns):
         return DoesNotFit.exit_code
     return NotSupported.exit_code
