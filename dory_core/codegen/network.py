@@ -120,7 +120,8 @@ def tensor_macros(plan: Plan) -> Iterator[str]:
             yield f"{name}_WIDTH {tensor.width}u"
             yield f"{name}_CHANNELS {tensor.channels}u"
             if tensor.channel_scales:
-                yield f"{name}_SCALES {c_scales(tensor)} /* of each channel */"
+                told = "of each channel; integers of different channels do not compare"
+                yield f"{name}_SCALES {c_scales(tensor)} /* {told} */"
             elif tensor.scale is not None:
                 yield f"{name}_SCALE {tensor.scale!r}f"
             if tensor.has_scale:

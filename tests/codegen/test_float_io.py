@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dory_core.cli.results import ApplicationRun
 from dory_core.codegen.float_border import with_float_border
+from dory_core.driver.answers import answers
 from dory_core.driver.application import run_application
 from dory_core.driver.compiler import CompileOptions, compile_network
 from dory_core.driver.pipeline import IMPORTED, run, setup_for
@@ -22,6 +24,7 @@ from dory_core.ir.reals import quantise
 from dory_core.ir.text import graph_text
 from dory_core.plugins.manager import Plugins
 from dory_core.simulate.compiler import find_compiler
+from dory_core.simulate.result import LayerOutput, Run, RunResult
 from dory_core.testing.graphs import I8, GraphBuilder
 from tests.toy.chip import NAME, ToyChip
 from tests.toy.frontend import reading
@@ -158,9 +161,24 @@ def test_scales_of_channels_stand_in_plan_and_header_and_convert_the_output(tmp_
     assert (first["scale"], first["channel_scales"]) == (0.25, [])
     assert (second["scale"], second["channel_scales"]) == (None, list(scales))
     header = (app / "inc" / "dory_network.h").read_text(encoding="utf-8")
-    assert "#define DORY_OUTPUT_1_SCALES {0.5f, 0.0312f}" in header
+    assert "#define DORY_OUTPUT_1_SCALES {0.5f, 0.0312f} /* of each channel; integers of" in header
     assert "#define DORY_OUTPUT_1_ZERO_POINT (-2)" in header
     assert "DORY_OUTPUT_1_SCALE " not in header
+
+
+def test_the_answer_of_sums_with_a_scale_per_channel_is_that_of_the_reals(tmp_path: Path) -> None:
+    """The largest integer is not the largest real number: no answer may be made of integers."""
+    builder = GraphBuilder((1, 1, 1), (0, 255), name="sums")
+    builder.linear(2)
+    graph = builder.graph()
+    last = graph.outputs[0]
+    tensor = replace(graph.tensors[last], scale=None, channel_scales=(0.125, 0.5))
+    runs = (Run("x.npy", (), values={0: np.array([[[40, 30]]])}),)
+    outputs = (LayerOutput(0, "linear", tensor),)
+    found = ApplicationRun(RunResult("toy", "host", "early", runs, outputs=outputs))
+    assert found.outputs[last].argmax() == 0 and found.reals[last].argmax() == 1
+    assert found.reals[last].tolist() == [[[[5.0, 15.0]]]]
+    assert list(answers(found.result)) == [f"x.npy: output '{last}' class 1: 15, class 0: 5"]
 
 
 def test_the_scale_of_another_channel_is_found(tmp_path: Path) -> None:
