@@ -16,6 +16,7 @@ def plugins(ctx: typer.Context, json: Json = False, debug: Debug = False) -> Non
     logging.getLogger("dory").setLevel(logging.ERROR)  # the reasons are in the list
     found = load_plugins()
     found.commands(getattr(ctx.find_root().command, "commands", {}))  # notes clashes of names
+    found.note_failing_targets()
     states = found.states
     if json:
         print_json([state.to_json() for state in states])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from dory_core.cli.common import Debug, Json, console, print_json
 from dory_core.documents import row
-from dory_core.errors import DoryError
+from dory_core.errors import DoryError, PluginError
 
 if TYPE_CHECKING:
     from dory_core.plugins.manager import Plugins
@@ -20,10 +22,12 @@ def targets(json: Json = False, debug: Debug = False) -> None:
     rows = [_row(plugins, target.name) for target in plugins.targets()]
     if json:
         print_json(rows)
-        return
-    from dory_core.cli.tables.listing import print_targets
+    else:
+        from dory_core.cli.tables.listing import print_targets
 
-    print_targets(rows, console())
+        print_targets(rows, console())
+    if any(row["problem"] for row in rows):
+        raise typer.Exit(PluginError.exit_code)
 
 
 def _row(plugins: Plugins, name: str) -> dict[str, Any]:
@@ -33,6 +37,7 @@ def _row(plugins: Plugins, name: str) -> dict[str, Any]:
     return {
         **row(target, "name", "summary"),
         **row(provider, "dist", "version"),
+        "problem": plugins.problem(name),
         "levels": _levels(plugins, name),
         "options": [
             {

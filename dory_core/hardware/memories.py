@@ -278,7 +278,10 @@ class MemoryHierarchy:
     def _share_the_only_level(self) -> None:
         """Split the only level into two: scratch memory, and the rest."""
         only = self.levels[0]
-        require(self.in_place, "kernels work in place on a chip with one level of memory")
+        require(
+            self.in_place,
+            "kernels work in place on a chip with one level of memory: say so with in_place=True",
+        )
         require(
             len(only.memories) == 1 and not self.links,
             "a chip with one level has one memory there and no links",

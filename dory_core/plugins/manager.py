@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from dory_core.errors import PluginError
+from dory_core.errors import DoryError, PluginError
 from dory_core.plugins import hookspecs
 from dory_core.plugins.answers import guarded
 from dory_core.plugins.discovery import PluginState, installed
@@ -75,6 +75,24 @@ class Plugins(Registry):
                 f"report this to the authors of {self.provider('target', target).label}",
             )
         return ctx.with_hierarchy(hierarchy)
+
+    def problem(self, target: str) -> str:
+        """Return why hooks of a target fail, with its default options; empty when none does.
+
+        Hooks that are called for a layer or an application are not asked.
+        """
+        try:
+            ctx = self.context(target)
+            self.dma_hal(ctx), self.passes(ctx), self.runners(ctx)
+        except DoryError as error:
+            return error.message
+        return ""
+
+    def note_failing_targets(self) -> None:
+        """Note which plugins provide a target whose hooks fail."""
+        for target in self.targets():
+            if reason := self.problem(target.name):
+                self.note(self.provider("target", target.name), f"target {target.name}: {reason}")
 
     def kernels(self, ctx: TargetContext, layer: Layer) -> tuple[Kernel, ...]:
         """Return the candidates of all plugins for ``layer``, best first; see ``hookimpl``.

@@ -147,6 +147,31 @@ def test_a_target_that_nobody_provides_is_noted(site: Site) -> None:
     assert row["reason"] == "no plugin provides target 'nochip' of its dory_passes"
 
 
+@pytest.mark.parametrize(
+    ("hook", "said"),
+    [
+        ("memory_hierarchy", "plugin brokenchip (dory-broken 0.7) failed in dory_memory_hierarchy"),
+        ("runners", "plugin brokenchip (dory-broken 0.7) failed in dory_runners: ZeroDivisionError"),
+    ],
+)
+def test_a_target_whose_hook_fails_is_listed_with_the_reason(
+    site: Site, hook: str, said: str
+) -> None:
+    source = GOOD_TARGET.format(name="brokenchip")
+    if hook == "memory_hierarchy":
+        source = source.replace("    levels = ", "    1 // 0\n    levels = ")
+    else:
+        source += f"\n@hookimpl(target='brokenchip')\ndef dory_{hook}():\n    1 // 0\n"
+    site.install("dory-broken", "brokenchip", source, version="0.7")
+    listed = site.dory("targets")
+    assert listed.status == 1, "a bug of the plugin"
+    assert f"cannot be used: {said}" in listed.stdout
+    found = {row["name"]: row["problem"] for row in site.dory("targets", "--json").json}
+    assert said in found["brokenchip"] and found["goodchip"] == ""
+    states = {row["entry"]: row["reason"] for row in site.dory("plugins", "--json").json}
+    assert said in states["brokenchip"] and not states["goodchip"]
+
+
 def test_text_form_names_the_reason(site: Site) -> None:
     site.install("dory-broken", "zz_broken", "import surely_not_installed\n", version="0.7")
     outcome = site.dory("plugins")

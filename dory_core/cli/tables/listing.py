@@ -10,6 +10,7 @@ from rich.text import Text
 
 from dory_core.cli.tables.plan import new_table
 from dory_core.cli.tables.units import bytes_text
+from dory_core.quoting import visible
 
 if TYPE_CHECKING:
     from dory_core.plugins.discovery import PluginState
@@ -49,6 +50,8 @@ def print_targets(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
         out.print(Text(_NOTHING))
     for row in rows:
         out.print(Text(f"{row['name']}: {row['summary']} [{_origin(row)}]"), style="bold")
+        if row["problem"]:
+            out.print(Text(f"  cannot be used: {visible(row['problem'])}"), style="red")
         for level in row["levels"]:
             memories = ", ".join(level["memories"])
             usable, size = bytes_text(level["usable_bytes"]), bytes_text(level["size_bytes"])
