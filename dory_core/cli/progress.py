@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-#: Called with (stage, steps done, steps in all); 0 in all where nobody knows.
+#: Called with (stage, steps done, steps in all); 0 in all where that is unknown.
 Progress = Callable[[str, int, int], None]
 
 
 @contextmanager
 def progress_bar(enabled: bool) -> Iterator[Progress | None]:
-    """Yield a progress callback that draws on stderr; None where nobody sees it.
+    """Yield a progress callback that draws on stderr; None where it would not be seen.
 
     A terminal shows a bar of rich; a notebook one of tqdm, where that is installed.
     """

@@ -166,7 +166,7 @@ def run(
             floats are real numbers where the input has a scale. State passes from one input to
             the next.
         input_layout: Layout of the inputs, ``hwc`` or ``chw``.
-        input_reals: True when floats in files are real numbers, too.
+        input_reals: True when floats in files are also real numbers.
         golden: A file or folder of test vectors, or several, in place of the embedded ones.
         dump: Directory for ``layer_NN.npy``.
         dma: When simulated transfers move their bytes: ``early``, ``late``, ``random``, or None to
@@ -222,14 +222,14 @@ def evaluate(
     """Run an application on labelled samples as ``dory evaluate`` does, and count right classes.
 
     The class of a sample is the channel of the largest output. Each layer of each inference is
-    compared with the reference, too.
+    also compared with the reference.
 
     Args:
         application: Directory of the application.
         samples: An array (N, H, W, C), arrays by the name of the input, or a file with them
             (.npz, .npy). Floats are real numbers where the input has a scale.
         labels: The class of each sample, an array or an .npy file; None for the array ``labels``
-            beside the samples.
+            next to the samples.
         input_layout: ``chw`` for samples (N, C, H, W).
         dma: When simulated transfers move their bytes.
         runner: Name of the runner; None for the one that the target prefers.

@@ -96,7 +96,7 @@ def listed_paths(paths: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
 
 
 def input_sources(given: Any) -> tuple[Source, ...]:
-    """Return what a user gives as inputs: files, and arrays by the name of the input.
+    """Return the inputs that a user gives: files, and arrays by the name of the input.
 
     given: a file, an array, arrays by name, or a list of these.
     """

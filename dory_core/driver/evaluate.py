@@ -88,7 +88,7 @@ def evaluate_application(
 ) -> Evaluation:
     """Run an application on samples and compare the class of each one with its label.
 
-    Each layer of each inference is compared with the reference executor, too.
+    Each layer of each inference is also compared with the reference executor.
 
     Args:
         directory: Directory of the application.

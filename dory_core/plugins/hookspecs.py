@@ -291,7 +291,7 @@ def dory_reports(plan: Mapping[str, Any], timeline: Mapping[str, Any]) -> list[O
 
 @hookspec
 def dory_functions() -> list[Callable[..., Any]]:
-    """Return functions that users of dory in Python find beside its own, in ``dory_core.tools``.
+    """Return functions that users of dory in Python find next to its own, in ``dory_core.tools``.
 
     A function is there under its own name. A command of the plugin calls the same function, so
     that both do the same. When two plugins offer a name, the first plugin keeps it. The function

@@ -86,7 +86,7 @@ def quantize(
         model: File of the float network.
         calibration: Samples (N, ...) by the name of the input, float32, or an .npz file with them;
             the array ``labels`` has their classes.
-        output: File to write; None for FLOAT_int8.onnx beside the model.
+        output: File to write; None for FLOAT_int8.onnx next to the model.
         target: Name of the target that it shall suit.
         per_channel: A scale for each channel of weights; None for what the target likes.
         activations: ``uint8`` or ``int8``; None for what the target likes.

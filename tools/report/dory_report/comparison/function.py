@@ -120,7 +120,7 @@ def compare(
         l3: Bytes of L3.
         settings: Options of the targets; ``TARGET.NAME`` is for one of them.
         objective: What is made best, as for :func:`compile`.
-        least: True to plan each with ever fewer bytes of L2, too.
+        least: True to plan each also with ever fewer bytes of L2.
         processes: Number of processes; None for all cores where that is worth it. Several import
             the calling script, whose work has to stand below ``if __name__ == "__main__":``.
         dask: Address of the scheduler of a Dask cluster that plans instead.
