@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from dory_core.api import Graph, NotSupported, UsageError, hookimpl
+from dory_core.api import Graph, NotSupported, hookimpl
 from dory_core.cli.tables.check import print_check
 from dory_core.driver.check import check_network
 from dory_core.driver.compiler import CompileOptions
@@ -76,7 +76,7 @@ def test_a_refusal_of_the_right_frontend_keeps_its_hint(plugins: Plugins) -> Non
 
 
 def test_a_file_that_nobody_recognises_needs_a_name(plugins: Plugins) -> None:
-    with pytest.raises(UsageError, match="no frontend recognises this file"):
+    with pytest.raises(NotSupported, match="no frontend recognises this file"):
         plugins.frontend_for(Path("net.unknown"))
 
 

@@ -21,6 +21,7 @@ from dory_core.cli import compile as compile_
 from dory_core.cli.common import Debug, Quiet, Verbose, report_error, set_verbosity, settings
 from dory_core.cli.completion import words_of_bash
 from dory_core.cli.extensions import find_command, missing_command, plugin_commands
+from dory_core.cli.files import directory_error
 from dory_core.cli.frontends import LIST_OPERATORS
 from dory_core.errors import UsageError
 
@@ -77,8 +78,14 @@ class DoryGroup(TyperGroup):
         return own if own is not None else find_command(ctx, cmd_name, self.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command and its arguments; raises ToolMissing when its package is missing."""
-        error = missing_command(args[0]) if self.get_command(ctx, args[0]) is None else None
+        """Return the command and its arguments.
+
+        Raises:
+            ToolMissing: When its package is missing.
+            UsageError: For a directory in its place.
+        """
+        known = self.get_command(ctx, args[0]) is not None
+        error = None if known else missing_command(args[0]) or directory_error(Path(args[0]))
         if error is not None:
             raise error
         return super().resolve_command(ctx, args)

@@ -18,6 +18,7 @@ from dory_core.cli.compile import Network as Network
 from dory_core.cli.compile import Objective as Objective
 from dory_core.cli.compile import target_settings as target_settings
 from dory_core.cli.completion import list_of_targets as list_of_targets
+from dory_core.cli.files import check_outside as check_outside
 from dory_core.cli.files import existing_file as existing_file
 from dory_core.cli.files import write_file as write_file
 from dory_core.cli.frames import data_frame as data_frame

@@ -45,6 +45,23 @@ def locked(directory: Path) -> Iterator[None]:
         os.close(handle)
 
 
+@contextmanager
+def in_use(directory: Path) -> Iterator[None]:
+    """Say that an application is built or run: others may do the same, and none replaces it."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(handle)
+
+
+def is_in_use(directory: Path) -> bool:
+    """Return True while a process builds or runs the application in a directory."""
+    return directory.is_dir() and not _abandoned(directory)
+
+
 def temporary_directory(target: Path) -> Path:
     """Make a hidden directory next to ``target``; raises OSError."""
     return Path(tempfile.mkdtemp(prefix=_prefix(target), dir=target.parent))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from dory_core.codegen.replace import (
     MARKER,
+    is_in_use,
     is_mixed,
     listed,
     locked,
@@ -60,6 +61,7 @@ def check_destination(directory: Path) -> Path:
                     "choose another -o DIR, or remove the directory yourself",
                 )
             return target
+        _check_unused(target)
         foreign = _foreign_file(target)
     except (OSError, RuntimeError) as error:  # names too long, loops of links, no permission
         raise UsageError(
@@ -71,6 +73,14 @@ def check_destination(directory: Path) -> Path:
             "move your own files out of the application, or choose another -o DIR",
         )
     return target
+
+
+def _check_unused(application: Path) -> None:
+    if is_in_use(application):
+        raise UsageError(
+            f"another process builds or runs {application} at the moment; nothing was changed",
+            "wait until it has ended, or choose another -o DIR",
+        )
 
 
 def _foreign_file(application: Path) -> Path | None:
@@ -138,6 +148,7 @@ def write_application(directory: Path, files: Iterable[OutputFile]) -> None:
             temporary = temporary_directory(target)
             lock.enter_context(locked(temporary))
         _write_all(temporary, files)
+        _check_unused(target)
         with _undisturbed():
             replace(temporary, target)
             done = True
@@ -149,6 +160,9 @@ def write_application(directory: Path, files: Iterable[OutputFile]) -> None:
         with _undisturbed():
             if temporary is not None and temporary.exists():
                 remove(temporary)
+                if temporary.exists():
+                    what = "the previous application" if done else "a part of the application"
+                    _LOG.warning("%s could not be removed and remains as %s", what, temporary)
             lock.close()
             if not done:
                 with suppress(OSError):

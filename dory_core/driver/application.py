@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -205,38 +206,47 @@ def run_application(
         ToolMissing: When a compiler or a tool of the runner is missing.
         VerificationFailed: When the program was stopped. Values that differ are in the result.
     """
-    from dory_core.codegen.writer import check_files
-
-    plan = read_plan(directory)
-    check_files(directory)
-    graph = read_graph(directory, plugins.operators())
-    chosen = find_runner(
-        runner, plan, plugins, host=dma not in (None, DMA_MODES[0]) or sanitize is not None
-    )
-    asked = Asked(inputs, input_layout, input_reals, golden)
-    given = given_vectors(directory, plan, graph, asked, plugins, progress)
-    request = _request(plan, graph, given)
-    kept = request.layers if all_layers else _outputs(request)
-    request = replace(
-        request,
-        keep=[layer.index for layer in kept],
-        dma=dma or DMA_MODES[0],
-        seed=seed,
-        repeat=repeat,
-        sanitize=sanitize,
-        dump=dump,
-    )
-    if progress is not None:
-        progress("build and run", 0, 0)
-    modes = (dma,) if dma else _modes(chosen.runner, plan, request)
-    result = _in_modes(directory, chosen.runner, plan, request, modes[1:])
-    searched = ""
-    if len(modes) > 1 and not given.names and result.exact:
-        vectors = given.vectors
-        result, searched = _run_extremes(directory, chosen.runner, graph, request, vectors, result)
+    with _opened(directory, plugins) as (plan, graph):
+        host = dma not in (None, DMA_MODES[0]) or sanitize is not None
+        chosen = find_runner(runner, plan, plugins, host=host)
+        asked = Asked(inputs, input_layout, input_reals, golden)
+        given = given_vectors(directory, plan, graph, asked, plugins, progress)
+        request = _request(plan, graph, given)
+        kept = request.layers if all_layers else _outputs(request)
+        request = replace(
+            request,
+            keep=[layer.index for layer in kept],
+            dma=dma or DMA_MODES[0],
+            seed=seed,
+            repeat=repeat,
+            sanitize=sanitize,
+            dump=dump,
+        )
+        if progress is not None:
+            progress("build and run", 0, 0)
+        modes = (dma,) if dma else _modes(chosen.runner, plan, request)
+        result = _in_modes(directory, chosen.runner, plan, request, modes[1:])
+        searched = ""
+        if len(modes) > 1 and not given.names and result.exact:
+            found = given.vectors
+            result, searched = _run_extremes(
+                directory, chosen.runner, graph, request, found, result
+            )
     floats = _float_notes(graph, given.floats, result.runner)
     notes = filter(None, (chosen.note, *given.notes, *floats, searched))
     return replace(result, reference=graph.reference, notes=tuple(notes), outputs=_outputs(request))
+
+
+@contextmanager
+def _opened(directory: Path, plugins: Plugins) -> Iterator[tuple[dict[str, Any], Graph]]:
+    """Yield plan and network of an application, which no process replaces meanwhile."""
+    from dory_core.codegen.replace import in_use
+    from dory_core.codegen.writer import check_files
+
+    plan = read_plan(directory)
+    with in_use(directory):
+        check_files(directory)
+        yield plan, read_graph(directory, plugins.operators())
 
 
 def _request(plan: dict[str, Any], graph: Graph, given: Given) -> RunRequest:

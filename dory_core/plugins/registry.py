@@ -7,10 +7,11 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dory_core.errors import UsageError
+from dory_core.errors import NotSupported, UsageError
 from dory_core.plugins.answers import check_clash, offers
 from dory_core.plugins.discovery import PluginState
 from dory_core.plugins.hooks import Hook, Refused, describe, hooks_of
@@ -125,7 +126,10 @@ class Registry:
         if name in known:
             return known[name]
         names = ", ".join(sorted(known)) or "none is installed"
-        raise UsageError(f"unknown {kind} {name!r}; known: {names}", self._missing(kind))
+        near = get_close_matches(name.lower(), [one.lower() for one in known], 1)
+        meant = next((one for one in known if near == [one.lower()]), None)
+        guess = f"did you mean {meant}? Otherwise: " if meant else ""
+        raise UsageError(f"unknown {kind} {name!r}; known: {names}", guess + self._missing(kind))
 
     def options(self, target: str) -> tuple[Option, ...]:
         """Return the options that a target takes as ``--set``; raises UsageError."""
@@ -138,7 +142,12 @@ class Registry:
         return tuple(f for f in self.frontends() if f.recognises is not None and f.recognises(path))
 
     def frontend_for(self, path: Path) -> Frontend:
-        """Return the only frontend that recognises a file; raises UsageError."""
+        """Return the only frontend that recognises a file.
+
+        Raises:
+            UsageError: When no frontend is there, or several recognise the file.
+            NotSupported: When none recognises it.
+        """
         candidates = self.recognising(path)
         if len(candidates) == 1:
             return candidates[0]
@@ -150,7 +159,7 @@ class Registry:
                 f"{path}: several frontends recognise this file",
                 f"give --frontend NAME, one of: {names}",
             )
-        raise UsageError(
+        raise NotSupported(
             f"{path}: no frontend recognises this file",
             "give the file of a quantised network, or its format with"
             f" --frontend NAME, one of: {names} (`dory frontends` explains them)",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -18,6 +17,7 @@ from dory_core.errors import DoryError, UsageError
 from dory_core.simulate.cache import CLEAN, ObjectCache, cache_dir, file_digest, synchronise
 from dory_core.simulate.compiler import (
     Compiler,
+    check_space,
     find_compiler,
     probe_sanitizer,
     sanitizer_names,
@@ -38,7 +38,6 @@ SEEN_COPIES = ("-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-mems
 
 _INCLUDE = re.compile(rb'^[ \t]*(?:#[ \t]*include|\.incbin)[ \t]*"([^"\n]+)"', re.MULTILINE)
 _SHOWN_LINES = 20
-_DISK_FULL = os.strerror(errno.ENOSPC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +137,7 @@ def _call(command: list[str], cwd: Path, what: str, also: str = "") -> None:
     result = run_process(command, cwd, None, what, {**os.environ, "LC_ALL": "C"})
     if result.returncode != 0:
         lines = (result.stderr or result.stdout).strip().splitlines()[:_SHOWN_LINES]
-        if any(_DISK_FULL in line for line in lines):
-            raise UsageError(
-                f"{what} fails: {_DISK_FULL}",
-                "free some space, or let TMPDIR and DORY_CACHE name other directories",
-            )
+        check_space(what, "\n".join(lines))
         raise DoryError(
             "\n".join([f"{what} fails", *lines]),
             f"generated C compiles without warnings: unless files were edited by hand{also}, this "

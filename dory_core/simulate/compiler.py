@@ -21,6 +21,7 @@ from dory_core.errors import ToolMissing, UsageError
 ZIGLANG = (sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline")
 
 _PROBE_TIMEOUT_S = 120
+_DISK_FULL = os.strerror(errno.ENOSPC)
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
 _PROBES = {
@@ -154,6 +155,7 @@ def _run(*command: str) -> subprocess.CompletedProcess[str] | None:
             capture_output=True,
             text=True,
             errors="replace",
+            env={**os.environ, "LC_ALL": "C"},
             timeout=_PROBE_TIMEOUT_S,
             check=False,
         )
@@ -163,6 +165,15 @@ def _run(*command: str) -> subprocess.CompletedProcess[str] | None:
         return None
     except subprocess.TimeoutExpired:
         return None
+
+
+def check_space(what: str, output: str) -> None:
+    """Raise UsageError when a compiler said that the disk is full. what: what it did."""
+    if _DISK_FULL in output:
+        raise UsageError(
+            f"{what} fails: {_DISK_FULL}",
+            "free some space, or let TMPDIR and DORY_CACHE name other directories",
+        )
 
 
 def find_compiler() -> Compiler:
@@ -234,6 +245,8 @@ def _works(compiler: Compiler, name: str) -> bool:
         program = Path(folder, "probe")
         flags = ("-std=c99", "-g", f"-fsanitize={name}")
         compiled = _run(*compiler.command, *flags, str(source), "-o", str(program), "-lpthread")
+        if compiled is not None and compiled.returncode:
+            check_space(f"compiling the probe of the {name} sanitizer", compiled.stderr)
         ran = _run(str(program)) if compiled and not compiled.returncode else None
         if ran is not None and lacks_shadow(ran.stderr):
             raise no_shadow()

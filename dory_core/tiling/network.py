@@ -33,13 +33,20 @@ class TiledGraph:
 
     @property
     def best(self) -> tuple[TiledLayer, ...]:
-        """The best tiling of every layer by itself; raises the problem of the first without any."""
+        """The best tiling of every layer by itself; raises the first of the problems."""
+        if self.problems:
+            raise self.problems[0]
         return tuple(one.best for one in self.layers)
 
     @property
     def problems(self) -> tuple[DoryError, ...]:
-        """Why layers cannot be computed, NotSupported or DoesNotFit."""
-        return tuple(one.problem for one in self.layers if one.problem is not None)
+        """Why layers cannot be computed: NotSupported first, then DoesNotFit.
+
+        Of the latter, the layer that needs the most bytes is first: a budget that it fits does for
+        all of them.
+        """
+        found = [one.problem for one in self.layers if one.problem is not None]
+        return tuple(sorted(found, key=_order))
 
 
 def tile_graph(
@@ -68,6 +75,13 @@ def tile_graph(
         whole = tiler.in_one_tile(best, l1_bytes) if best.schedule.count > 1 else None
         layers.append(LayerTilings(one.layer, (best,) if whole is None else (best, whole)))
     return TiledGraph(bound, tuple(layers))
+
+
+def _order(problem: DoryError) -> tuple[bool, float]:
+    """Return the key by which problems are sorted."""
+    if not isinstance(problem, DoesNotFit):
+        return False, 0
+    return True, -float("inf") if problem.needed_bytes is None else -problem.needed_bytes
 
 
 def tiled_text(tiled: TiledGraph) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -13,6 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from dory_core.codegen import writer
+from dory_core.codegen.replace import in_use, is_in_use
+from dory_core.driver.application import run_application
+from dory_core.errors import UsageError
+from dory_core.plugins.manager import Plugins
 from tests.cli.command_line import dory, environment
 
 #: As root without the privilege to write everywhere, otherwise as oneself.
@@ -206,6 +212,63 @@ def test_full_disk_is_status_2_and_leaves_nothing(
     if built.status != 6:  # a compiler without that sanitizer writes nothing
         assert built.status == 2, built.stderr
         assert "No space left on device" in built.stderr
+
+
+def test_full_place_of_temporary_files_is_said_when_sanitizers_are_probed(
+    application: Path, full_disk: Path
+) -> None:
+    with (full_disk / "full").open("wb") as file, contextlib.suppress(OSError):
+        file.write(bytes(1 << 20))
+    outcome = dory("run", application, "--sanitize", "undefined", TMPDIR=str(full_disk))
+    assert outcome.status == 2, outcome.stderr
+    assert "No space left on device" in outcome.stderr and "TMPDIR" in outcome.stderr
+
+
+def test_an_application_that_is_run_is_not_replaced(
+    pipeline: tuple[str, ...], net: Path, copy: Path
+) -> None:
+    before = tree(copy)
+    with in_use(copy), in_use(copy):  # several may run it
+        outcome = dory(*pipeline, net, "-o", copy)
+    assert outcome.status == 2
+    assert f"another process builds or runs {copy} at the moment" in outcome.stderr
+    assert tree(copy) == before
+    assert dory(*pipeline, net, "-o", copy).status == 0
+
+
+def test_a_run_says_that_its_application_is_in_use(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def look(directory: Path) -> None:
+        seen.append(is_in_use(directory))
+        raise UsageError("seen")
+
+    monkeypatch.setattr(writer, "check_files", look)
+    with pytest.raises(UsageError, match="seen"):
+        run_application(copy, plugins=Plugins())
+    assert seen == [True] and not is_in_use(copy)
+
+
+def test_an_old_application_that_cannot_be_removed_is_named(
+    unprivileged: tuple[str, ...], pipeline: tuple[str, ...], net: Path, copy: Path
+) -> None:
+    (copy / "src").chmod(0o555)
+    command = [*unprivileged, sys.executable, "-m", "dory_core.cli.main", *pipeline, str(net)]
+    done = subprocess.run(
+        [*command, "-o", str(copy)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    left = [path for path in copy.parent.iterdir() if path != copy]
+    for path in left:
+        (path / "src").chmod(0o755)
+    assert (done.returncode, len(left)) == (0, 1), done.stderr
+    assert f"the previous application could not be removed and remains as {left[0]}" in done.stderr
 
 
 @pytest.mark.parametrize("place", ["dump", "cache"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import signal
 import subprocess
@@ -108,6 +109,47 @@ def test_wrong_usage_is_status_2_with_a_reason(arguments: list[str], words: list
     assert "Traceback" not in outcome.stderr
     for word in words:
         assert word in outcome.stderr
+
+
+@pytest.mark.parametrize("command", [(), ("check",), ("--target", "toy")])
+def test_an_application_in_the_place_of_a_network(
+    application: Path, command: tuple[str, ...]
+) -> None:
+    outcome = dory(*command, application)
+    assert (outcome.status, outcome.stdout) == (2, "")
+    assert f"{application} is an application that dory wrote, not a network" in outcome.stderr
+    assert f"`dory run {application}` runs it" in outcome.stderr
+
+
+def test_a_directory_in_the_place_of_a_network(tmp_path: Path) -> None:
+    outcome = dory(tmp_path)
+    assert (outcome.status, outcome.stdout) == (2, "")
+    assert f"{tmp_path} is a directory, not the file of a network" in outcome.stderr
+    assert "dory --target NAME NETWORK" in outcome.stderr
+
+
+@pytest.mark.parametrize("name", ["TOY", "tyo", "toy1"])
+def test_a_name_that_is_nearly_right_is_suggested(net: Path, name: str) -> None:
+    outcome = dory(net, "--target", name, "--frontend", "plain")
+    assert outcome.status == 2
+    assert "hint: did you mean toy?" in outcome.stderr
+
+
+def test_the_least_l1_of_the_hint_does_for_every_layer(net: Path) -> None:
+    command = (net, "--target", "toy", "--frontend", "plain", "--plan-only", "--l1")
+    refused = dory(*command, "100")
+    assert refused.status == 4
+    [needed] = re.findall(r"raise the L1 budget to (\d+) bytes", refused.stderr)
+    assert dory(*command, needed).status == 0
+    assert dory(*command, str(int(needed) - 1)).status == 4
+
+
+@pytest.mark.parametrize("command", [("--target", "toy"), ("check",)])
+def test_a_file_of_no_known_format_is_status_3(tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "net.foo").write_text("hello")
+    outcome = dory(*command, tmp_path / "net.foo")
+    assert (outcome.status, outcome.stdout) == (3, "")
+    assert "no frontend recognises this file" in outcome.stderr
 
 
 @pytest.mark.parametrize("kind", ["target", "frontend"])

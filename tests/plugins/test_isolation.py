@@ -151,7 +151,7 @@ def test_a_target_that_nobody_provides_is_noted(site: Site) -> None:
     ("hook", "said"),
     [
         ("memory_hierarchy", "plugin brokenchip (dory-broken 0.7) failed in dory_memory_hierarchy"),
-        ("runners", "plugin brokenchip (dory-broken 0.7) failed in dory_runners: ZeroDivisionError"),
+        ("runners", "plugin brokenchip (dory-broken 0.7) failed in dory_runners: ZeroDivision"),
     ],
 )
 def test_a_target_whose_hook_fails_is_listed_with_the_reason(

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from dory_core.driver.check import check_network
 from dory_core.driver.compiler import CompileOptions
 from dory_core.driver.pipeline import Source, parse
-from dory_core.errors import NotSupported, UsageError
+from dory_core.errors import NotSupported
 from dory_core.plugins.manager import Plugins, load_plugins
 from tests.cli.command_line import ROOT
 
@@ -126,7 +126,7 @@ def test_a_float_network_is_not_taken_for_one_of_integers(tmp_path: Path) -> Non
     assert "float.onnx: the network is not quantised: 'weights' of Conv 'first'" in report.reason
     assert "`dory quantize` makes an 8-bit network of it" in report.hint
     without = Plugins.from_objects(nemo=dory_nemo)
-    with pytest.raises(UsageError, match="no frontend recognises this file") as caught:
+    with pytest.raises(NotSupported, match="no frontend recognises this file") as caught:
         without.frontend_for(path)
     assert "the file of a quantised network" in caught.value.hint
     assert without.frontend_for(nemo(tmp_path)).name == "nemo"

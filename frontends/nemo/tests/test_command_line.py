@@ -35,7 +35,7 @@ def test_a_network_of_another_form_needs_a_name(name: str, tmp_path: Path) -> No
     scale, zero = builder.constant(0.5), builder.constant(0, np.uint8)
     builder.node("QuantizeLinear", builder.value, scale, zero)
     outcome = dory("check", builder.save(tmp_path / name), DORY_PLUGINS=PLUGINS)
-    assert outcome.status == 2
+    assert outcome.status == 3
     assert "no frontend recognises this file" in outcome.stderr
     assert "--frontend NAME, one of: nemo, quantlab" in outcome.stderr
 

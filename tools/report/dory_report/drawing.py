@@ -71,6 +71,7 @@ def write_images(folder: Path, format_: str, figures: Sequence[Figure]) -> list[
 
     Raises UsageError and ToolMissing.
     """
+    cli.check_outside(folder)
     drawn = {}
     for figure in figures:
         path = folder / f"{figure.name}.{format_}"

@@ -13,6 +13,8 @@ from dory_report.svg import Figure
 from dory_report.tables import Table
 
 _TEMPLATES = Path(__file__).parent / "templates"
+#: What every page has near its beginning: such a page may be replaced by a newer one.
+MARK = b'<meta name="generator" content="dory">'
 #: Characters of a name in a table, on wide and on narrow pages.
 _NAME, _BRIEF = 34, 17
 

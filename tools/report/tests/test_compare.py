@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from dory_report.comparison.points import Point, Study, measure
 
-from tests.cli.command_line import dory
+from tests.cli.command_line import dory, environment
 
 FRONTEND = ("--frontend", "plain")
 SWEEP = ("--vary", "l1=22528,36700,64", "--vary", "cores=1,8")
@@ -207,3 +212,88 @@ def test_least_gives_every_column_its_front(net: Path, tmp_path: Path) -> None:
     assert "Cycles within fewer bytes of L2" in page.read_text()
     [plain] = dory("compare", net, *FRONTEND, "--targets", "toy", "--json").json["columns"]
     assert plain["front"] == []
+
+
+WORKER = """
+import asyncio, os, sys
+{prelude}
+from distributed import Worker
+async def work():
+    await (await Worker(sys.argv[1], nthreads=1, dashboard=False)).finished()
+asyncio.run(work())
+"""
+WITHOUT_DORY = "sys.modules['dory_report'] = None"
+DYING = (
+    "import dory_report.comparison.points as points\n"
+    "def measure(study, point):\n    os._exit(1)\n"
+    "measure.__module__, points.measure = points.__name__, measure"
+)
+
+
+@pytest.mark.parametrize(
+    ("prelude", "said", "way_out"),
+    [
+        (None, "has no workers", "start some where dory is installed"),
+        (WITHOUT_DORY, "cannot load dory", "install the same dory-core"),
+        (DYING, "ended while they planned", "their logs say why"),
+    ],
+    ids=["none", "without dory", "dying"],
+)
+def test_workers_that_cannot_plan_are_wrong_usage(
+    net: Path, prelude: str | None, said: str, way_out: str
+) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra `sweep` is not installed")
+    with distributed.LocalCluster(n_workers=0, dashboard_address=None, host="127.0.0.1") as cluster:
+        address = cluster.scheduler_address
+        worker = None
+        if prelude is not None:
+            command = [sys.executable, "-c", WORKER.format(prelude=prelude), address]
+            worker = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment())
+        try:
+            outcome = dory(
+                *("compare", net, *FRONTEND, "--targets", "toy", "--dask", address),
+                DORY_DASK_TIMEOUT_S="15" if worker else "1",
+            )
+        finally:
+            if worker is not None:
+                worker.kill()
+                worker.wait()
+    assert (outcome.status, outcome.stdout) == (2, ""), outcome.stderr
+    assert said in outcome.stderr and way_out in outcome.stderr
+    assert "bug in" not in outcome.stderr
+
+
+def test_an_interrupt_ends_a_sweep_at_once(net: Path) -> None:
+    several = ",".join(str(4000 + 8 * n) for n in range(200))
+    command = ["compare", str(net), *FRONTEND, "--targets", "toy", "--vary", f"l1={several}"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dory_core.cli.main", *command, "--processes", "2"],
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while process.poll() is None and len(children.read_text().split()) < 3:  # with the tracker
+        time.sleep(0.02)
+    time.sleep(0.5)
+    assert process.poll() is None, "it ended before the interrupt"
+    begin = time.perf_counter()
+    os.killpg(process.pid, signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    took = time.perf_counter() - begin
+    assert process.returncode == 130, stderr
+    assert stderr == "dory: interrupted\n"
+    assert took < 5, "it waits for no plan; on an idle machine this is some 0.1 s"
+
+
+def test_files_of_others_are_not_overwritten(net: Path, tmp_path: Path) -> None:
+    page, note = tmp_path / "page.html", tmp_path / "note.html"
+    command = ["compare", net, *FRONTEND, "--targets", "toy", "--html"]
+    assert dory(*command, page).status == 0
+    assert dory(*command, page).status == 0, "its own page is replaced"
+    note.write_text("<!DOCTYPE html><p>mine</p>")
+    outcome = dory(*command, note)
+    assert outcome.status == 2 and "is not such a file of dory" in outcome.stderr
+    assert note.read_text() == "<!DOCTYPE html><p>mine</p>"

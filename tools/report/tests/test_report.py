@@ -33,6 +33,25 @@ def test_an_application_has_its_report_and_can_write_it_again(
     assert (refused.status, "cannot write" in refused.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("option", ["--html", "--trace", "--images"])
+def test_files_of_applications_and_of_others_are_not_overwritten(
+    application: Path, tmp_path: Path, option: str
+) -> None:
+    """Neither a report of its own inside the application: this is replaced as a whole."""
+    for name in ("plan.json", "report.html", "src"):
+        outcome = dory("report", application, option, application / name)
+        assert outcome.status == 2, outcome.stderr
+        assert "lies inside the application" in outcome.stderr
+    if option != "--images":
+        foreign = tmp_path / "mine"
+        foreign.write_text('{"mine": 1}')
+        outcome = dory("report", application, option, foreign)
+        assert outcome.status == 2 and "nothing was changed" in outcome.stderr
+        assert foreign.read_text() == '{"mine": 1}'
+        twice = tmp_path / "own"
+        assert [dory("report", application, option, twice).status for _ in "12"] == [0, 0]
+
+
 def test_report_prints_the_plan_as_json(application: Path) -> None:
     shown = dory("report", application, "--json")
     assert shown.json == json.loads((application / "plan.json").read_text(encoding="utf-8"))

@@ -32,8 +32,9 @@ def report(
     wrote = []
     if html is not None:
         from dory_report.application.page import report_page
+        from dory_report.page import MARK
 
-        cli.write_file(html, report_page(plan, cli.read_timeline(app)).encode())
+        cli.write_file(html, report_page(plan, cli.read_timeline(app)).encode(), MARK)
         wrote.append(html)
     if images is not None:
         from dory_report.application.page import figures
@@ -41,9 +42,9 @@ def report(
 
         wrote += write_images(images, image_format, figures(plan, cli.read_timeline(app)))
     if trace is not None:
-        from dory_report.application.trace import trace_bytes
+        from dory_report.application.trace import TRACE_MARK, trace_bytes
 
-        cli.write_file(trace, trace_bytes(plan, cli.read_timeline(app)))
+        cli.write_file(trace, trace_bytes(plan, cli.read_timeline(app)), TRACE_MARK)
         wrote.append(trace)
     if json:
         cli.print_json(plan)

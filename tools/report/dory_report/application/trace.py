@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+#: What every trace begins with.
+TRACE_MARK = b'{"otherData":{"generator":"dory"}'
 _PROCESS = 1
 
 
@@ -48,4 +50,4 @@ def trace_json(timeline: Mapping[str, Any], target: str, clock_hz: float | None)
                 },
             }
         )
-    return {"traceEvents": events, "displayTimeUnit": "ms"}
+    return {"otherData": {"generator": "dory"}, "traceEvents": events, "displayTimeUnit": "ms"}

@@ -124,12 +124,14 @@ def _write_files(
     """Write the forms of a comparison that the user asked for."""
     if html is not None:
         from dory_report.comparison.page import compare_page
+        from dory_report.page import MARK
 
-        cli.write_file(html, compare_page(document).encode())
+        cli.write_file(html, compare_page(document).encode(), MARK)
     if markdown is not None:
-        from dory_report.comparison.markdown import comparison_markdown
+        from dory_report.comparison.markdown import MARKDOWN_MARK, comparison_markdown
 
-        cli.write_file(markdown, comparison_markdown(document, _command()).encode())
+        text = comparison_markdown(document, _command())
+        cli.write_file(markdown, text.encode(), MARKDOWN_MARK)
     if images is not None:
         from dory_report.comparison.page import compare_figures
         from dory_report.drawing import write_images

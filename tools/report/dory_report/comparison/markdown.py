@@ -15,6 +15,8 @@ from dory_report.comparison.columns import (
 )
 from dory_report.tables import number_cell
 
+#: What every such page has near its beginning.
+MARKDOWN_MARK = b" compared\n\nMade by `"
 _NUMBERS = (
     "tiles", "parts", "L3-L2", "L3-L2 kB", "L2-L1", "L2-L1 kB", "Mcycles", "wait L2", "wait L3",
     "MAC/cycle", "ms", "mJ", "L1 kB", "L2 kB", "L3 kB",
