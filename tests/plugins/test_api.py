@@ -255,11 +255,11 @@ GROUPS = {
     """,
     "cli": """
         BUDGET_NAMES CompileOptions Debug Frontend InputBits InputSigned Json L1 L2 L3 Network
-        Objective Plan Quiet Verbose byte_size bytes_text check_outside compile_options console conversions_text
-        count_text cycles_text data_frame engines_text existing_file frontend_name given_budgets
-        html_page list_of_targets network_name new_table option_texts plan_only print_json
-        print_plan progress_bar read_timeline settings share_text shown_progress size_in_bytes
-        target_settings tile_text write_file
+        Objective Plan Quiet Verbose byte_size bytes_text check_outside compile_options console
+        conversions_text count_text cycles_text data_frame engines_text existing_file frontend_name
+        given_budgets html_page list_of_targets network_name new_table option_texts plan_only
+        print_json print_plan progress_bar read_timeline settings share_text shown_progress
+        size_in_bytes target_settings tile_text write_file
     """,
     "desktop": """
         Desktop DesktopRun run_layer
