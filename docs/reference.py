@@ -27,6 +27,7 @@ from dory_core.plugins import hookspecs
 from dory_core.plugins.hooks import specifications
 
 DOCS = Path(__file__).parent
+_RESULTS = ("dory_core.cli.evaluation", "dory_core.cli.frames")
 #: By namespace: the titles of its page, and the modules whose names stand below them.
 SECTIONS = {
     api: {
@@ -56,12 +57,7 @@ SECTIONS = {
         "Goldens": ("dory_core.golden.desktop", "dory_core.golden.layers"),
     },
     tools: {
-        "From Python": (
-            "dory_core.cli.python",
-            "dory_core.cli.results",
-            "dory_core.cli.evaluation",
-            "dory_core.cli.frames",
-        ),
+        "From Python": ("dory_core.cli.python", "dory_core.cli.results", *_RESULTS),
         "Commands and reports": (
             "dory_core.cli.shared",
             "dory_core.quoting",
@@ -70,7 +66,6 @@ SECTIONS = {
         ),
     },
 }
-#: What a page of names says first.
 INTRODUCTIONS = {
     api: "What a plugin for a chip imports. What each hook is given and returns is in\n"
     "[plugins.md](plugins.md).",
@@ -201,8 +196,8 @@ def _described(namespace: Any, name: str) -> str:
         return _entry(name, comment)
     if inspect.ismodule(thing):
         return _entry(name, inspect.getdoc(thing) or "") + _module(name, thing)
-    heading = name if inspect.isclass(thing) else f"{name}{_signature(thing)}"
-    text = _entry(heading, inspect.getdoc(thing) or "")
+    called = "" if inspect.isclass(thing) else _folded(f"{name}{_signature(thing)}")
+    text = _entry(name, inspect.getdoc(thing) or "", called)
     if inspect.isclass(thing):
         if made := _fields(thing):
             text += f"\n```python\n{_folded(made)}\n```\n"
@@ -255,12 +250,13 @@ def _names(module: Any) -> list[str]:
 
 
 def _is_own(module: Any, value: Any) -> bool:
-    kinds = (inspect.isclass, inspect.isfunction)
-    return any(kind(value) for kind in kinds) and value.__module__ == module.__name__
+    own = getattr(value, "__module__", "") == module.__name__
+    return own and (inspect.isclass(value) or inspect.isfunction(value))
 
 
-def _entry(heading: str, docstring: str) -> str:
+def _entry(heading: str, docstring: str, called: str = "") -> str:
     text, example = _parts(docstring)
+    text = f"```python\n{called}\n```\n\n{text}" if called else text
     shown = f"\n```pycon\n{example}\n```\n" if example else ""
     return f"\n### `{heading}`\n\n{_listed(text)}\n{shown}"
 
@@ -287,8 +283,8 @@ def _members(thing: type) -> list[tuple[str, Any]]:
     for base in reversed(thing.__mro__):
         if base.__module__.startswith("dory_"):
             found |= {k: v for k, v in vars(base).items() if not k.startswith("_")}
-    kept = (property, classmethod, staticmethod)
-    return [(k, v) for k, v in found.items() if inspect.isfunction(v) or isinstance(v, kept)]
+    kept = (property, classmethod, staticmethod, type(_members))
+    return [(k, v) for k, v in found.items() if isinstance(v, kept)]
 
 
 def _member(owner: str, name: str, found: Any) -> str:
@@ -336,18 +332,19 @@ def _annotation(annotation: Any) -> str:
 
 
 def _folded(made: str) -> str:
-    """Return how a record is made, a line for each field where it is longer than a line."""
-    name, _, rest = made.partition("(")
+    """Return how something is called, a line for each argument where it is longer than a line."""
     if len(made) <= 100:
         return made
+    name, _, rest = made.partition("(")
+    rest, _, result = rest.rpartition(")")
     depth, lines, start = 0, [], 0
-    for position, letter in enumerate(rest[:-1]):
+    for position, letter in enumerate(rest):
         depth += (letter in "([{") - (letter in ")]}")
         if letter == "," and not depth:
             lines.append(rest[start:position])
             start = position + 2
-    lines.append(rest[start:-1])
-    return f"{name}(\n" + "".join(f"    {line},\n" for line in lines) + ")"
+    lines.append(rest[start:])
+    return f"{name}(\n" + "".join(f"    {line},\n" for line in lines) + f"){result}"
 
 
 def _default(value: Any) -> str:

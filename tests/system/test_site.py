@@ -17,6 +17,17 @@ def test_files_that_pages_show_are_those_of_the_tree() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_page_of_commands_is_that_of_the_command_line() -> None:
+    """`python docs/commands.py` writes it, where the packages of all commands are installed."""
+    for name in ("dory_report", "dory_qdq"):
+        pytest.importorskip(name, reason="a package of commands is not installed")
+    command = [sys.executable, str(DOCS / "commands.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    page = (DOCS / "commands.md").read_text(encoding="utf-8")
+    assert "| `--l1 BYTES` |" in page and "## `dory compare NETWORK`" in page
+
+
 def test_every_page_is_reached_from_the_site() -> None:
     text = (DOCS / "mkdocs.yml").read_text()
     assert [page.name for page in DOCS.glob("*.md") if f": {page.name}\n" not in text] == []

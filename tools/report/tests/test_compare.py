@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dory_report.comparison.page import compare_page
 from dory_report.comparison.points import Point, Study, measure
 
 from tests.cli.command_line import dory, environment
@@ -297,3 +299,20 @@ def test_files_of_others_are_not_overwritten(net: Path, tmp_path: Path) -> None:
     outcome = dory(*command, note)
     assert outcome.status == 2 and "is not such a file of dory" in outcome.stderr
     assert note.read_text() == "<!DOCTYPE html><p>mine</p>"
+
+
+def test_latencies_of_targets_stand_on_one_axis(net: Path) -> None:
+    """Cycles of chips with other clocks do not compare."""
+    document = dory("compare", net, *FRONTEND, "--targets", "toy", "--json").json
+    [column] = document["columns"]
+    plans = [
+        {**column, "target": name, "totals": {**column["totals"], "latency_ms": value}}
+        for name, value in (("quick", 2.0), ("slow", 8.0))
+    ]
+    page = compare_page({**document, "columns": plans})
+    [chart] = re.findall(r'<figure id="latency">.*?</figure>', page, re.DOTALL)
+    assert re.findall(r'width="([\d.]+)%"[^>]*y="18"|width="([\d.]+)%"[^>]*y="52"', chart) == [
+        ("25", ""),
+        ("", "100"),
+    ]
+    assert '<figure id="latency">' not in compare_page({**document, "columns": plans[:1]})

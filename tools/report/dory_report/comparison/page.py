@@ -23,9 +23,7 @@ def compare_page(document: Mapping[str, Any]) -> str:
             subtitle=f"read by {document['frontend']}",
             cards=cards(document),
             problems=(),
-            first=tuple(
-                f for f in figures if f not in layers and (document["varied"] or f.name == "front")
-            ),
+            first=tuple(f for f in figures if f not in layers and _is_shown(f, document)),
             tables=tables(document),
             figures=layers,
             facts=(("frontend", document["frontend"]),),
@@ -34,10 +32,21 @@ def compare_page(document: Mapping[str, Any]) -> str:
     )
 
 
+def _is_shown(figure: Figure, document: Mapping[str, Any]) -> bool:
+    """Return True for a chart that tells more than the large figures of the page do.
+
+    Without variation this is the latency of the plans on one axis: their clocks differ.
+    """
+    several = sum(column["totals"] is not None for column in document["columns"]) > 1
+    return (
+        bool(document["varied"]) or figure.name == "front" or (several and figure.name == "latency")
+    )
+
+
 def compare_figures(document: Mapping[str, Any]) -> tuple[Figure, ...]:
     """Return the charts of a comparison: totals, and layers where there are few columns.
 
-    Where nothing varies the page has the totals as its large figures, not as charts.
+    Where nothing varies the page has the totals as its large figures, and only latency as a chart.
     """
     totals = (
         charts.totals(document, "rate", "macs_per_cycle"),
