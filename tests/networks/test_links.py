@@ -49,7 +49,7 @@ def chip(name: str, case: Case) -> ToyChip:
     return limited(LIMITS[name], cores=1 + sum(map(ord, case.name)) % 3)
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("name", LIMITS)
 @pytest.mark.parametrize("case", NETWORKS, ids=str)
 def test_networks_are_exact(case: Case, name: str, tmp_path: Path) -> None:
@@ -99,6 +99,7 @@ def test_two_memories_in_a_level(limits: dict[str, Any], tmp_path: Path) -> None
     assert {t.place.memory for step in plan.steps for t in (*step.inputs, step.output)} == {0, 1}
 
 
+@pytest.mark.slow
 def test_every_way_of_copying_is_taken() -> None:
     ways: dict[str, set[str]] = {}
     for name in ("no DMA", "short", "double words", "words"):

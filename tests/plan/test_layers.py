@@ -94,6 +94,7 @@ def pairs(plan: Plan) -> Pairs:
 EVERY_NET = pytest.mark.parametrize("net", NETS)
 
 
+@pytest.mark.sample(5)
 @EVERY_NET
 def test_walking_a_program_follows_the_schedule(net: str) -> None:
     """Tiles, loads and stores come in the schedule's order, in the slots that it says."""

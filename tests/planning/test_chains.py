@@ -111,6 +111,7 @@ def test_chains_are_exact(name: str, tmp_path: Path) -> None:
     assert_exact(tmp_path / "app", plugins=plugins)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", CASES)
 def test_chains_are_faster(name: str) -> None:
     build, l2 = CASES[name]

@@ -139,6 +139,7 @@ def test_no_plan_of_a_front_is_better_than_another_one(name: str) -> None:
         assert (point.first == point.last) == (point.rows == 0)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CASES)
 def test_more_bytes_are_never_slower(name: str) -> None:
     graph, plugins = CASES[name](), CHIP.plugins()
@@ -150,6 +151,7 @@ def test_more_bytes_are_never_slower(name: str) -> None:
         assert fast <= slow
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CASES)
 def test_the_least_plan_is_exact(name: str, tmp_path: Path) -> None:
     graph, plugins = CASES[name](), CHIP.plugins()
@@ -200,6 +202,7 @@ def test_changes_are_those_that_suffice() -> None:
     assert "rows" in {change.kind for change in tight.changes}
 
 
+@pytest.mark.slow
 def test_streamed_networks_have_a_front_of_smaller_budgets() -> None:
     graph, chip = residual(), three_levels()
     points = front(graph, chip).points

@@ -187,6 +187,7 @@ def changed(app: Path, pattern: str, new: str) -> None:
     source.write_text(text)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("what", WRONG)
 def test_seeded_faults_of_the_generated_code_are_found(what: str, tmp_path: Path) -> None:
     built(tmp_path / "app")

@@ -95,6 +95,7 @@ def test_two_inputs_of_odd_sizes_in_l3_are_exact(unit: int, tmp_path: Path) -> N
     assert "DORY_NETWORK_INPUT_PARTS" in (tmp_path / "app/inc/network.h").read_text()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("seed", "below", "l1_bytes", "l2_bytes"), [(1006, 1, 1024, 14336), (1011, 8, 2048, 14336)]
 )

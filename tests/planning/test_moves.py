@@ -63,6 +63,7 @@ def test_each_move_is_a_file_and_a_row_of_the_documentation() -> None:
         assert f"| `{move.name}` | {move.summary} |" in page
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("l2", [20_000, 200_000])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_network_is_planned_without_each_move(name: str, l2: int) -> None:
@@ -78,6 +79,7 @@ def test_all_moves_are_switched_off_at_once() -> None:
     assert trials == []
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("l2", [30_000, 200_000])
 def test_only_what_is_better_is_kept(l2: int) -> None:
     plan, trials = planned(l2)

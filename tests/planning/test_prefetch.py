@@ -158,7 +158,7 @@ def test_budgets_step_by_step_never_need_more_to_move_less(plugins: Plugins) -> 
     b.add(y, x)
     graph = b.graph()
     fitted = []
-    for l2 in range(2_000, 30_000, 1_000):
+    for l2 in range(2_000, 30_000, 2_000):
         try:
             plan_graph(graph, plugins, l2)
             fitted.append(True)

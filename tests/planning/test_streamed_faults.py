@@ -141,7 +141,7 @@ def with_fault(plan: Plan, fault: Fault) -> Plan:
     return changed_plan(plan, transfers=tuple(sorted(transfers, key=lambda t: t.start)))
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("name", FAULTS)
 def test_wrong_plan_is_found_by_the_simulation_and_by_the_symbolic_check(
     name: str, plan: Plan, plugins: Plugins, tmp_path: Path

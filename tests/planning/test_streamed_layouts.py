@@ -119,6 +119,7 @@ def test_a_wide_input_in_place_keeps_its_pitch_in_stripes(tmp_path: Path) -> Non
     assert len(plan.steps[0].parts) > 1
 
 
+@pytest.mark.slow
 def test_padded_rows_of_a_layout_pass_through_l2_in_stripes(tmp_path: Path) -> None:
     b = GraphBuilder((16, 48, 12), name="padded")
     b.conv(16, SAME)

@@ -130,6 +130,7 @@ def test_random_network_of_mixed_precisions_is_exact_in_little_l2(
     assert any(t.bits < 8 for step in plan.steps for t in (*step.layer.inputs, step.layer.output))
 
 
+@pytest.mark.slow
 def test_random_plans_of_mixed_precisions_compute_the_network(
     plugins: Plugins, tmp_path: Path
 ) -> None:

@@ -48,7 +48,7 @@ def plan_of(plugins: Plugins) -> Callable[[str], Plan]:
     return plan
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_plan_has_the_properties_of_a_streamed_one(
     name: str, plan_of: Callable[[str], Plan]
@@ -71,6 +71,7 @@ def test_constants_are_fetched_several_layers_ahead(plan_of: Callable[[str], Pla
     constants_are_fetched_several_layers_ahead(plan_of("mobile in 448 KiB"))
 
 
+@pytest.mark.slow
 def test_large_pointwise_layers_have_few_parts(
     plan_of: Callable[[str], Plan], plugins: Plugins
 ) -> None:
@@ -141,6 +142,7 @@ def test_l3_is_refused_with_numbers_when_it_is_too_small(plugins: Plugins) -> No
         plan(needed - 1)
 
 
+@pytest.mark.slow
 def test_outputs_that_were_spilled_are_read_where_they_return(plugins: Plugins) -> None:
     case = next(c for c in CASES if c.name == "output_with_late_reader")
     found = False
@@ -165,11 +167,13 @@ def test_network_inputs_share_a_level_and_lie_in_one_block(plugins: Plugins) -> 
     assert levels == {2, 3}
 
 
-def test_symbolic_check_refuses_a_plan_with_one_wrong_number(plugins: Plugins) -> None:
+@pytest.mark.sample(5)
+@pytest.mark.parametrize("fifth", range(5))
+def test_symbolic_check_refuses_a_plan_with_one_wrong_number(fifth: int, plugins: Plugins) -> None:
     case = next(c for c in CASES if c.name == "residual")
     plan = plan_graph(case.build(), plugins, 20_000)
     missed = []
-    for n, transfer in enumerate(plan.transfers):
+    for n, transfer in list(enumerate(plan.transfers))[fifth::5]:
         for change in (
             {"l3_offset": transfer.l3_offset + 1},
             {"l2_offset": transfer.l2_offset + 8},

@@ -43,7 +43,7 @@ def plan_of(builder: GraphBuilder, chip: ToyChip, l1: int) -> Plan:
     return run(builder.graph(), setup_for(chip.plugins(), NAME, budgets={1: l1}), after=IMPORTED)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("limits", [{}, *(LIMITS[n] for n in ("vendor", "no DMA"))], ids=str)
 @pytest.mark.parametrize("case", network_cases(), ids=str)
 def test_resident_plans_compute_the_network(case: Any, limits: dict[str, Any]) -> None:
@@ -162,6 +162,7 @@ def planned() -> list[Plan]:
 PLANS = planned()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_of_operations_are_found(name: str) -> None:
     tried = 0

@@ -62,6 +62,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("case", BROKEN, ids=lambda case: case.replace(" ", "_"))
 def test_broken_plugin_is_reported_and_others_are_loaded(site: Site, case: str) -> None:
     source, words = BROKEN[case]

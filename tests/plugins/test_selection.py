@@ -45,6 +45,7 @@ def test_help_and_version_load_no_plugin(site: Site) -> None:
     assert (site.folder / "was_imported").exists()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("points", ["[dory.commands]\nno value\n", "[dory.commands\n", "\0\xff"])
 def test_damaged_entry_points_of_a_distribution_take_no_other_down(site: Site, points: str) -> None:
     site.install("dory-damaged", "damaged", "", commands=True)

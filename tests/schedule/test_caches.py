@@ -52,6 +52,7 @@ def test_share_rises_with_the_distance() -> None:
     assert shares == sorted(shares)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kilobytes", [10, 22, 24, 28, 32, 48])
 def test_share_is_that_of_a_simulated_cache(kilobytes: int) -> None:
     counted = counted_share(kilobytes * 1024 // CACHE.line_bytes, CACHE)

@@ -133,6 +133,7 @@ def test_change_of_a_header_recompiles_who_includes_it(tmp_path: Path, compiled:
     assert "src/network.c" not in compiled
 
 
+@pytest.mark.slow
 def test_what_is_damaged_is_made_again(tmp_path: Path, compiled: list[str]) -> None:
     app = write_app(tmp_path / "a")
     program = build(app)

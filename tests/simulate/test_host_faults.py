@@ -427,6 +427,7 @@ def test_output_that_is_not_handed_out(tmp_path: Path) -> None:
     assert "network's output is not that of layer 3" in fault(app, output_layers=[3])
 
 
+@pytest.mark.sample(3)
 @pytest.mark.sanitizer
 @pytest.mark.parametrize(
     "removed", ["    dory_barrier(); /* before */\n", "    dory_barrier(); /* after */\n"]

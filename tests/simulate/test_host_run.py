@@ -167,6 +167,7 @@ def test_make_run_needs_no_python(tmp_path: Path) -> None:
     assert not (app / "build").exists()
 
 
+@pytest.mark.slow
 def test_nothing_is_built_while_clean_removes_with_several_jobs(tmp_path: Path) -> None:
     app = write_app(tmp_path)
     for goals in (("all",), ("clean", "all"), ("clean", "run"), ("run", "clean")):

@@ -32,18 +32,21 @@ for package in ("tflite_micro", "onnxruntime"):
     pytest.importorskip(package, reason="an interpreter of the extra test is not installed")
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("subject", subjects("network"))
 def test_networks_are_exact(subject: str) -> None:
     verdict = try_case(Case("network", subject, 7))
     assert verdict.outcome == "exact", verdict.text
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("subject", subjects("tight"))
 def test_networks_in_little_memory_are_exact(subject: str) -> None:
     verdict = try_case(Case("tight", subject, {"borders": 13, "mixed": 6}.get(subject, 5)))
     assert verdict.outcome == "exact", verdict.text
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("subject", subjects("fused"))
 def test_networks_in_fused_chains_are_exact(subject: str) -> None:
     verdict = try_case(Case("fused", subject, 12))

@@ -41,6 +41,7 @@ def removed(plan: Plan) -> list[int | None]:
     return [value for step in plan.steps for _, value in step.layer.output.removed]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("target", "share"), [("gap8", 0.88), ("stm32h7", 0.75)])
 def test_half_of_the_macs_of_visual_wake_words_go(target: str, share: float) -> None:
     options = CompileOptions(tflite_file(WAKE).path, target, "tflite")

@@ -136,6 +136,7 @@ def test_network_is_exact_with_the_l2_that_the_chip_leaves(
     assert_exact(tmp_path / "app", plugins=plugins)
 
 
+@pytest.mark.slow
 def test_network_beyond_l3_is_refused_with_numbers(plugins: Plugins, tmp_path: Path) -> None:
     with pytest.raises(DoesNotFit) as caught:
         compiled("nemo_mv1_100_128", tmp_path / "app", plugins, {2: 196_608, 3: 65_536})

@@ -16,6 +16,7 @@ from tests.system.test_c_of_networks import NETWORKS, STACK_BYTES, options
 QUICK = ("nemo_dronet_complete", "nemo_ds_cnn_kws")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("target", sorted(STACK_BYTES))
 @pytest.mark.parametrize(
     "network",

@@ -28,6 +28,7 @@ def cases() -> list[object]:
     return found or [pytest.param("", "", marks=skip)]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("name", "target"), cases())
 def test_every_layer_is_exact_in_all_dma_modes(name: str, target: str, tmp_path: Path) -> None:
     net, plugins = onnx_net(name), load_plugins()

@@ -28,6 +28,7 @@ def plugins() -> Plugins:
     return load_plugins()
 
 
+@pytest.mark.slow
 @pytest.mark.sample(9)
 @pytest.mark.parametrize("name", net_params("quantlab_"))
 def test_network_is_exact_in_all_dma_modes_twice(

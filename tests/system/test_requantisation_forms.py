@@ -11,6 +11,7 @@ from dory_core.plugins.manager import load_plugins
 from tests.nets import net, net_params
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", net_params())
 def test_no_layer_needs_64_bits(name: str) -> None:
     """Wide products, divisors of ones and steps in sequence: one or two 32-bit multiplications."""

@@ -111,6 +111,7 @@ def test_all_pairs_of_bytes_are_exact(op: str, function: Callable[..., Any]) -> 
         given = [(float(np.float32(s)), int(rng.integers(256))) for s in scales]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("form", (bytes, as_qoperator), ids=("qdq", "qoperator"))
 def test_ties_are_exact_with_odd_zero_points(
     form: Form, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

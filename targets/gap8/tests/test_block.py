@@ -194,6 +194,7 @@ def test_extreme_values_do_not_overflow() -> None:
     assert library.run(0).min() == -128 * 255 * 9 * 32
 
 
+@pytest.mark.slow
 def test_windows_of_few_inputs_are_copied_at_borders() -> None:
     """Pixels of one word and more; windows that see nothing but padding; borders on all sides."""
     windows = (

@@ -65,6 +65,7 @@ def test_sources_are_clean(app: Path, tmp_path: Path) -> None:
     compile_all(app, tmp_path, *host_compiler(), *ONLY_CHECK, *warnings, *MODELS)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.skipif(find_spec("ziglang") is None, reason="the ziglang wheel is not installed")
 def test_program_links_for_32_bit_risc_v(app: Path, tmp_path: Path) -> None:
     program = tmp_path / "program"

@@ -175,6 +175,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_wrong_driver_is_found(tmp_path: Path, fault: str) -> None:
     name, old, new = FAULTS[fault]

@@ -42,6 +42,7 @@ class TestTwoAddends(KernelConformance):
         super().test_sanitizers_find_nothing_in_a_sample(sanitizer, count)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("cores", [1, 3, 6])
 def test_every_number_of_cores_computes_the_whole_tile(cores: int) -> None:
     HostLibrary([c for kind in KINDS for c in cases_of(kind, 100 + cores, 3, cores)]).check()
@@ -140,6 +141,7 @@ def test_weight_rows_follow_taps_then_channels_and_end_on_words() -> None:
     assert np.frombuffer(block.data, np.int8)[24:32].tolist() == [*row, 0, 0]
 
 
+@pytest.mark.slow
 def test_clang_compiles_instances_without_warnings() -> None:
     """Everything else here is compiled by the system's compiler, with -Werror as well."""
     compiler = next((c for c in [("clang",), ZIGLANG] if simulate.Compiler.identify(*c)), None)

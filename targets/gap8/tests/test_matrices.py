@@ -66,6 +66,7 @@ def test_every_number_of_cores_computes_the_whole_tile(cores: int) -> None:
     HostLibrary([whole_case(MatricesKernel(cores), layer) for layer in layers]).check()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("zeros", [(0, 0), (7, 0), (0, -128), (-100, 127)])
 @pytest.mark.parametrize("heads", [(1, 1), (3, 3), (1, 3), (3, 1)])
 def test_zero_points_and_matrices_that_all_share(zeros, heads) -> None:

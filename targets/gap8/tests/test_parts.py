@@ -67,6 +67,7 @@ def _code(kernel: Kernel, layer: Layer) -> str:
     return json.dumps([f.content for f in own])
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "grouped"])
 def test_instances_with_one_name_are_the_same_code(kind: str) -> None:
     random, found = RandomLayers(SPACE, 5), dict[str, str]()

@@ -141,7 +141,7 @@ FORMS = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", FORMS)
 def test_every_form_is_exact(name: str) -> None:
     layer, form = FORMS[name]

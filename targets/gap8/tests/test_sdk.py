@@ -71,7 +71,7 @@ TILES, THREE_LEVELS, WHOLE_LAYERS = {1: 6000}, {1: 6000, 2: 7000}, {}
 RAM_BYTES = 16 * 9 * 7
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("cores", "budgets"),
     [
@@ -104,6 +104,7 @@ def test_every_layer_is_exact_with_late_transfers(
     assert result.exact
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("cores", [8, 1])
 def test_rows_of_inputs_and_outputs_come_and_go(tmp_path: Path, cores: int) -> None:
     b = GraphBuilder((4, 20, 12), seed=62)
@@ -131,6 +132,7 @@ def most_under_way(app: Path) -> int:
     return most
 
 
+@pytest.mark.slow
 def test_the_hal_of_another_network_has_room_for_few_transfers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +160,7 @@ def test_the_hal_of_another_network_has_room_for_few_transfers(
     assert done.returncode == 0 and "dory: exact" in done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_state_is_that_of_the_vectors_before(tmp_path: Path) -> None:
     """Each vector runs twice there; state is brought back by the vectors in front of it."""
     build_app(graph("state"), "gap8", tmp_path / "app", settings={"cores": "3"}, seeds=(3, 4, 5))
@@ -268,6 +271,7 @@ def test_values_that_differ_are_reported_as_on_the_host(copy: Path) -> None:
     assert make(copy, "clean", "all", "run").returncode != 0
 
 
+@pytest.mark.slow
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("case", ["precisions", "two_inputs", "view"])
 def test_elements_of_any_width_and_several_inputs(case: str, tmp_path: Path) -> None:
@@ -288,6 +292,7 @@ def test_elements_of_any_width_and_several_inputs(case: str, tmp_path: Path) -> 
     assert run(tmp_path / "app").exact
 
 
+@pytest.mark.slow
 def test_several_runs_and_other_inputs(app: Path, tmp_path: Path) -> None:
     values = random_inputs(graph("residual"), 11)["input"]
     np.savetxt(tmp_path / "input.txt", values.transpose(1, 2, 0).reshape(-1), fmt="%d")
@@ -376,7 +381,7 @@ HARDWARE = {
 }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("case", HARDWARE)
 def test_hardware_that_does_not_work_is_named(
     case: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -409,6 +414,7 @@ def test_time_limit_of_a_run_is_far_beyond_its_estimate(streamed: Path) -> None:
     assert limit > 20 * plan["totals"]["latency_ms"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_program_that_does_not_work_is_a_failure_with_a_reason(copy: Path, fault: str) -> None:
     name, old, new, words = FAULTS[fault]

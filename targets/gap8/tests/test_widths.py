@@ -108,7 +108,7 @@ def _kinds() -> list[object]:
     ]
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("kind", _kinds())
 def test_every_pair_of_inputs_and_weights(kind: str) -> None:
     """Outputs take turns. Unpacking kernels leave out what is not packed, or has 16 bits."""
@@ -131,7 +131,7 @@ def test_every_combination_of_inputs_weights_and_outputs(kind: str, x: str) -> N
     check(kernel, layers, 4 if kind.endswith("unpacked") else len(combinations))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("x", INPUTS)
 def test_pools_of_every_input_and_output(x: str) -> None:
     window = ops.Window(kernel=(2, 3), strides=(1, 2), pads=(1, 1, 0, 2))
@@ -162,6 +162,7 @@ def sums(pairs: list[tuple[str, str]], channels: int) -> Iterator[Layer]:
         yield typed(layer, (*shape, *RANGES[first]), (*shape, *RANGES[second]), packed=True)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("channels", [7, 8])
 def test_sums_of_every_pair_of_operands(channels: int) -> None:
     """Seven channels leave gaps between packed pixels, eight do not."""

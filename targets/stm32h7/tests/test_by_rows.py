@@ -46,6 +46,7 @@ def test_rows_are_exact_on_this_machine(plugins: Plugins, tmp_path: Path) -> Non
     assert "HAL_DCMI_LineEventCallback" in text and "ROW = 80 }" in text
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("vectors", ["io", "none"])
 def test_rows_are_exact_on_the_chip(vectors: str, plugins: Plugins, tmp_path: Path) -> None:
     require_emulator()

@@ -284,7 +284,7 @@ def sound(plugins: Plugins, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_fault_is_found(fault: Fault, sound: Path, plugins: Plugins, tmp_path: Path) -> None:
     directory = tmp_path / "app"

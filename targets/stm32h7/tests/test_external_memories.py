@@ -53,6 +53,7 @@ def network(last: int = 2) -> Graph:
     return builder.graph()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -111,6 +112,7 @@ def test_the_core_takes_external_ram_for_memory(
     assert attributes >> 1 & 0x1F == (part.external_ram.size_bytes - 1).bit_length() - 1
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dma", ["mdma", "memcpy"])
 def test_inputs_and_outputs_larger_than_sram_lie_in_external_ram(
     dma: str, plugins: Plugins, tmp_path: Path

@@ -183,6 +183,7 @@ def test_every_network_of_the_collection_is_run_or_refused() -> None:
     assert {*IN_CI, *LONG, *REFUSED} >= set(net_names())
 
 
+@pytest.mark.slow
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("name", "numbers"), REFUSED.items())
 def test_network_that_does_not_fit_is_refused_with_the_numbers(

@@ -236,6 +236,7 @@ def test_sums_beyond_the_digits_of_binary32_are_rounded_first() -> None:
     CortexM7(cases, cortex_m7.require()).check()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("compiler", [cortex_m7.ZIG, cortex_m7.GCC], ids=["ziglang", "gcc"])
 def test_code_of_the_chip_equals_the_reference(compiler: tuple[str, ...]) -> None:
     """The instructions that the portable form stands for, in every template."""
@@ -313,6 +314,7 @@ def _linear(
     return typed(layer, (inputs, 1, 1, lo, hi))
 
 
+@pytest.mark.slow
 def test_columns_of_few_channels_are_copied_in_runs_of_known_size() -> None:
     """Within the image and at its borders; tiles; dilated rows; both sizes of inputs."""
     random = np.random.default_rng(11)
@@ -411,6 +413,7 @@ def test_halves_of_words_reach_their_ends() -> None:
     HostLibrary([whole_case(LinearKernel(), layer, (values.astype(np.int64),))]).check()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("strides", [(1, 1), (2, 2), (1, 2), (2, 1)])
 def test_depthwise_from_pairs_of_columns(strides: tuple[int, int]) -> None:
     """All remainders of blocks, strips and channels; padding on every side; both types."""
@@ -462,7 +465,7 @@ PADDED = {
 }
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(15)
 @pytest.mark.parametrize("lo", [0, -128])
 @pytest.mark.parametrize("name", PADDED)
 def test_depthwise_padding_with_a_value(name: str, lo: int) -> None:
@@ -769,6 +772,7 @@ def counts(request: pytest.FixtureRequest) -> Counts:
     return request.param, found
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", GOALS)
 def test_instructions_per_multiplication(name: str, counts: Counts) -> None:
     compiler, instructions = counts

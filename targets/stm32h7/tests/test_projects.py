@@ -111,6 +111,7 @@ def cross(compiler: str, part: Part, language: str = "cc") -> tuple[str, ...]:
     return (name, *part.core.gcc)
 
 
+@pytest.mark.sample(2)
 @GCC_SLOW
 def test_all_files_are_clean_under_strict_warnings(
     compiler: str, library: Library, tmp_path: Path
@@ -374,7 +375,7 @@ int main(void)
 """
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("first", "second", "memcpy"),
     [
@@ -530,6 +531,7 @@ def test_zephyr_takes_the_module(plugins: Plugins, tmp_path: Path) -> None:
     assert "DORY_ARENAS_CACHED=1" in commands
 
 
+@pytest.mark.sample(2)
 def test_arduino_takes_the_library(library: Library, tmp_path: Path) -> None:
     """All files lie in one folder, found without any flag."""
     if shutil.which("make") is None:

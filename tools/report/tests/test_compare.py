@@ -67,6 +67,7 @@ def test_a_narrow_terminal_shows_the_cycles_of_every_plan(net: Path) -> None:
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.slow
 def test_every_combination_of_what_varies_is_a_column(net: Path) -> None:
     outcome = dory("compare", net, *FRONTEND, "--targets", "toy", *SWEEP, "--json")
     assert outcome.status == 0, outcome.stderr
@@ -203,6 +204,7 @@ def test_page_and_images_are_written_beside_the_table(net: Path, tmp_path: Path)
     assert {p.name for p in images.iterdir()} >= {"rate.svg", "latency.svg", "energy.svg"}
 
 
+@pytest.mark.slow
 def test_least_gives_every_column_its_front(net: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     asked = ("--targets", "toy", "--least", "--html", page, "--json")
