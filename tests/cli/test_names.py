@@ -51,6 +51,6 @@ def test_commands_print_names_as_text(network: Path) -> None:
         ["--target", FILE, f"./{FILE}"],
     ):
         outcome = dory(*command, cwd=folder)
-        assert outcome.status in {0, 2}, outcome
+        assert outcome.status in {0, 2, 3}, outcome
         assert_harmless(outcome)
     assert not list(folder.rglob("hacked"))
