@@ -177,7 +177,10 @@ class _Memory(Held):
         for access in writes:
             written = Range(access.start, access.sure)
             for read in reads:
-                if read.memory == access.memory and written.meets(Range(read.start, read.sure)):
+                if read.memory != access.memory or not written.meets(Range(read.start, read.sure)):
+                    continue
+                accesses, rolling = run.layer.accesses, output.place.passing
+                if not rolling or not accesses.writes_behind(run.part, read.operand):
                     of = output.place.tensor.name, run.operand(read.operand).place.tensor.name
                     raise bug(f"{who} writes {of[0]} over {of[1]}, which it reads")
             if output.place.passing:

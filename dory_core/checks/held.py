@@ -40,6 +40,21 @@ class Range:
         """Return True when both have a byte in common."""
         return self.start < other.end and other.start < self.end
 
+    def part(self, start: int, end: int) -> Range:
+        """Return those of its bytes that lie between two addresses."""
+        start, end = max(self.start, start), min(self.end, end)
+        first = None if self.first is None else self.first + start - self.start
+        return replace(self, start=start, end=end, first=first)
+
+    def without(self, other: Range) -> list[Range]:
+        """Return the bytes that another range, which is written, does not meet."""
+        if not self.meets(other):
+            return [self]
+        if self.first is None:
+            return []
+        pieces = self.part(self.start, other.start), self.part(other.end, self.end)
+        return [piece for piece in pieces if piece.start < piece.end]
+
 
 @dataclass(slots=True)
 class _Transfer:
@@ -80,8 +95,12 @@ class Held:
         return next((r for r in here if r.tensor == tensor), here[0] if here else None)
 
     def take(self, where: MemoryId, new: Range) -> None:
-        """Add a range to a memory and remove every range that it overlaps."""
-        left = [r for r in self.ranges.get(where, ()) if not r.meets(new)]
+        """Add a range to a memory and remove what it overlaps.
+
+        Of rows of a rolling buffer those that it does not overlap stay, of everything else nothing
+        does.
+        """
+        left = [rest for r in self.ranges.get(where, ()) for rest in r.without(new)]
         self.ranges[where] = [*left, new]
 
     # -- transfers between L2 and L3 ---------------------------------------------------------------
@@ -162,24 +181,25 @@ class Held:
             at = held.end
 
     def move_rows(self, where: MemoryId, start: int, moved: Range, who: str) -> None:
-        """Move rows of a tensor to the start of its buffer; its other rows are not read again.
+        """Move rows to the start of their buffer; its other rows are not read again.
 
         Args:
             where: Name of the memory.
             start: The first byte of the buffer.
-            moved: The rows, at the bytes that they leave.
-            who: The layer that makes them, for messages.
+            moved: The bytes that the rows leave; the tensor whose maker needs room.
+            who: The layer that makes it, for messages.
         """
-        size = moved.end - moved.start
-        first = self.at(where, moved.start, moved.tensor) if size else None
-        if first is not None and first.first is not None:
-            moved = replace(moved, first=first.first + moved.start - first.start)
-            self.pieces(where, moved, f"the move of rows before {who}")
-        elif size:
-            raise not_there(f"the move of rows before {who}", str(moved.tensor), where, moved.start)
+        at, pieces = moved.start, list[Range]()
+        while at < moved.end:
+            held = self.at(where, at, moved.tensor)
+            if held is None or held.first is None:
+                raise not_there(f"the move of rows before {who}", str(moved.tensor), where, at)
+            pieces.append(held.part(at, moved.end))
+            at = held.end
         self.take(where, Range(start, moved.end))
-        if size:
-            self.take(where, replace(moved, start=start, end=start + size))
+        for piece in pieces:
+            to = piece.start - moved.start + start
+            self.take(where, replace(piece, start=to, end=to + piece.end - piece.start))
 
     def take_rows(self, operation: TakeRows) -> None:
         """Add rows of a network input that the caller writes."""

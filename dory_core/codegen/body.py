@@ -22,6 +22,7 @@ from dory_core.plan.network_operations import (
     NetworkOperation,
     Outputs,
     PutRows,
+    Replaced,
     Report,
     RunPart,
     TakeRows,
@@ -72,7 +73,7 @@ def network_body(plan: Plan) -> NetworkBody:
         after,
         (),
         tuple(_rows(printer.groups)),
-        tuple(packed([*printer.dead, "{UINT32_MAX, 0, 0, 0}"])),
+        tuple(packed([*printer.dead, "{UINT32_MAX, 0, 0, 0, 0}"])),
     )
 
 
@@ -182,7 +183,7 @@ class _Streamed:
                 conversions, rows = [], []
             elif isinstance(operation, Convert):
                 conversions += conversion_lines(self.plan, operation.conversion)
-            elif isinstance(operation, Dead):
+            elif isinstance(operation, (Dead, Replaced)):
                 self._dead(operation, self.events + len(rows))
             elif not isinstance(operation, View):
                 rows.append(self._row(operation))
@@ -260,9 +261,9 @@ class _Streamed:
         self.groups.append((title, [*rows, "DORY_RUN"]))
         self.events += len(rows) + 1
 
-    def _dead(self, operation: Dead, event: int) -> None:
-        block = operation.block
-        self.dead.append(f"{{{event}, {block.memory + 1}, {block.offset}, {block.size}}}")
+    def _dead(self, operation: Dead | Replaced, event: int) -> None:
+        block, read = operation.block, int(isinstance(operation, Replaced))
+        self.dead.append(f"{{{event}, {block.memory + 1}, {read}, {block.offset}, {block.size}}}")
 
     @staticmethod
     def _row(operation: NetworkOperation) -> str:

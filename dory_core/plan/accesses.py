@@ -70,6 +70,31 @@ class LayerAccesses:
         )
         return reads, writes
 
+    def writes_behind(self, part: int, operand: str) -> bool:
+        """Return True when no tile of a part is stored over what a later tile loads of an input.
+
+        Its own input and those of earlier tiles are in L1 when it is computed. A kernel in place
+        has no tiles.
+
+        Args:
+            part: Number of the part.
+            operand: The input.
+        """
+        tiles = _tiles(self.program, part)
+        copies = [
+            next((one for one, _ in self._touching[reads] if _moves(one, name)), None)
+            for reads, name in ((True, operand), (False, "y"))
+        ]
+        if not all(isinstance(one, Copy) for one in copies):
+            return False
+        loads, stores = (_boxes(one, tiles) for one in copies if isinstance(one, Copy))
+        later = set[int]()
+        for load, store in zip(reversed(loads), reversed(stores), strict=True):
+            if not later.isdisjoint(store):
+                return False
+            later.update(load)
+        return True
+
     def skipped_operands(self, done: Iterable[Copy]) -> set[str]:
         """Return the operands that are copied into L1 by other parts than one.
 
@@ -115,6 +140,28 @@ def _access(operation: Copy | Mark, address: Address, tiles: dict[str, Any]) -> 
     start = evaluate(address.offset, tiles)
     first, end = _least(start), _greatest(start + size)
     return L2Access(operand, address.memory, first, end, end - slack)
+
+
+def _moves(operation: Copy | Mark, operand: str) -> bool:
+    """Return True when an operation is a copy of an operand."""
+    return isinstance(operation, Copy) and operation.operand == operand
+
+
+def _boxes(copy: Copy, tiles: dict[str, Any]) -> list[list[int]]:
+    """Return the bytes of L2 that a copy touches, of each tile in order."""
+    count = max(
+        (value.size for value in tiles.values() if isinstance(value, np.ndarray)), default=1
+    )
+    channels = 1 if copy.channels is None else copy.channels
+    numbers = (copy.l2.offset, channels, *reversed(copy.shape))
+    arrays = (np.broadcast_to(evaluate(one, tiles), (count,)) for one in numbers)
+    row, plane = copy.l2_strides
+    found = []
+    for at, c, n2, n1, n0 in zip(*arrays, strict=True):
+        grid = np.ix_(*map(np.arange, (c, n2, n1, n0 * copy.element_bytes)))
+        steps = zip(grid, (copy.l2_channel, plane, row, 1), strict=True)
+        found.append((at + sum(n * step for n, step in steps)).ravel().tolist())
+    return found
 
 
 def _least(value: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, StatePlan
 from dory_core.plan.block_ids import BlockId, BlockKind
@@ -21,6 +22,7 @@ from dory_core.plan.network_operations import (
     Outputs,
     Program,
     PutRows,
+    Replaced,
     Report,
     RunPart,
     TakeRows,
@@ -66,6 +68,7 @@ def lower_network(
         states: In the order in which they are copied at the end.
     """
     events = _Events(transfers, blocks, sum(len(step.parts) for step in steps))
+    shared = _sharing(blocks)
     yield from events.at(-1)
     yield Inputs(inputs)
     if states:
@@ -83,6 +86,9 @@ def lower_network(
             yield from map(Convert, step.conversions)
         if part.moves is not None:
             yield _moved(number, step.output.place, *part.moves)
+        rolling = shared.get(step.output.place.tensor.name)
+        if rolling is not None and part.report is not None and step.output.place.passing:
+            yield Replaced(replace(rolling, offset=part.output, size=part.report[1]))
         yield View(number) if step.is_view else RunPart(number, index)
         if part.report is not None:
             place = step.output.place
@@ -111,6 +117,18 @@ def _moved(step: int, place: Place, source: int, size: int) -> MoveRows | Dead:
         return MoveRows(step, place, source, size)
     rolling = BlockId(place.tensor.name, BlockKind.ROLLING)
     return Dead(Block(rolling, place.offset, source - place.offset, 0, 0, place.memory))
+
+
+def _sharing(blocks: Iterable[Block]) -> dict[str, Block]:
+    """Return the rolling buffers in which a tensor is written over another one, by its name."""
+    rolling = [one for one in blocks if one.id.kind is BlockKind.ROLLING]
+    found, known = dict[str, Block](), set[tuple[int, int, int, int]]()
+    for one in rolling:
+        place = (one.memory, one.offset, one.first, one.last)
+        if place in known:
+            found[one.id.tensor] = one
+        known.add(place)
+    return found
 
 
 def _parts(steps: Sequence[LayerStep]) -> list[tuple[int, int, int]]:

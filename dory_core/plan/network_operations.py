@@ -72,6 +72,17 @@ class Dead:
 
 
 @dataclass(frozen=True, slots=True)
+class Replaced:
+    """For the simulation: the next part writes over bytes of L2, which are not read later.
+
+    Attributes:
+        block: Whose bytes these will be. The part itself may read what lies there before.
+    """
+
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Core 0 hands bytes of a layer's output to the caller.
 
@@ -231,6 +242,7 @@ NetworkOperation = (
     | ExtStart
     | ExtWait
     | Dead
+    | Replaced
     | Report
     | Inputs
     | Outputs

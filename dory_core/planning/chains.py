@@ -147,17 +147,20 @@ class Chains:
         }
         starts = self._network.turns(first, most, stored)
         splits = tuple(map(self._split, range(first, last + 1), starts))
+        shared = self._network.shared(first, splits)
         live, cycles, largest, helps, costed = _Live(self), 0.0, 0, False, last + 1
         for n in range(last, first - 1, -1):
             made = self._network.flow.writes[n]
             live.add(n, splits[n - first])
             largest = max(largest, self._live(n))
             if self._network.rolls(made, n, last):
-                buffer = self._network.buffer(first, splits, n)
-                live.roll(made, buffer.size_bytes)
-                cycles += (
-                    sum(move.size for move in buffer.moves.values()) * self.problem.move_cycles
-                )
+                rows = shared[n - first]
+                live.roll(made, rows.size_bytes)
+                bytes_ = rows.moved_bytes
+                if rows.taken >= 0:
+                    live.roll(outputs[rows.taken], 0)
+                    bytes_ -= shared[rows.taken].moved_bytes
+                cycles += bytes_ * self.problem.move_cycles
                 helps = helps or made in self.start.in_l3
             for name in self._network.taken_from(n):
                 if self._network.rolls(name, n, last):

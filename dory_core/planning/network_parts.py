@@ -23,6 +23,7 @@ from dory_core.planning.rolling import (
     turns,
     turns_of,
 )
+from dory_core.planning.shared_rows import Rolling, SharedRows, buffers_of, shared_rows
 from dory_core.planning.views import Views
 from dory_core.tiling.outer import (
     Cuts,
@@ -80,8 +81,10 @@ class NetworkParts:
         views: Views,
         unit: int = 1,
         by_rows: Iterable[str] = (),
+        over: Collection[tuple[int, int]] = (),
     ) -> None:
         self.by_rows = tuple(by_rows)
+        self.over = over  # operands (layer, number) whose place the output may take
         self.unit = unit
         self.views = views
         self.cuts = cuts
@@ -107,7 +110,8 @@ class NetworkParts:
         self.fixed |= {name for pair in flow.states for name in pair}
         self.parts_of = cache(self._find_parts)
         self.rolling = cache(self._find_rolling)
-        self.buffer = cache(self._find_buffer)
+        self.shared = cache(self._find_shared)
+        self.buffers = cache(lambda first, splits: buffers_of(self.shared(first, splits)))
         self.taken_buffer = cache(self._find_taken_buffer)
         self._positions: tuple[Sequence[Split], Positions] = ((), ((), ()))
         self.ranges_of = cache(self._find_ranges)
@@ -310,12 +314,20 @@ class NetworkParts:
         """Return True when some layers make or read a tensor."""
         return any(first <= n <= last for n in (self.makers[name], *self.readers[name]))
 
-    def _find_buffer(self, first: int, splits: tuple[Split, ...], n: int) -> RollingBuffer:
-        """Return the rolling buffer of the output of a layer of a chain; arguments as before."""
-        order, name, at = self.rolling(first, splits).order, self.flow.writes[n], n - first
-        writes = self.ranges_of(n, None, splits[at])
-        readers = self.readings(name, first, splits)
-        return rolling_buffer(order, at, writes, readers)
+    def _find_shared(self, first: int, splits: tuple[Split, ...]) -> dict[int, SharedRows]:
+        """Return the buffers of the outputs of a chain, by the number of the layer in it."""
+        names = self.flow.writes[first : first + len(splits)]
+        tensors = [
+            Rolling(
+                at,
+                self.ranges_of(first + at, None, splits[at]),
+                readers := self.readings(name, first, splits),
+                [key for key in readers if (first + key[0], key[1]) in self.over],
+            )
+            for at, name in enumerate(names)
+            if self.rolls(name, first + at, first + len(splits) - 1)
+        ]
+        return shared_rows(self.rolling(first, splits).order, tensors)
 
     def _find_taken_buffer(self, first: int, splits: tuple[Split, ...], name: str) -> RollingBuffer:
         """Return the rolling buffer of an input that comes by rows; arguments as before."""
@@ -334,7 +346,7 @@ class NetworkParts:
         """Return the rolling buffer of the output of a layer; None for an output without one."""
         if not decision.splits[n].starts or self.flow.writes[n] not in decision.fused:
             return None
-        return self.buffer(*_chain(decision, n), n)
+        return self.buffers(*_chain(decision, n))[decision.splits[n].place]
 
     def chain_of(self, decision: Decision, n: int) -> RollingChain:
         """Return the turns of the chain that a layer is part of."""
@@ -342,8 +354,10 @@ class NetworkParts:
 
     def read_buffer(self, decision: Decision, n: int, name: str) -> RollingBuffer:
         """Return the rolling buffer of a tensor that a layer of a chain reads."""
-        maker, chain = self.makers[name], _chain(decision, n)
-        return self.taken_buffer(*chain, name) if maker < 0 else self.buffer(*chain, maker)
+        maker, (first, splits) = self.makers[name], _chain(decision, n)
+        if maker < 0:
+            return self.taken_buffer(first, splits, name)
+        return self.buffers(first, splits)[maker - first]
 
     def gap(self, decision: Decision, name: str) -> tuple[int, int] | None:
         """Return the widest gap between the readers of a tensor; see :func:`widest_gap`."""

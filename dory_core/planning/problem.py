@@ -89,7 +89,13 @@ class Problem:
             for name in names
             if ctx.options.get(option.name)
         ]
-        network = NetworkParts(tiling.graph, layouts, cuts, named, unit, by_rows)
+        over = {
+            (n, k)
+            for n, one in enumerate(tiled)
+            for k in range(len(one.layer.inputs))
+            if _writes_over(one, k, alignment)
+        }
+        network = NetworkParts(tiling.graph, layouts, cuts, named, unit, by_rows, over)
         linked, moved = ctx.memory.constants_level != HOME, weight_unit(ctx.memory)
         constants = tuple(
             0 if linked else sum(chunk_sizes(one.layer, one, cut.whole, moved))
@@ -228,6 +234,24 @@ class Problem:
         if decision.residency is not None:
             return decision.residency
         return Residency.none(tuple(map(self.part, range(len(self.tiled)), decision.splits)))
+
+
+def _writes_over(one: TiledLayer, operand: int, unit: int) -> bool:
+    """Return True when a layer may write its output over an input.
+
+    Each element of the output is computed of that at the same place. A tile is loaded before it is
+    computed, so that a tile that is stored is over what no other tile loads.
+
+    Args:
+        one: The layer.
+        operand: Number of the input.
+        unit: Lengths of copies are rounded up to multiples of it at the end of a tensor.
+    """
+    layer, x, y = one.layer, one.layer.inputs[operand], one.layer.output
+    alike = (x.shape, x.bits) == (y.shape, y.bits) and not any(layer.whole_axes(operand))
+    own = layer.op.sliding is None and layer.places(0) is None and layer.places(1) is None
+    copied = not one.in_place and one.traits.is_hwc and y.size_bytes % unit == 0
+    return alike and own and copied and layer.op.is_channelwise
 
 
 def _cuts(one: TiledLayer, unit: int) -> Cuts:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 Ranges = Sequence[tuple[int, int]]
 
 #: The end of every tensor.
-_ALL = 1 << 62
+ALL = 1 << 62
 
 
 class Turn(NamedTuple):
@@ -75,12 +75,15 @@ class RollingBuffer:
         writes: Byte of the buffer at which each part of its maker writes.
         reads: Bytes of the buffer at which each part of a reader reads, by the reader's key.
         moves: What moves to the start of the buffer before a part of its maker, by that part.
+        members: Makers of the tensors that share it, in the chain; empty for a buffer of one
+            tensor. Before a part of the first one the rows of all of them move.
     """
 
     size_bytes: int
     writes: tuple[int, ...]
     reads: Mapping[tuple[int, int], tuple[int, ...]]
     moves: Mapping[int, MovedBytes] = field(default_factory=dict)
+    members: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reads", MappingProxyType(dict(self.reads)))
@@ -246,7 +249,7 @@ def _first_needed(
     own: Sequence[Turn], maker: int, readers: Mapping[tuple[int, int], Ranges]
 ) -> list[int]:
     """Return the first byte of the tensor that is read at or after each turn."""
-    needed, found = _ALL, list[int]()
+    needed, found = ALL, list[int]()
     for layer, part in reversed(own):
         if layer != maker:
             needed = min(

@@ -256,11 +256,18 @@ class _Builder:
     def _roll(self, n: int, at: Sequence[int]) -> list[BlockId]:
         """Keep the rows of an output that other layers of the chain still read."""
         name, network = self.network.flow.writes[n], self.network
-        buffer = network.buffer_of(self.decision, n)
+        buffer, first = network.buffer_of(self.decision, n), n - self.decision.splits[n].place
         assert buffer is not None, name
-        last = max(network.turns_of(self.decision, m)[-1] for m in (n, *network.readers[name]))
-        block = BlockId(name, BlockKind.ROLLING)
-        self.program.requests[block] = Request(block, buffer.size_bytes, at[0], last)
+        makers = [first + one for one in buffer.members] or [n]
+        names = [network.flow.writes[m] for m in makers]
+        users = {*makers, *(m for one in names for m in network.readers[one])}
+        turns = [network.turns_of(self.decision, m) for m in users]
+        life = min(one[0] for one in turns), max(one[-1] for one in turns)
+        whole, block = BlockId(names[0], BlockKind.ROLLING), BlockId(name, BlockKind.ROLLING)
+        requests, size = self.program.requests, buffer.size_bytes
+        requests[whole] = Request(whole, size, *life)
+        if block != whole:
+            requests[block] = Request(block, size, *life, within=whole)
         self.program.stripes[block] = n
         return [block]
 

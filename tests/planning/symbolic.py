@@ -39,6 +39,7 @@ from dory_core.plan.network_operations import (
     Inputs,
     MoveRows,
     Outputs,
+    Replaced,
     Report,
     RunPart,
     View,
@@ -220,6 +221,8 @@ class Machine:
                     raise Wrong(f"step {operation.step}: bytes move that nothing wrote")
                 content[start : source + size] = NOTHING
                 content[start : start + size] = rows
+            elif isinstance(operation, Replaced):
+                pass  # a transfer that something else reads, or that is read later, is found there
             elif isinstance(operation, RunPart):
                 box = boxes[operation.step][operation.part]
                 self._part(operation.step, operation.part, box)

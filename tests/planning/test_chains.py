@@ -17,7 +17,11 @@ from dory_core.errors import DoryError, VerificationFailed
 from dory_core.hardware.links import Link
 from dory_core.ir import Add, Graph, requant
 from dory_core.plan import LayerStep, Plan
+from dory_core.plan.accesses import LayerAccesses
+from dory_core.plan.block_ids import BlockKind
+from dory_core.plan.blocks import Block
 from dory_core.plan.network import lower, lower_network
+from dory_core.planning import problem, shared_rows
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import plan_graph, win
@@ -259,6 +263,65 @@ def test_wrong_rolling_buffers_are_found(
         verify_contents(wrong.program, wrong.steps)
     with pytest.raises(Wrong):
         check_plan(wrong)
+
+
+def rolling_blocks(plan: Plan) -> dict[str, Block]:
+    """Return the rolling buffers by the names of their tensors."""
+    blocks = next(level.blocks for level in plan.levels if level.name == "L2")
+    return {one.id.tensor: one for one in blocks if one.id.kind is BlockKind.ROLLING}
+
+
+def test_sums_are_written_over_an_operand(app: tuple[Plan, Path]) -> None:
+    plan, _ = app
+    blocks = rolling_blocks(plan)
+    for step in plan.steps:
+        if isinstance(step.layer.op, Add):
+            own = blocks[step.output.place.tensor.name]
+            over = [blocks[one.place.tensor.name] for one in step.inputs]
+            assert [(own.offset, own.size) == (one.offset, one.size) for one in over].count(True)
+
+
+@pytest.mark.parametrize("faulty", [False, True])
+def test_a_sum_over_rows_that_another_layer_still_reads_is_found(
+    faulty: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums are written over the skip tensor, a row behind what convolutions read again, or not."""
+    mine = problem._writes_over
+    monkeypatch.setattr(problem, "_writes_over", lambda one, k, unit: k == 1 and mine(one, k, unit))
+    plugins = ToyChip().plugins()
+    if not faulty:
+        plan = plan_graph(residuals(), plugins, RESIDUALS_L2)
+        blocks = rolling_blocks(plan)
+        sums = [step for step in plan.steps if isinstance(step.layer.op, Add)]
+        for step in sums:
+            over = blocks[step.inputs[1].place.tensor.name]
+            assert blocks[step.output.place.tensor.name].offset == over.offset
+        check_plan(plan)
+        return
+    monkeypatch.setattr(shared_rows, "_distance", lambda *_: 0)
+    with pytest.raises(DoryError, match="reads layer_00 at"):
+        plan_graph(residuals(), plugins, RESIDUALS_L2)
+    monkeypatch.setattr("dory_core.planning.planner.verify_contents", lambda *_: None)
+    with pytest.raises(Wrong):
+        check_plan(plan_graph(residuals(), plugins, RESIDUALS_L2))
+
+
+def test_a_tile_over_rows_that_a_later_tile_loads_is_found() -> None:
+    """The output of a part lies a pixel ahead of its input: its first tile is in the way."""
+    plan = plan_graph(residuals(), ToyChip().plugins(), RESIDUALS_L2, l1=400)
+    number, part = next(
+        (n, k)
+        for n, step in enumerate(plan.steps)
+        if isinstance(step.layer.op, Add)
+        for k, part in enumerate(step.parts)
+        if part.schedule.count > 1
+    )
+    step, at = plan.steps[number], plan.steps[number].parts[part].output
+    assert LayerAccesses(plan.program.layers[number]).writes_behind(part, "x")
+    ahead = (at + 16, (step.parts[part].report or (0, 0))[1])
+    wrong = with_part(plan, number, part, output=ahead[0], report=ahead)
+    with pytest.raises(DoryError, match=f"writes {step.output.place.tensor.name} over"):
+        verify_contents(wrong.program, wrong.steps)
 
 
 #: By how many rows source and size of the first move are wrong.

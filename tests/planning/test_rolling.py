@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dory_core.planning.rolling import MovedBytes, Needs, Turn, rolling_buffer, turns, turns_of
+from dory_core.planning.shared_rows import Rolling, buffers_of, shared_rows
 
 
 def reads(starts: tuple[int, ...], total: int, before: int, window: tuple[int, int, int]):
@@ -115,3 +116,78 @@ def test_rows_that_are_read_again_move_before_each_stripe_that_has_no_room():
 def test_a_buffer_holds_the_rows_of_a_stripe_and_those_around_it(most, size):
     order, writes, readers = residual(most)
     assert rolling_buffer(order, 0, writes[0], readers).size_bytes == size
+
+
+def replay_shared(order, tensors, buffers) -> None:
+    """Execute a buffer of several tensors: a part reads all of its rows, then it writes."""
+    held: dict[int, tuple[int, int]] = {}  # maker and row of a tensor by byte of the buffer
+    for layer, part in order:
+        for tensor in tensors:
+            if part in buffers[tensor.maker].moves and layer == tensor.maker:
+                source, size = buffers[tensor.maker].moves[part]
+                held = {k: held[source + k] for k in range(size) if source + k in held}
+        for tensor in tensors:
+            for key, ranges in tensor.readers.items():
+                if key[0] == layer:
+                    start, size = ranges[part]
+                    at = buffers[tensor.maker].reads[key][part]
+                    found = [held.get(at + k) for k in range(size)]
+                    assert found == [(tensor.maker, start + k) for k in range(size)]
+        for tensor in tensors:
+            if layer == tensor.maker:
+                buffer, (start, size) = buffers[tensor.maker], tensor.writes[part]
+                assert 0 <= buffer.writes[part] <= buffer.size_bytes - size
+                held |= {buffer.writes[part] + k: (layer, start + k) for k in range(size)}
+
+
+def block(most: int, branch: tuple[int, int, int], after: tuple[int, int, int]):
+    """A sum of the input of a convolution and its output, read by another one, of 24 rows."""
+    windows = {1: branch, 3: after}
+
+    def until(n: int, _: int, start: int, count: int) -> int:
+        return sum(rows(start, count, 24, windows.get(n, (1, 1, 0))))
+
+    needs = Needs([24] * 4, [most] * 4, [1] * 4, [[], [0], [0, 1], [2]], until)
+    starts = turns(needs)
+    order = turns_of(needs, starts)
+    writes = [writes_of(one, 24) for one in starts]
+    x = {(1, 0): reads(starts[1], 24, 24, branch), (2, 0): writes[2]}
+    y = {(3, 0): reads(starts[3], 24, 24, after)}
+    return order, writes, x, y
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+@pytest.mark.parametrize("branch", [(1, 1, 0), (3, 1, 1)])
+@pytest.mark.parametrize("after", [(1, 1, 0), (3, 1, 1)])
+def test_a_sum_is_written_before_rows_that_are_read_again(most, branch, after):
+    order, writes, x, y = block(most, branch, after)
+    tensors = [Rolling(0, writes[0], x, [(2, 0)]), Rolling(2, writes[2], y)]
+    buffers = buffers_of(shared_rows(order, tensors))
+    replay_shared(order, tensors, buffers)
+    apart = [rolling_buffer(order, n, writes[n], one) for n, one in ((0, x), (2, y))]
+    assert buffers[0].size_bytes < sum(one.size_bytes for one in apart)
+    assert buffers[0].members == buffers[2].members == (0, 2)
+
+
+def test_an_output_lies_a_row_before_an_input_that_a_window_reads_again():
+    order, writes, x, y = block(1, (3, 1, 1), (3, 1, 1))
+    tensors = [Rolling(0, writes[0], x, [(2, 0)]), Rolling(2, writes[2], y)]
+    found = shared_rows(order, tensors)[0]
+    # The convolution reads rows n to n + 2 after the sum of row n, which lies where row n - 1 was.
+    assert (found.before, found.size_bytes) == ((0, 1), 5)
+    over = shared_rows(order, [tensors[0]._replace(readers={(2, 0): writes[2]}), tensors[1]])[0]
+    assert over.before == (0, 0)
+
+
+def test_rows_that_nothing_has_written_never_move():
+    """The sum would lie two rows before x, and rows would move before it has written the second."""
+    order, writes, x, y = block(1, (5, 1, 2), (1, 1, 0))
+    tensors = [Rolling(0, writes[0], x, [(2, 0)]), Rolling(2, writes[2], y)]
+    assert buffers_of(shared_rows(order, tensors))[0] == rolling_buffer(order, 0, writes[0], x)
+
+
+def test_tensors_that_save_nothing_together_keep_their_buffers():
+    order, writes, x, y = block(1, (3, 1, 1), (3, 1, 1))
+    tensors = [Rolling(0, writes[0], x), Rolling(2, writes[2], y)]
+    buffers = buffers_of(shared_rows(order, tensors))
+    assert buffers[0] == rolling_buffer(order, 0, writes[0], x) and not buffers[2].members

@@ -47,6 +47,8 @@
 #define DORY_SIM_L2_DEFINE(ptr, bytes) \
   dory_sim_l2_define((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
 #define DORY_SIM_L2_DEAD(ptr, bytes) dory_sim_l2_dead((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
+#define DORY_SIM_L2_REPLACED(ptr, bytes) \
+  dory_sim_l2_replaced((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
 #define DORY_SIM_L2_MOVED(to, from, bytes) \
   dory_sim_l2_moved((to), (from), (uint32_t)(bytes), __FILE__, __LINE__)
 
@@ -83,6 +85,7 @@ void dory_sim_read(const void *ptr, uint32_t bytes, const char *file, int line);
 void dory_sim_write(const void *ptr, uint32_t bytes, const char *file, int line);
 void dory_sim_l2_define(const void *ptr, uint32_t bytes, const char *file, int line);
 void dory_sim_l2_dead(void *ptr, uint32_t bytes, const char *file, int line);
+void dory_sim_l2_replaced(const void *ptr, uint32_t bytes, const char *file, int line);
 void dory_sim_l2_moved(void *to, const void *from, uint32_t bytes, const char *file, int line);
 
 #endif

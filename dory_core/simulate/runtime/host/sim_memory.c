@@ -146,7 +146,8 @@ void dory_sim_replaced(const void *ptr, uint32_t bytes) {
 }
 
 int sim_has_owner(const sim_arena_t *arena, uint32_t offset) {
-  if (arena == &sim_l1 || arena == &sim_l3 || !(arena->shadow[offset] & SIM_DEFINED)) return 0;
+  if (arena == &sim_l1 || arena == &sim_l3) return 0;
+  if ((arena->shadow[offset] & (SIM_DEFINED | SIM_REPLACED)) != SIM_DEFINED) return 0;
   const uint8_t *const byte = arena->base + offset;
   for (uint32_t i = 0; i < replaced_count; ++i)
     if (byte >= replaced[i].from && byte < replaced[i].to) return 0;
@@ -398,6 +399,18 @@ void dory_sim_l2_dead(void *ptr, uint32_t bytes, const char *file, int line) {
   redefine("the network gives up", ptr, bytes, 0, 1, file, line);
   memset(ptr, SIM_POISON, bytes);
   sim_expect(sim_locate(ptr, bytes).arena, ptr, bytes);
+}
+
+void dory_sim_l2_replaced(const void *ptr, uint32_t bytes, const char *file, int line) {
+  if (dory_core_id() != 0) return;
+  const sim_place_t place = sim_locate(ptr, bytes);
+  if (!place.found || place.arena == NULL || place.arena == &sim_l1)
+    dory_sim_fault(file, line, "a part writes over %lu bytes outside L2", (unsigned long)bytes);
+  sim_lock();
+  for (uint32_t i = 0; i < bytes; ++i)
+    if (place.arena->shadow[place.offset + i] & SIM_DEFINED)
+      place.arena->shadow[place.offset + i] |= SIM_REPLACED;
+  sim_unlock();
 }
 
 /* The bytes from `to` to the end of the source: the moved ones are at their start, the others dead. */

@@ -114,6 +114,10 @@ uint32_t (dory_cycles)(void);     /* free-running counter, for profiles; 0 where
 #ifndef DORY_SIM_L2_DEAD
 #define DORY_SIM_L2_DEAD(ptr, bytes) ((void)0)
 #endif
+/* The part of a layer that runs next writes over these bytes of the L2 arena. */
+#ifndef DORY_SIM_L2_REPLACED
+#define DORY_SIM_L2_REPLACED(ptr, bytes) ((void)0)
+#endif
 /* The CPU moved these bytes of the L2 arena towards its start. What lay between is not read again. */
 #ifndef DORY_SIM_L2_MOVED
 #define DORY_SIM_L2_MOVED(to, from, bytes) ((void)0)
