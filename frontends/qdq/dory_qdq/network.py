@@ -63,6 +63,7 @@ class Network:
         self.channel_scales: dict[str, tuple[float, ...]] = {}
         self.notes: list[str] = []
         self.forms: dict[str, ranges.FileForm] = {}
+        self.moved: dict[tuple[Place, Axes], str] = {}  # values that lie otherwise in a tensor
 
     def add_input(self, name: str, shape: Shape, x: Quantisation, axes: Axes) -> Place:
         """Add a network input whose dimensions lie along ``axes``."""
@@ -131,8 +132,16 @@ class Network:
     def arranged(self, place: Place, axes: Axes) -> str:
         """Return a tensor in which the dimensions of a value lie along ``axes``.
 
-        Layers are added where the elements must move for that.
+        Layers are added where the elements must move for that, once for all readers.
         """
+        found = self.moved.get((place, axes))
+        if found is None:
+            found = self._arranged(place, axes)
+            if found != place.tensor:
+                self.moved[place, axes] = found
+        return found
+
+    def _arranged(self, place: Place, axes: Axes) -> str:
         wanted = [1, 1, 1]
         for size, axis in zip(place.shape, axes, strict=True):
             if axis is not None:

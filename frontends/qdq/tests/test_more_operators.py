@@ -93,6 +93,24 @@ def test_a_channel_shuffle_is_one_transposition(tmp_path: Path) -> None:
     assert kinds.count("Transpose") == 1 and not {"Slice", "Concat"} & {*kinds}
 
 
+@pytest.mark.parametrize("op", ["Add", "Mul", "Max", "Div"])
+def test_pairs_read_dimensions_that_are_parts_of_axes(op: str, tmp_path: Path) -> None:
+    """The first operand is the result of a DepthToSpace, of which nothing has moved yet."""
+    pytest.importorskip("onnxruntime", reason="the extra test of dory-qdq is not installed")
+    b = Builder(np.random.default_rng(3))
+    x, shape = b.input((1, 8, 2, 3)), (1, 2, 4, 6)
+    blocks = b.quantised(b.node("DepthToSpace", [x.name], blocksize=2), shape, x.scale, x.zero)
+    other = b.quantised(b.node("Neg", [blocks.name]), shape, 0.01, 100)
+    y = b.quantised(b.node(op, [blocks.name, other.name]), shape, 0.02, 90)
+    model = b.model([(y.stored, shape)])
+    (tmp_path / "net.onnx").write_bytes(model)
+    golden = write_golden(infer(model, tmp_path, 1).golden, tmp_path / "golden.npz")
+    graph = import_file(tmp_path / "net.onnx").graph
+    _, report = make_vectors(graph, [golden])
+    assert report is not None and report.layers
+    assert sum(layer.kind == "Concat" for layer in graph.ops) == 1, "it moves elements once"
+
+
 def test_rows_of_pixels_move_nothing(tmp_path: Path) -> None:
     """Pixels as rows of a matrix lie in memory as an image does."""
 

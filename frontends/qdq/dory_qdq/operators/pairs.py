@@ -167,7 +167,7 @@ def _of_sums(call: Call) -> Place:
 
 def of_rank(place: Place, rank: int) -> Place:
     """Return a place with leading dimensions of 1, as broadcasting has it."""
-    return Place(place.tensor, (1,) * (rank - len(place.shape)) + place.shape, place.order)
+    return replace(place, shape=(1,) * (rank - len(place.shape)) + place.shape)
 
 
 def _common(call: Call, whole: Place, part: Place) -> Axes | None:
