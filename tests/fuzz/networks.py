@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -179,13 +180,13 @@ def _goldens(
 # -- formats of quantised files ----------------------------------------------------------------
 
 
-def _tflite(draw: random.Random, folder: Path, steps: int) -> Drawn:
+def _tflite(draw: random.Random, folder: Path, steps: int, type: str = "INT8") -> Drawn:
     from dory_tflite.golden import golden_arrays, random_inputs
     from dory_tflite.reader import model_of
     from dory_tflite.testing import random_network
 
     path, golden = folder / "net.tflite", folder / "golden.npz"
-    data = random_network(draw.randrange(1 << 30), operations=max(steps, 1))
+    data = random_network(draw.randrange(1 << 30), operations=max(steps, 1), type=type)
     path.write_bytes(data)
     model, numbers = model_of(data, path), np.random.default_rng(1)
     given = [random_inputs(model, numbers) for _ in range(2)]
@@ -229,6 +230,7 @@ FORMATS: Formats = MappingProxyType(
         "quantlab": quantlab,
         "deeploy": _deeploy,
         "tflite": _tflite,
+        "tflite-16": partial(_tflite, type="INT16"),
         "qdq": _qdq,
         "qdq-mixed": _mixed,
         "qoperator": _qoperator,

@@ -20,6 +20,7 @@ ELEMENT_TYPES: Mapping[str, type[np.generic]] = {
     "INT32": np.int32,
     "INT64": np.int64,
     "BOOL": np.bool_,
+    "INT4": np.int8,  # two in a byte of the file
 }
 
 

@@ -271,12 +271,21 @@ def _constant(
     element = ELEMENT_TYPES.get(kind)
     if raw is None or element is None:
         return None
-    if raw.size != elements * np.dtype(element).itemsize:
+    size = (elements + 1) // 2 if kind == "INT4" else elements * np.dtype(element).itemsize
+    if raw.size != size:
         raise _Damaged(
             f"tensor {index}, {kind} of shape {list(shape)}, has a buffer of {raw.size} bytes"
         )
+    if kind == "INT4":
+        return _nibbles(raw)[:elements].reshape(shape)
     values = np.frombuffer(raw.tobytes(), np.dtype(element).newbyteorder("<"))
     values = values.astype(element).reshape(shape)
     if kind == "FLOAT32" and not np.isfinite(values).all():
         raise _Damaged(f"tensor {index} holds values that are not finite")
     return values
+
+
+def _nibbles(raw: npt.NDArray[np.uint8]) -> npt.NDArray[np.int8]:
+    """Return the signed numbers of 4 bits in bytes, the low half of each first."""
+    halves = np.stack([raw & 15, raw >> 4], axis=1).reshape(-1).astype(np.int8)
+    return np.where(halves > 7, halves - 16, halves).astype(np.int8)

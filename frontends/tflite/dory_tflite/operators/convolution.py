@@ -218,7 +218,7 @@ def _strides(node: Node) -> bool:
 
 
 _WINDOW = Constraint(f"strides and dilations are 1 to {MOST_PIXELS}", _strides)
-_COMMON = (activations(), SAME_TYPE, constant(1, "the weight tensor"), WEIGHTS, ACTIVATION)
+_COMMON = (activations(), SAME_TYPE, constant(1, "the weight tensor"), *WEIGHTS, ACTIVATION)
 
 OPERATORS = (
     Operator("CONV_2D", "Conv", _conv, (*_COMMON, _rank(1, 4), _WINDOW, IMAGE)),
@@ -254,7 +254,7 @@ OPERATORS = (
         (
             Constraint("input and output are INT8, or INT16 with the zero point 0", _signed),
             constant(1, "the weight tensor"),
-            WEIGHTS,
+            *WEIGHTS,
             ACTIVATION,
             _rank(1, 4),
             _WINDOW,

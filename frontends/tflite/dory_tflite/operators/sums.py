@@ -40,12 +40,15 @@ def bias_of(node: Node, position: int, channels: int) -> Integers:
     return values.reshape(-1).astype(np.int64)
 
 
-def weight_fields(weights: Integers, bias: Integers) -> dict[str, Any]:
-    """Return the fields of a layer with weights, which may be of 16 bits, and a bias."""
+def weight_fields(weights: Integers, bias: Integers, bits: int = 8) -> dict[str, Any]:
+    """Return the fields of a layer with weights and a bias.
+
+    bits: of the weights in the file; without their zero point they may need 16.
+    """
     fits = _NARROW[0] <= int(weights.min()) and int(weights.max()) <= _NARROW[1]
     return {
         "weights": Array(weights),
-        "weight_bits": 8 if fits else 16,
+        "weight_bits": bits if fits else 16,
         "bias": Array(bias) if bias.any() else None,
     }
 
@@ -74,7 +77,8 @@ def sum_fields(
     ends = list(zip(lows.tolist(), highs.tolist(), strict=True))
     if _has_wide_sums(node, bias_position):
         return _wide_fields(node, weights, bias, ends, factors)
-    return {"requants": _steps(node, ends, factors), **weight_fields(weights, bias)}
+    bits = 4 if "INT4" in {tensor.type for tensor in node.inputs} else 8
+    return {"requants": _steps(node, ends, factors), **weight_fields(weights, bias, bits)}
 
 
 def product_steps(node: Node, count: int, factor: float) -> tuple[Requant, ...]:
@@ -155,20 +159,31 @@ def _has_wide_sums(node: Node, position: int) -> bool:
     return node.op.options.get("QuantizedBiasType") != "INT32"
 
 
-def _types(node: Node) -> bool:
+def _bias_type(node: Node) -> bool:
     position = 3 if node.op.code == "TRANSPOSE_CONV" else 2
-    kinds = ("INT32",)
-    if node.output().type == "INT16":
-        kinds = _BIASES[node.op.code]
-        weights = node.input(1)
-        if weights.type != "INT8" or any(weights.zero_points):
-            return False
+    kinds = _BIASES[node.op.code] if node.output().type == "INT16" else ("INT32",)
     return not node.has(position) or node.input(position).type in kinds
 
 
-#: Weights and biases of activations of 16 bits.
-WEIGHTS = Constraint(
-    "a bias of activations of 8 bits is INT32; with INT16 weights are INT8 with the zero point 0,"
-    " and a bias is INT64, or INT32 (not DEPTHWISE_CONV_2D)",
-    _types,
+def _weight_type(node: Node) -> bool:
+    weights, y = node.input(1), node.output()
+    if weights.type == "INT4":
+        one = node.op.code != "FULLY_CONNECTED" or len(weights.scales) == 1
+        packed = node.op.code != "TRANSPOSE_CONV" and y.type == "INT8" and one
+        return packed and not any(weights.zero_points)
+    return y.type != "INT16" or (weights.type == "INT8" and not any(weights.zero_points))
+
+
+#: Weights and biases, by the type of activations.
+WEIGHTS = (
+    Constraint(
+        "weights of 4 bits have activations of INT8 (not TRANSPOSE_CONV) and the zero point 0, in"
+        " FULLY_CONNECTED one scale; with INT16 weights are INT8 with the zero point 0",
+        _weight_type,
+    ),
+    Constraint(
+        "a bias of activations of 8 bits is INT32, with INT16 it is INT64, or INT32 (not"
+        " DEPTHWISE_CONV_2D, TRANSPOSE_CONV)",
+        _bias_type,
+    ),
 )

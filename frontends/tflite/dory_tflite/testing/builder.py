@@ -73,6 +73,14 @@ class TfliteBuilder:
         data = np.ascontiguousarray(array).tobytes()
         return self._add(_Tensor("", array.shape, kind, data, tuple(scales), zeros, axis))
 
+    def nibbles(self, values: npt.ArrayLike, scales: Sequence[float] = (), axis: int = 0) -> int:
+        """Add a constant of INT4, two numbers in a byte; returns its index."""
+        array = np.asarray(values)
+        flat = np.append(array.reshape(-1) & 15, np.zeros(array.size % 2, array.dtype))
+        data = (flat[::2] | flat[1::2] << 4).astype(np.uint8).tobytes()
+        zeros = (0,) * len(scales)
+        return self._add(_Tensor("", array.shape, "INT4", data, tuple(scales), zeros, axis))
+
     def variable(
         self, shape: Sequence[int], scale: float, zero_point: int, type: str = "INT8"
     ) -> int:

@@ -20,11 +20,13 @@ class Draft:
 
     Attributes:
         type: Element type of activations: INT8, or INT16, whose zero point is 0.
+        packed: Weights have 4 bits.
     """
 
     builder: TfliteBuilder
     random: np.random.Generator
     type: str = "INT8"
+    packed: bool = False
 
     @property
     def words(self) -> bool:
@@ -91,11 +93,14 @@ class Draft:
 
     def weights(self, shape: tuple[int, ...], axis: int | None) -> tuple[int, list[float]]:
         """Add random weights; axis: that of their scales, None for one scale."""
-        values = self.random.integers(-127, 127, shape, endpoint=True).astype(np.int8)
+        most = 7 if self.packed else 127
+        values = self.random.integers(-most, most, shape, endpoint=True).astype(np.int8)
         count = 1 if axis is None else shape[axis]
         scales = [float(np.float32(s)) for s in self.random.uniform(0.001, 0.02, count)]
         if count > 2 and self.flag():
             scales[0] = 1e-6  # a channel that hardly changes
+        if self.packed:
+            return self.builder.nibbles(values, scales, axis or 0), scales
         return self.builder.constant(values, scales, axis=axis or 0), scales
 
     def bias(self, count: int, x: float, weights: list[float], always_wide: bool = True) -> int:

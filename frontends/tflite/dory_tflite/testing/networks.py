@@ -111,6 +111,12 @@ WORDS: Mapping[str, Callable[[Draft, int], int]] = {
     },
 }
 
+#: Those of weights of 4 bits, and others between them.
+PACKED: Mapping[str, Callable[[Draft, int], int]] = {
+    code: OPERATIONS[code]
+    for code in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "MAX_POOL_2D")
+}
+
 #: Those that TensorFlow Lite Micro does not have or does not compute, but LiteRT does.
 OTHERS: Mapping[str, Callable[[Draft, int], int]] = {
     "SPACE_TO_BATCH_ND": dilated,
@@ -124,15 +130,20 @@ _PASSED = 7
 
 
 def random_network(
-    seed: int, operations: int = 1, only: str | None = None, type: str = "INT8"
+    seed: int,
+    operations: int = 1,
+    only: str | None = None,
+    type: str = "INT8",
+    packed: bool = False,
 ) -> bytes:
     """Return a file with a number of consecutive random operations.
 
     The input of every seventh file is also an output.
     only: name of the only operation to use; by default all are used. type: of activations.
+    packed: weights have 4 bits.
     """
-    draft = Draft(TfliteBuilder(), np.random.default_rng(seed), type)
-    known = WORDS if draft.words else OPERATIONS
+    draft = Draft(TfliteBuilder(), np.random.default_rng(seed), type, packed)
+    known = WORDS if draft.words else PACKED if packed else OPERATIONS
     image = x = draft.image()
     name = ""
     for _ in range(operations):

@@ -147,7 +147,9 @@ def linear(draft: Draft, x: int) -> int:
     flat = draft.like(x, (1, columns))
     new_shape = draft.builder.constant(np.array((1, columns), np.int32))
     draft.builder.operator("RESHAPE", [x, new_shape], [flat], NewShape=(1, columns))
-    weights, scales = draft.weights((outputs, columns), 0 if draft.flag() else None)
+    weights, scales = draft.weights(
+        (outputs, columns), 0 if draft.flag() and not draft.packed else None
+    )
     scale = draft.quantisation(x)[0]
     bias = draft.bias(outputs, scale, scales, always_wide=False)
     y = draft.output((1, outputs), scale * max(scales) * 5000 * columns**0.5)
