@@ -20,7 +20,7 @@ OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
 
 def test_numbers_are_those_of_the_bytes() -> None:
-    """Five numbers in three bytes, the low half first; what is left of the last byte says nothing."""
+    """Five numbers in three bytes, the low half of each first."""
     b = TfliteBuilder()
     values = np.array([[-8, 7, -1, 0, 5]])
     found = model_of(b.build([b.nibbles(values, (0.1,))]), Path("net.tflite"))
@@ -41,7 +41,7 @@ def test_a_buffer_of_another_size_is_damage() -> None:
         "", (3, 5), "INT4", bytes(7), (0.1,), (0,)
     )  # 15 numbers are 8 bytes
     b.operator("FULLY_CONNECTED", (x, weights), (y,))
-    with pytest.raises(NotSupported, match="INT4 of shape .* has a buffer of 7 bytes"):
+    with pytest.raises(NotSupported, match=r"INT4 of shape .* has a buffer of 7 bytes"):
         imported(b.build((y,)))
 
 
