@@ -167,6 +167,19 @@ def test_shares_of_all_differences(scale: float) -> None:
     assert differing(b.build((y,)), inputs={x: values}) == []
 
 
+@pytest.mark.parametrize(("kind", "scale"), [("INT8", 2e-9), ("INT16", 2e-9), ("INT16", 4e-9)])
+def test_a_bound_that_the_interpreter_cannot_convert(kind: str, scale: float) -> None:
+    """Six in steps of 2e-9 is beyond 32 bits, and the processor says what it becomes."""
+    b = TfliteBuilder()
+    x, y = (add((1, 4, 4, 2), scale, 0, kind) for add in (b.input, b.tensor))
+    b.operator("RELU6", (x,), (y,))
+    if scale > 3e-9:
+        assert differing(b.build((y,))) == []
+        return
+    with pytest.raises(NotSupported, match="six has 32 bits"):
+        imported(b.build((y,)))
+
+
 def test_a_curve_whose_argument_wraps_is_refused() -> None:
     with pytest.raises(NotSupported, match=r"LOGISTIC.*the scale 6 of its input is beyond 32 bits"):
         imported(of_all_values("LOGISTIC", 6.0, UNIT))

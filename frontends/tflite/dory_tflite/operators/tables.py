@@ -19,7 +19,7 @@ from dory_tflite.byte_functions import (
     tanh_table,
 )
 from dory_tflite.exponentials import log_softmax_tables, softmax_table
-from dory_tflite.fixed_point import Integers
+from dory_tflite.fixed_point import INT32_MAX, Integers
 from dory_tflite.grids import canonical_shape
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators import words
@@ -51,6 +51,11 @@ def _relu_table(node: Node, x: Quantisation, y: Quantisation) -> Integers:
         return relu_table(x, y, max(lo, y.zero_point), hi)
     top = quantized(6.0, x.scale, x.zero_point)
     return np.clip(x.values, max(lo, x.zero_point), min(hi, top))
+
+
+def _six_fits(node: Node) -> bool:
+    """Return True when the interpreter can convert the clip bound."""
+    return quantized(6.0, node.quantisation(node.input()).scale, 0) <= INT32_MAX
 
 
 def _prelu(node: Node) -> None:
@@ -181,7 +186,13 @@ OPERATORS = (
         words.leaky_relu,
     ),
     _function("RELU", "Lut, or AvgPool of one element for INT16", _relu_table, words.relu),
-    _function("RELU6", "Lut, or AvgPool of one element for INT16", _relu_table, words.relu6),
+    _function(
+        "RELU6",
+        "Lut, or AvgPool of one element for INT16",
+        _relu_table,
+        words.relu6,
+        Constraint("six has 32 bits in steps of the input", _six_fits),
+    ),
     Operator(
         "PRELU", "Lut per channel", _prelu, (*_COMMON, _SIGNED, constant(1, "the tensor of slopes"))
     ),
