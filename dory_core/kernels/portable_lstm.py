@@ -39,15 +39,16 @@ class PortableLstm(Portable):
         if lo < _BYTE[0] or _BYTE[1] < hi:
             return f"weights in [{lo}, {hi}] do not fit 8 bits"
         for tensor in (layer.inputs[1], layer.output):
-            if tensor.type_name != "i8":
-                return f"{tensor.name} is stored as {tensor.type_name}, possible is i8"
+            wanted = f"i{layer.of(Lstm).state_bits}"
+            if tensor.type_name != wanted:
+                return f"{tensor.name} is stored as {tensor.type_name}, possible is {wanted}"
         return None
 
     def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
         """Take the layer as a whole: a row needs all units of the row before."""
-        y = layer.output
+        y, rows = layer.output, layer.inputs[0].height
         reason = (
-            f"its {y.channels} units and {y.height - 2} rows need one another: input, state,"
+            f"its {y.channels} units and {rows} rows need one another: input, state,"
             " weights and output lie in L1 as a whole"
         )
         return (
@@ -93,6 +94,7 @@ class PortableLstm(Portable):
         """Return the call, with the layer as constants."""
         fields: dict[str, Argument] = {
             "x": c_type(layer.inputs[0]),
+            "hidden": c_type(layer.output),
             "clip": layer.of(Lstm).clip,
             "steps": Symbol("steps"),
         }

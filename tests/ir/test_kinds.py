@@ -180,6 +180,7 @@ NOT_BY_PLACE = (
     "layer_norm",
     "instance_norm",
     "lstm",
+    "lstm_of_words",
 )
 
 

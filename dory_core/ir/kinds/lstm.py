@@ -11,7 +11,7 @@ import numpy as np
 from dory_core.ir.array import Array
 from dory_core.ir.bounds import Accumulator, Apply, Bounds, dot_products, one
 from dory_core.ir.fixed_point import sigmoid, tanh
-from dory_core.ir.kinds.fields import Steps, as_text
+from dory_core.ir.kinds.fields import WIDE_BITS, Steps, as_text, number
 from dory_core.ir.kinds.operator import Axes, Operator, Places, Sample, Tensors, Values
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.requant import Requant, requant
@@ -34,7 +34,8 @@ class Lstm(Operator):
     Inputs: x of shape (F, T, 1) and the state of shape (S, 3, 1), output of shape (S, T + 2, 1).
     The state's rows are the hidden state, and the low and the high byte of the cell: 256 * high +
     (low & 255). The first T rows of the output are the hidden state after each row of x, the last
-    three are the state for the next inference.
+    three are the state for the next inference. With a hidden state of 16 bits the cell is one row:
+    the state has the shape (S, 2, 1), the output (S, T + 1, 1).
 
     Per row, with S-vectors and ``step_NAME`` the steps of ``LSTM_STEPS``: gate k is step_xk(weights
     of x @ x + bias) + step_hk(weights of h @ h + bias), clipped to 16 bits; then
@@ -49,6 +50,7 @@ class Lstm(Operator):
         gates: Twelve steps.
         table: Shape (256,), the sigmoid of n / 24 in Q0.16.
         clip: Largest magnitude of a cell, 0 for none.
+        state_bits: Of the hidden state, 8 or 16. With 16 bits sums may leave 32 bits.
     """
 
     weights: Array
@@ -56,8 +58,23 @@ class Lstm(Operator):
     gates: tuple[Requant, ...] = field(metadata=as_text(Steps(LSTM_STEPS)))
     table: Array
     clip: int = 0
+    state_bits: int = field(default=8, metadata=as_text(number("state")))
 
-    samples: ClassVar[tuple[str, ...]] = ("lstm",)
+    samples: ClassVar[tuple[str, ...]] = ("lstm", "lstm_of_words")
+
+    @property
+    def sum_bits(self) -> int:
+        return 32 if self.state_bits == 8 else WIDE_BITS
+
+    @property
+    def cell_rows(self) -> int:
+        """The number of rows of the cell."""
+        return 2 if self.state_bits == 8 else 1
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Bounds of the hidden state."""
+        return _BYTE if self.state_bits == 8 else _WORD
 
     @property
     def steps(self) -> tuple[Requant, ...]:
@@ -75,7 +92,9 @@ class Lstm(Operator):
     def output_shape(self, sources: Tensors) -> Shape:
         source, state = sources
         units, features = state.channels, source.channels
-        if source.width != 1 or state.shape != (units, 3, 1):
+        if self.state_bits not in (8, 16):
+            raise self.refused(f"a hidden state of {self.state_bits} bits")
+        if source.width != 1 or state.shape != (units, 1 + self.cell_rows, 1):
             raise self.refused(f"an input of {source.shape} and a state of {state.shape}")
         found = self.weights.shape, self.bias.shape, self.table.shape, len(self.gates)
         expected = (4, units, features + units), (2, 4, units), (256,), len(LSTM_STEPS)
@@ -84,7 +103,7 @@ class Lstm(Operator):
                 f"weights, biases, table and steps are {found}, expected {expected} for {features}"
                 f" features and {units} units"
             )
-        return units, source.height + 2, 1
+        return units, source.height + self.cell_rows, 1
 
     def accumulator(self, sources: Tensors, apply: Apply) -> Accumulator:
         source, state = sources
@@ -93,11 +112,11 @@ class Lstm(Operator):
             raise self.refused("its table does not rise from 1/2 to below 1")
         if self.requants or not 0 <= self.clip <= _WORD[1]:
             raise self.refused(f"a step behind it, or a clip of {self.clip}")
-        if not (_BYTE[0] <= state.lo and state.hi <= _BYTE[1]):
-            raise self.refused(f"its state is {state.type_name}, possible is i8")
+        if not (self.bounds[0] <= state.lo and state.hi <= self.bounds[1]):
+            raise self.refused(f"its state is {state.type_name}, possible is i{self.state_bits}")
         reached = []
-        for number, step in enumerate(self.gates[:8]):
-            side, gate = divmod(number, 4)
+        for position, step in enumerate(self.gates[:8]):
+            side, gate = divmod(position, 4)
             columns = slice(features, None) if side else slice(None, features)
             lo, hi = (state.lo, state.hi) if side else (source.lo, source.hi)
             rows = self.weights.values[gate, :, columns]
@@ -110,8 +129,9 @@ class Lstm(Operator):
         for step in (kept, added):
             self._check_range(_WORD, apply(step, *product))
         apply(argument, one(_WORD[0]), one(_WORD[1]))
-        self._check_range(_BYTE, apply(hidden, *product))
-        return Accumulator.of(one(_BYTE[0]), one(_BYTE[1]), *reached, *product)
+        self._check_range(self.bounds, apply(hidden, *product))
+        least, most = self.bounds
+        return Accumulator.of(one(least), one(most), *reached, *product)
 
     def _check_range(self, most: tuple[int, int], found: tuple[Bounds, Bounds]) -> None:
         lo, hi = int(found[0].min()), int(found[1].max())
@@ -128,14 +148,16 @@ class Lstm(Operator):
         def step(name: str, values: Values) -> Values:
             return steps[name].apply(values.reshape(-1, 1, 1)).reshape(-1)
 
-        hidden, cell = state[:, 0, 0], (state[:, 2, 0] << 8) + (state[:, 1, 0] & 255)
+        hidden, cell = state[:, 0, 0], state[:, 1, 0]
+        if self.state_bits == 8:
+            cell = (state[:, 2, 0] << 8) + (cell & 255)
         rows = []
         for row in x[:, :, 0].T:
             gates = []
-            for number, gate in enumerate("ifgo"):
-                of_x, of_h = weights[number, :, :features], weights[number, :, features:]
-                first = step(f"x{gate}", of_x @ row + bias[0, number])
-                second = step(f"h{gate}", of_h @ hidden + bias[1, number])
+            for at, gate in enumerate("ifgo"):
+                of_x, of_h = weights[at, :, :features], weights[at, :, features:]
+                first = step(f"x{gate}", of_x @ row + bias[0, at])
+                second = step(f"h{gate}", of_h @ hidden + bias[1, at])
                 value = _FINENESS * np.clip(first + second, *_WORD)
                 gates.append(tanh(value, table) if gate == "g" else sigmoid(value, table))
             taken, kept, candidate, shown = gates
@@ -145,8 +167,10 @@ class Lstm(Operator):
                 cell = np.clip(cell, -self.clip, self.clip)
             hidden = step("hidden", tanh(step("argument", cell), table) * shown)
             rows.append(hidden)
-        low = ((cell & 255) ^ 128) - 128
-        return np.asarray(np.stack([*rows, low, cell >> 8], axis=1)[:, :, None], dtype=np.int64)
+        kept_rows = [cell]
+        if self.state_bits == 8:
+            kept_rows = [((cell & 255) ^ 128) - 128, cell >> 8]
+        return np.asarray(np.stack([*rows, *kept_rows], axis=1)[:, :, None], dtype=np.int64)
 
     def macs(self, sources: Tensors, output: Tensor) -> int:
         return sources[0].height * int(self.weights.values.size)
@@ -166,15 +190,21 @@ class Lstm(Operator):
         reach = max(abs(lo), abs(hi))
         weights = draw.numbers.integers(-128, 128, (4, units, features + units))
         sums = (draw.integer(8, 16) - reach.bit_length(), draw.integer(1, 8))
-        half = 1 << 15
+        half, wide = 1 << 15, name == "lstm_of_words"
+        least, most = _WORD if wide else _BYTE
+        coarse = (16, 16 << 8 if wide else 16)
         table = np.minimum(np.rint(65536 / (1 + np.exp(-np.arange(256) / 24))), 65535)
         hidden = 1 << draw.integer(22, 24)
         steps = (
-            *(requant(1 << max(size, 0), 77, 16, *_WORD) for size in sums for _ in range(4)),
+            *(
+                requant(1 << max(size, 0), 77, div, *_WORD)
+                for size, div in zip(sums, coarse, strict=True)
+                for _ in range(4)
+            ),
             requant(1, half // 2, half, *_WORD),
             requant(draw.integer(1, 3), half // 2, half, *_WORD, add_negative=half // 2 - 1),
             requant(3, draw.integer(0, 3), draw.pick(1, 4)),
-            requant(1, hidden * draw.integer(-90, 90), hidden, -128, 127),
+            requant(256 if wide else 1, hidden * draw.integer(-90, 90), hidden, least, most),
         )
         fields = {
             "weights": Array(weights),
@@ -182,5 +212,6 @@ class Lstm(Operator):
             "gates": steps,
             "table": Array(table.astype(np.int64)),
             "clip": draw.pick(0, draw.integer(1, 32767)),
+            "state_bits": 16 if wide else 8,
         }
-        return Sample(fields, ((features, rows, 1, lo, hi), (units, 3, 1, -128, 127)))
+        return Sample(fields, ((features, rows, 1, lo, hi), (units, 3 - wide, 1, least, most)))

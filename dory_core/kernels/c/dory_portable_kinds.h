@@ -167,15 +167,16 @@ void dory_portable_instancenorm(const dory_portable_instancenorm_t *layer,
  * hidden state, of the kept and the added part of the cell, of the argument of its hyperbolic tangent
  * and of the hidden state. */
 typedef struct {
-  dory_portable_type_t x;
+  dory_portable_type_t x, hidden;
   int32_t clip;
   const dory_portable_step_t *steps;
 } dory_portable_lstm_t;
 
 /* The tile is the whole layer; all cores meet after each row. x: x_h rows of x_c elements.
- * state: three rows of bytes, hidden state, low and high byte of the cells. weights: 256 uint16, the
+ * state: three rows of bytes, hidden state, low and high byte of the cells; or two rows of 16 bits,
+ * hidden state and cells. weights: 256 uint16, the
  * sigmoid of n / 24 in Q0.16, then [gate][unit][x_c features, then y_c units]. bias: int32, [of x, of
- * the hidden state][gate][unit]. y: the hidden state behind each row, then both bytes of the cells. */
+ * the hidden state][gate][unit]. y: the hidden state behind each row, then the cells. */
 void dory_portable_lstm(const dory_portable_lstm_t *layer, const dory_portable_tile_t *tile,
                         const uint8_t *x, const uint8_t *state, const uint8_t *weights,
                         const uint8_t *bias, const uint8_t *steps, uint8_t *y);

@@ -79,13 +79,33 @@ static int32_t gate(const memory_t *memory, uint32_t number, uint32_t unit, cons
   const uint32_t features = memory->features, units = memory->units;
   const uint32_t row = number * units + unit;
   const uint8_t *const weights = memory->weights + row * (features + units);
-  const int32_t of_x = dory_portable_dot(x, 0, memory->layer->x, weights, 0, BYTE, features);
-  const int32_t of_h = dory_portable_dot(hidden, 0, BYTE, weights, features, BYTE, units);
+  const int64_t of_x = dory_portable_dot(x, 0, memory->layer->x, weights, 0, BYTE, features);
+  const int64_t of_h =
+      dory_portable_dot(hidden, 0, memory->layer->hidden, weights, features, BYTE, units);
   const int32_t x_bias = dory_portable_int32(memory->bias, row);
   const int32_t h_bias = dory_portable_int32(memory->bias, GATES * units + row);
 
   return word((int32_t)(step(memory, number, unit, of_x + x_bias) +
                         step(memory, GATES + number, unit, of_h + h_bias)));
+}
+
+/* Returns the cell of a unit: one element of 16 bits, or its low and its high byte. */
+static int32_t cell_of(const memory_t *memory, const uint8_t *cell, uint32_t unit)
+{
+  if (memory->layer->hidden.bits == 16) {
+    return (int32_t)dory_portable_get(cell, unit, memory->layer->hidden);
+  }
+  return (int8_t)cell[memory->units + unit] * 256 + cell[unit];
+}
+
+static void put_cell(const memory_t *memory, uint8_t *cell, uint32_t unit, int32_t value)
+{
+  if (memory->layer->hidden.bits == 16) {
+    dory_portable_put(cell, unit, memory->layer->hidden, value);
+    return;
+  }
+  cell[unit] = (uint8_t)value;
+  cell[memory->units + unit] = (uint8_t)((uint32_t)value >> 8);
 }
 
 /* Computes a unit behind one row: its cell and its hidden state. */
@@ -97,8 +117,7 @@ static void advance(const memory_t *memory, uint32_t unit, const uint8_t *x, con
   const int32_t kept = sigmoid(table, 3 * gate(memory, FORGET, unit, x, before));
   const int32_t candidate = hyperbolic_tangent(table, 3 * gate(memory, CELL, unit, x, before));
   const int32_t shown = sigmoid(table, 3 * gate(memory, OUTPUT, unit, x, before));
-  const int32_t high = (int8_t)cell[memory->units + unit];
-  int32_t value = high * 256 + cell[unit];
+  int32_t value = cell_of(memory, cell, unit);
 
   value = word((int32_t)(step(memory, KEPT, unit, kept * value) +
                          step(memory, ADDED, unit, taken * candidate)));
@@ -106,9 +125,9 @@ static void advance(const memory_t *memory, uint32_t unit, const uint8_t *x, con
     value = clipped(value, memory->layer->clip);
   }
   const int32_t seen = hyperbolic_tangent(table, step(memory, ARGUMENT, unit, value));
-  hidden[unit] = (uint8_t)step(memory, HIDDEN, unit, seen * shown);
-  cell[unit] = (uint8_t)value;
-  cell[memory->units + unit] = (uint8_t)((uint32_t)value >> 8);
+  dory_portable_put(hidden, unit, memory->layer->hidden,
+                    step(memory, HIDDEN, unit, seen * shown));
+  put_cell(memory, cell, unit, value);
 }
 
 void dory_portable_lstm(const dory_portable_lstm_t *layer, const dory_portable_tile_t *tile,
@@ -121,7 +140,8 @@ void dory_portable_lstm(const dory_portable_lstm_t *layer, const dory_portable_t
   const uint32_t begin = core * most < units ? core * most : units;
   const uint32_t end = begin + most < units ? begin + most : units;
   const uint32_t x_bytes = dory_portable_pixel_bytes(tile->x_c, layer->x);
-  uint8_t *const cell = y + rows * units;
+  const uint32_t row_bytes = dory_portable_pixel_bytes(units, layer->hidden);
+  uint8_t *const cell = y + rows * row_bytes;
   const uint8_t *before = state;
   memory_t memory;
 
@@ -137,14 +157,13 @@ void dory_portable_lstm(const dory_portable_lstm_t *layer, const dory_portable_t
     steps += dory_portable_table_bytes(&one, units);
   }
   for (uint32_t unit = begin; unit < end; unit++) {
-    cell[unit] = state[units + unit];
-    cell[units + unit] = state[2u * units + unit];
+    put_cell(&memory, cell, unit, cell_of(&memory, state + row_bytes, unit));
   }
   for (uint32_t row = 0; row < rows; row++) {
     for (uint32_t unit = begin; unit < end; unit++) {
-      advance(&memory, unit, x + row * x_bytes, before, y + row * units, cell);
+      advance(&memory, unit, x + row * x_bytes, before, y + row * row_bytes, cell);
     }
-    before = y + row * units;
+    before = y + row * row_bytes;
     dory_barrier(); /* the next row needs all units of this one */
   }
 }

@@ -38,7 +38,7 @@ _WAYS_OUT = {
 }
 
 
-#: Values of network inputs.
+#: Values of network inputs and of state.
 _INPUTS = {"INT8": (-128, 127), "UINT8": (0, 255), "INT16": (-(1 << 15), (1 << 15) - 1)}
 
 
@@ -145,7 +145,7 @@ def _states(network: Network) -> tuple[State, ...]:
 def _initial(values: npt.NDArray[Any] | None, tensor: FileTensor, shape: Triple) -> Array:
     """Return the initial value of a variable: by default the zero point of the assigned tensor."""
     channels, height, width = shape
-    lo, hi = (-128, 127) if tensor.type == "INT8" else (0, 255)
+    lo, hi = _INPUTS[tensor.type]
     if values is None:
         zero_point = tensor.zero_points[0] if tensor.zero_points else 0
         values = np.full((height, width, channels), zero_point)

@@ -60,6 +60,43 @@ def test_every_form_is_exact(name: str, tmp_path: Path) -> None:
     assert make_vectors(imported(data), [golden])[1]
 
 
+def of_words(name: str, **more: Any) -> bytes:
+    """Return a file whose input and hidden state have 16 bits, and so the zero point 0."""
+    fields = {key: value for key, value in FILES[name].items() if key != "zero"}
+    return lstm_network(**fields, **more, type="INT16")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_form_of_16_bits_is_exact(name: str, tmp_path: Path) -> None:
+    data = of_words(name)
+    golden = golden_of(data, tmp_path)
+    seen = {int(v) for k, a in np.load(golden).items() if k.startswith("run") for v in a.flat}
+    assert len(seen) > 10
+    assert make_vectors(imported(data), [golden])[1]
+
+
+def _large_bias(b: TfliteBuilder) -> int:
+    return b.constant(np.arange(-3, 4, dtype=np.int64) << 33, (1e-9,))
+
+
+def test_a_bias_of_16_bits_beyond_32_bits(tmp_path: Path) -> None:
+    data = of_words("plain", changes={13: _large_bias})
+    assert make_vectors(imported(data), [golden_of(data, tmp_path)])[1]
+
+
+@pytest.mark.parametrize(
+    ("target", "units"), [("gap8", 7), ("stm32h7", 7), ("diana", 7), ("stm32h7", 112)]
+)
+def test_applications_of_16_bits_are_exact(target: str, units: int, tmp_path: Path) -> None:
+    """Sums of more than 500 products may leave 32 bits; 112 units are computed in L2."""
+    data, plugins = of_words("clipped cell", features=410, rows=2, units=units), load_plugins()
+    (tmp_path / "net.tflite").write_bytes(data)
+    golden = golden_of(data, tmp_path)
+    options = CompileOptions(tmp_path / "net.tflite", target, "tflite", tmp_path / "app", (golden,))
+    assert compile_network(options, plugins).golden_exact
+    assert_exact(tmp_path / "app", plugins=plugins)
+
+
 def _random_file(seed: int) -> bytes:
     random = np.random.default_rng(seed)
     features, rows, units = (int(n) for n in random.integers(1, 20, 3))

@@ -221,6 +221,22 @@ def test_reals_at_both_ends(tmp_path: Path) -> None:
     assert_application_is_exact(b.build((out,)), tmp_path, "stm32h7")
 
 
+def test_state_of_16_bits(tmp_path: Path) -> None:
+    """A sum of all inferences, from initial values on."""
+    b, shape = TfliteBuilder(), (1, 3, 2, 4)
+    first = np.random.default_rng(2).integers(-900, 900, shape).astype(np.int16)
+    b.initial("sum", b.constant(first, (1e-3,)))
+    handle = b.handle("sum")
+    x, before, after = (
+        b.input(shape, 1e-3, 0, "INT16"),
+        *(b.tensor(shape, 1e-3, 0, "INT16") for _ in range(2)),
+    )
+    b.operator("READ_VARIABLE", (handle,), (before,))
+    b.operator("ADD", (x, before), (after,))
+    b.operator("ASSIGN_VARIABLE", (handle, after), ())
+    assert_application_is_exact(b.build((after,)), tmp_path, "gap8")
+
+
 @pytest.mark.parametrize("factor", [1, 5])
 def test_channels_whose_factors_are_far_apart(factor: int, tmp_path: Path) -> None:
     """A channel that hardly changes next to others: two steps, as no common one has room."""

@@ -18,8 +18,10 @@ from dory_tflite.fixed_point import (
     FactorError,
     Integers,
     quantize_multiplier,
+    wide_form,
 )
 from dory_tflite.node import Constraint, Node, Operator
+from dory_tflite.operators.sums import MOST_WIDE, with_bias
 from dory_tflite.requantisation import rescaling
 
 _X = 0
@@ -33,6 +35,8 @@ _INPUTS = 24
 _WORD, _BYTE = (-(1 << 15), (1 << 15) - 1), (-128, 127)
 _GATE_SCALE, _UNIT = 2.0**-12, 2.0**-15  # of gates before and after their functions
 _PRODUCT = 1 << 30
+_HIDDEN_BOUNDS = {8: _BYTE, 16: _WORD}
+_BIAS_TYPES = {"INT8": "INT32", "INT16": "INT64"}
 _WAY_OUT = "build the layer as keras.layers.LSTM does, or export it unrolled (unroll=True)"
 # With cells of 2^2 the argument of the hyperbolic tangent still fits 32 bits.
 _LEAST_POWER, _MOST_POWER = -30, 2
@@ -58,8 +62,10 @@ def _lstm(node: Node) -> None:
     network, source, hidden = node.network, node.input(_X), node.input(_HIDDEN)
     units, features = node.constant(_OF_X[0]).shape
     rows = source.elements // features
+    bits = node.quantisation(source).bits
+    kept = (units, 3, 1) if bits == 8 else (units, 2, 1)  # a cell of 16 bits is one row, or two
     name = network.reshaped(source, (features, rows, 1))
-    state = network.kept(hidden, (units, 3, 1), _BYTE)
+    state = network.kept(hidden, kept, _HIDDEN_BOUNDS[bits])
     read = network.tensors[name]
     of_x, of_h = (
         np.stack([node.constant(n) for n in numbers]).astype(np.int64) for numbers in (_OF_X, _OF_H)
@@ -69,8 +75,13 @@ def _lstm(node: Node) -> None:
     bias = np.stack([biases - zero_x * of_x.sum(axis=2), -zero_h * of_h.sum(axis=2)])
     sums = (
         *_sums(node, _X, _OF_X, of_x, bias[0], (read.lo, read.hi)),
-        *_sums(node, _HIDDEN, _OF_H, of_h, bias[1], _BYTE),
+        *_sums(node, _HIDDEN, _OF_H, of_h, bias[1], _HIDDEN_BOUNDS[bits]),
     )
+    if bits == 16 and np.abs(bias).max() > INT32_MAX:
+        sums = tuple(
+            with_bias(step, own) for step, own in zip(sums, bias.reshape(8, -1), strict=True)
+        )
+        bias = np.zeros_like(bias)
     output = network.hidden(
         ops.Lstm,
         f"{node.label} sequence",
@@ -80,12 +91,13 @@ def _lstm(node: Node) -> None:
         gates=(*sums, *_cell_steps(node)),
         table=Array(sigmoid_table()),
         clip=_clip(node),
+        state_bits=bits,
     )
     node.emit(ops.Slice, node.output(), output, begin=(0, 0, 0), size=(units, rows, 1))
     left = network.hidden(
-        ops.Slice, f"{node.label} state", (output,), begin=(0, rows - 1, 0), size=(units, 3, 1)
+        ops.Slice, f"{node.label} state", (output,), begin=(0, rows - 1, 0), size=kept
     )
-    initial = np.zeros((units, 3, 1), np.int64)
+    initial = np.zeros(kept, np.int64)
     initial[:, 0] = zero_h
     network.variables.own.append(State(node.label, state, left, Array(initial)))
 
@@ -102,24 +114,24 @@ def _sums(
     lo, hi = values
     positive, negative = np.maximum(weights, 0).sum(axis=2), np.minimum(weights, 0).sum(axis=2)
     lows, highs = positive * lo + negative * hi + bias, positive * hi + negative * lo + bias
-    scale = np.float32(node.input(operand).scales[0])
+    step_of = _step if node.output().type == "INT8" else _wide_step
     steps = []
     for gate, number in enumerate(numbers):
-        product = float(scale * np.float32(node.input(number).scales[0]))
+        product = node.input(operand).scales[0] * node.input(number).scales[0]
         reach = int(lows[gate].min()), int(highs[gate].max())
-        steps.append(_step(product / _GATE_SCALE, reach, 0, _WORD))
+        steps.append(step_of(product / _GATE_SCALE, reach, 0, _WORD))
     return tuple(steps)
 
 
 def _cell_steps(node: Node) -> tuple[Requant, ...]:
     """Return the steps of the cell: what is kept, added, seen through tanh, and shown."""
     cell, hidden = node.input(_CELL).scales[0], node.input(_HIDDEN)
-    products = (-_PRODUCT, _PRODUCT)
+    products, bounds = (-_PRODUCT, _PRODUCT), node.quantisation(node.output()).bounds
     return (
         _step(_UNIT * cell / cell, products, 0, _WORD),
         _step(_UNIT * _UNIT / cell, products, 0, _WORD),
         _argument(_power(cell)),
-        _step(_UNIT * _UNIT / hidden.scales[0], products, hidden.zero_points[0], _BYTE),
+        _step(_UNIT * _UNIT / hidden.scales[0], products, hidden.zero_points[0], bounds),
     )
 
 
@@ -140,6 +152,17 @@ def _step(
     return rescaling([multiplier], [reach], zero_point, bounds)
 
 
+def _wide_step(
+    factor: float, reach: tuple[int, int], zero_point: int, bounds: tuple[int, int]
+) -> Requant:
+    """Return the step after a sum of 64 bits."""
+    multiplier = quantize_multiplier(factor)
+    form, largest = wide_form(multiplier), max(-reach[0], reach[1])
+    if largest >= MOST_WIDE or form.at(largest) > INT32_MAX:
+        raise FactorError("its scales bring sums beyond 32 bits")
+    return rescaling([multiplier], [reach], zero_point, bounds, form_of=wide_form)
+
+
 def _power(scale: float) -> int:
     return round(math.log2(scale))
 
@@ -151,14 +174,10 @@ def _clip(node: Node) -> int:
 
 
 def _types(node: Node) -> bool:
-    expected = {
-        "INT8": (_X, *_OF_X, *_OF_H, _HIDDEN),
-        "INT32": _BIASES,
-        "INT16": (_CELL,),
-    }
-    return node.output().type == "INT8" and all(
-        node.input(n).type == kind for kind, numbers in expected.items() for n in numbers
-    )
+    kind = node.output().type
+    expected = dict.fromkeys((*_OF_X, *_OF_H), "INT8") | dict.fromkeys((_X, _HIDDEN), kind)
+    expected |= dict.fromkeys(_BIASES, _BIAS_TYPES.get(kind, "")) | {_CELL: "INT16"}
+    return all(node.input(n).type == wanted for n, wanted in expected.items())
 
 
 def _without(numbers: tuple[int, ...], sentence: str) -> Constraint:
@@ -206,8 +225,9 @@ def _quantised(node: Node) -> bool:
     tensors = (node.input(_X), node.input(_HIDDEN), *symmetric)
     if not all(len(t.scales) == 1 and 0 < t.scales[0] < math.inf for t in tensors):
         return False
-    zero = node.input(_HIDDEN).zero_points[0]
-    return _BYTE[0] <= zero <= _BYTE[1] and not any(t.zero_points[0] for t in symmetric)
+    zero, zero_x = (node.input(n).zero_points[0] for n in (_HIDDEN, _X))
+    fits = _BYTE[0] <= zero <= _BYTE[1] if node.output().type == "INT8" else zero == zero_x == 0
+    return fits and not any(t.zero_points[0] for t in symmetric)
 
 
 def _cell(node: Node) -> bool:
@@ -232,7 +252,8 @@ OPERATORS = (
                 _WAY_OUT,
             ),
             Constraint(
-                "input, output, weights and hidden state are INT8, biases INT32, the cell INT16",
+                "weights are INT8, the cell INT16; input, output and hidden state are INT8 and"
+                " biases INT32, or these are INT16 and INT64",
                 _types,
                 _CONVERT,
             ),
@@ -250,7 +271,7 @@ OPERATORS = (
                 "export the network with a fixed batch of 1",
             ),
             Constraint(
-                "tensors have one scale, weights and the cell the zero point 0",
+                "tensors have one scale, weights, the cell and those of INT16 the zero point 0",
                 _quantised,
                 "convert without per-channel weights of dense layers",
             ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dory_tflite.model import FileOperator, Subgraph
 from dory_tflite.network import Bound
-from dory_tflite.node import Constraint, Node, Operator
+from dory_tflite.node import ACTIVATIONS, Constraint, Node, Operator
 
 _RESOURCE = Constraint(
     "the first input is a variable",
@@ -86,7 +86,7 @@ OPERATORS = (
         (
             _RESOURCE,
             Constraint(
-                "the output is INT8 or UINT8", lambda node: node.output().type in ("INT8", "UINT8")
+                "the output is INT8, UINT8 or INT16", lambda node: node.output().type in ACTIVATIONS
             ),
         ),
     ),
@@ -97,8 +97,8 @@ OPERATORS = (
         (
             _RESOURCE,
             Constraint(
-                "the value is INT8 or UINT8 and no constant",
-                lambda node: node.input(1).type in ("INT8", "UINT8") and node.input(1).data is None,
+                "the value is INT8, UINT8 or INT16 and no constant",
+                lambda node: node.input(1).type in ACTIVATIONS and node.input(1).data is None,
             ),
         ),
     ),

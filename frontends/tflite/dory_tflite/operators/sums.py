@@ -20,7 +20,7 @@ from dory_tflite.requantisation import rescaling, two_divisions, two_roundings
 _NARROW = (-128, 127)
 _INT32 = (-(1 << 31), (1 << 31) - 1)
 _LARGEST_PRODUCTS = {8: 255 * 255, 16: 1 << 30}
-_MOST_WIDE = 1 << 47  # accumulators that the interpreter's function takes
+MOST_WIDE = 1 << 47  # accumulators that the interpreter's function takes
 #: Types of a bias with activations of 16 bits; that of a TRANSPOSE_CONV of 16 bits is converted.
 _BIASES = {
     "CONV_2D": ("INT64", "INT32"),
@@ -113,7 +113,7 @@ def _wide_steps(
     multipliers = [quantize_multiplier(factor) for factor in factors]
     for number, (lo, hi) in enumerate(ends):
         form = wide_form(multipliers[min(number, len(factors) - 1)])
-        if max(-lo, hi) >= _MOST_WIDE or not _INT32[0] <= form.at(lo) <= form.at(hi) <= _INT32[1]:
+        if max(-lo, hi) >= MOST_WIDE or not _INT32[0] <= form.at(lo) <= form.at(hi) <= _INT32[1]:
             raise node.error("its scales bring sums beyond 32 bits", "calibrate it again")
     bounds = node.clip(node.output())
     try:
@@ -138,12 +138,12 @@ def _wide_fields(
     if not _INT32[0] <= int(bias.min()) <= int(bias.max()) <= _INT32[1]:
         if steps[0].add_negative is not None:  # its turn would be another for each channel
             steps = _wide_steps(node, ends, factors, several=True)
-        steps = (_with_bias(steps[0], bias), *steps[1:])
+        steps = (with_bias(steps[0], bias), *steps[1:])
         bias = np.zeros_like(bias)
     return {"requants": steps, "wide": True, **weight_fields(weights, bias)}
 
 
-def _with_bias(step: Requant, bias: Integers) -> Requant:
+def with_bias(step: Requant, bias: Integers) -> Requant:
     """Return the step that adds a bias first."""
     muls, adds = (values * (len(bias) // len(values)) for values in (step.mul, step.add))
     found = [m * b + a for m, b, a in zip(muls, bias.tolist(), adds, strict=True)]
