@@ -24,10 +24,12 @@ FUZZ ?=
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.dory-installed
+DEMO_STAMP := $(VENV)/.dory-demo
 ZIG_STAMP := $(VENV)/.dory-zig
 TOOLS_STAMP := $(VENV)/.dory-test-tools
 DOCS_STAMP := $(VENV)/.dory-docs
 PROJECTS := $(wildcard frontends/*/pyproject.toml targets/*/pyproject.toml tools/*/pyproject.toml)
+DEMO_PROJECTS := frontends/tflite targets/gap8 tools/report
 EDITABLE := $(foreach project,$(PROJECTS),-e $(patsubst %/,%,$(dir $(project))))
 TEST_TOOLS := $(foreach project,$(PROJECTS),-e "$(patsubst %/,%,$(dir $(project)))[test]")
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -48,7 +50,7 @@ DEMO_OUT := demo
 
 .PHONY: demo test test-all test-zig test-3.12 test-3.13 test-pythons install-3.12 install-3.13 constraints lint format docs bench fuzz install compiler zig test-tools clean
 
-demo: install compiler
+demo: $(DEMO_STAMP) compiler
 	$(BIN)/dory --target gap8 $(DEMO_NET) --golden $(DEMO_GOLDEN) -o $(DEMO_OUT)
 	$(BIN)/dory run $(DEMO_OUT) -v
 
@@ -101,15 +103,20 @@ fuzz: install compiler test-tools
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt $(PROJECTS)
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed" >&2; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -c constraints.txt "setuptools>=64" wheel
+$(STAMP): $(DEMO_STAMP) $(PROJECTS)
 	$(INSTALL) -e ".[$(EXTRAS)]" $(EDITABLE)
 	@touch $@
 
+# What the demo runs, and nothing else.
+$(DEMO_STAMP): pyproject.toml constraints.txt $(addsuffix /pyproject.toml,$(DEMO_PROJECTS))
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -c constraints.txt "setuptools>=64" wheel
+	$(INSTALL) -e . $(addprefix -e ,$(DEMO_PROJECTS))
+	@touch $@
+
 # The host simulation needs a C compiler; the ziglang wheel brings one where the system has none.
-compiler: install
+compiler: $(DEMO_STAMP)
 	@command -v cc >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null \
 		|| test -e $(ZIG_STAMP) \
 		|| { echo "no C compiler found: installing ziglang into $(VENV)"; \
@@ -118,7 +125,7 @@ compiler: install
 # The compiler of the ziglang wheel is a clang: CI compiles with it what gcc compiles, too.
 zig: $(ZIG_STAMP)
 
-$(ZIG_STAMP): $(STAMP)
+$(ZIG_STAMP): $(DEMO_STAMP)
 	$(INSTALL) -e ".[zig]"
 	@touch $@
 
