@@ -15,8 +15,8 @@ def said(goal: str, venv: Path) -> str:
     """Return the commands of a goal in an environment that does not exist yet."""
     if shutil.which("make") is None:
         pytest.skip("make is not installed")
-    command = ["make", "-n", "-C", str(ROOT), goal, f"VENV={venv}", "MAKEFLAGS="]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    command = ["make", "-n", "--no-print-directory", goal, f"VENV={venv}", "MAKEFLAGS="]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 def test_the_demo_installs_only_what_it_needs(tmp_path: Path) -> None:
