@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 import numpy as np
 import numpy.typing as npt
 
@@ -38,3 +40,17 @@ def same_pads(extent: int, kernel: int, stride: int) -> tuple[int, int]:
     """Return the zeros before and behind an axis so that the output has extent / stride steps."""
     total = max(0, (-(-extent // stride) - 1) * stride + kernel - extent)
     return total // 2, total - total // 2
+
+
+def main() -> None:
+    """Write labelled spectrograms, as the network reads them in real numbers."""
+    parser = argparse.ArgumentParser(description="Write labelled spectrograms of tones.")
+    parser.add_argument("file", help="an .npz for `dory evaluate`")
+    parser.add_argument("--count", type=int, default=200, help="how many; default: 200")
+    given = parser.parse_args()
+    samples, kinds = draw(np.random.default_rng(7), given.count)
+    np.savez(given.file, spectrogram=samples.astype(np.float32), labels=kinds)
+
+
+if __name__ == "__main__":
+    main()
