@@ -58,7 +58,7 @@ def built(chip: ToyChip, directory: Path, graph: Graph | None = None, **budgets:
     return plan
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("levels", CHIPS)
 def test_a_network_is_exact_on_a_chip_with_so_many_levels(levels: int, tmp_path: Path) -> None:
     plan = built(CHIPS[levels], tmp_path / "app")

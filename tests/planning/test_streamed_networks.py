@@ -142,6 +142,7 @@ def test_random_plans_of_mixed_precisions_compute_the_network(
     assert len(taken) >= 9, taken
 
 
+@pytest.mark.slow
 def test_random_plans_compute_the_network(plugins: Plugins, tmp_path: Path) -> None:
     taken: set[str] = set()
     for seed in range(100, 104):

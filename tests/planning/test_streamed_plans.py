@@ -58,6 +58,7 @@ def test_every_plan_has_the_properties_of_a_streamed_one(
         check(plan)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 def test_constants_of_a_large_network_come_early_in_few_large_transfers(
     name: str, plan_of: Callable[[str], Plan]
@@ -84,7 +85,7 @@ def test_large_pointwise_layers_have_few_parts(
     assert all(len(one.parts) <= 2 * len(other.parts) for one, other in pairs)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(25)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_plan_is_the_same_every_time(case: Case, plugins: Plugins) -> None:
     first, second = (

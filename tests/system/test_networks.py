@@ -126,6 +126,7 @@ def test_constants_stay_in_l2_when_they_fit_and_are_streamed_otherwise(
     assert bool(plan.transfers) == (application.name in THREE_LEVEL_NETS)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["nemo_mv1_025_96", "nemo_mv2_035_96", "nemo_PenguiNet_32"])
 def test_network_is_exact_with_the_l2_that_the_chip_leaves(

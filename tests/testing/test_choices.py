@@ -70,6 +70,7 @@ def test_kernels_that_layers_come_to_pass(tmp_path: Path) -> None:
     Kit().test_every_kernel_of_the_plugins_is_chosen(chip.plugins(), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_takes_nothing_fails_with_the_reason_for_each_layer(tmp_path: Path) -> None:
     chip = ToyChip([own(ops.Conv, never, "toy_never"), *PORTABLE])
     message = failure(chip, tmp_path)

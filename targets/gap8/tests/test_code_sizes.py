@@ -153,6 +153,7 @@ def test_kernels_have_the_sizes_of_the_table(tmp_path: Path) -> None:
         assert kernels_of(plan) == pytest.approx(compiled, rel=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("ziglang") is None, reason="the ziglang wheel is not installed")
 def test_portable_kernels_take_no_more_than_the_table_says(tmp_path: Path) -> None:
     mobile(tmp_path, None)

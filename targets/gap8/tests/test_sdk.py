@@ -227,6 +227,7 @@ def test_a_platform_of_the_sdk_without_the_sdk_says_so(
     assert not (copy / "build").exists()
 
 
+@pytest.mark.slow
 def test_the_same_directory_builds_for_the_host_without_the_sdk(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +247,7 @@ def test_result_is_that_of_the_host_with_cycles_of_each_layer(app: Path) -> None
     assert all(layer.cycles is not None and layer.cycles > 0 for layer in target.runs[0].layers)
 
 
+@pytest.mark.slow
 def test_cycles_are_measured_on_request_only(tmp_path: Path) -> None:
     build_app(graph("residual"), "gap8", tmp_path / "app")
     result = run(tmp_path / "app")
@@ -465,6 +467,7 @@ def test_board_whose_dma_blocks_gains_nothing_by_double_buffers(
     assert run(tmp_path / "app").exact
 
 
+@pytest.mark.slow
 def test_clocks_and_voltage_are_those_of_the_options(tmp_path: Path) -> None:
     settings = {"operating_point": "1.2V", "f_cluster": "150", "f_io": "200"}
     plan = build_app(graph("residual"), "gap8", tmp_path / "app", settings=settings)

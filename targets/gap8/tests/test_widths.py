@@ -108,6 +108,7 @@ def _kinds() -> list[object]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.sample(18)
 @pytest.mark.parametrize("kind", _kinds())
 def test_every_pair_of_inputs_and_weights(kind: str) -> None:
@@ -162,6 +163,7 @@ def sums(pairs: list[tuple[str, str]], channels: int) -> Iterator[Layer]:
         yield typed(layer, (*shape, *RANGES[first]), (*shape, *RANGES[second]), packed=True)
 
 
+@pytest.mark.slow
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("channels", [7, 8])
 def test_sums_of_every_pair_of_operands(channels: int) -> None:

@@ -218,6 +218,7 @@ def test_what_a_part_lacks_is_refused(settings: dict[str, str], message: str) ->
 LEFT = {"stm32f746": 53248, "stm32h743": 1966080}
 
 
+@pytest.mark.slow
 def test_a_budget_beyond_a_part_is_loud(tmp_path: Path) -> None:
     """L1 on a part with less DTCM than another one, where it fits; constants beyond the flash."""
     pytest.importorskip("dory_tflite", reason="the plugin tflite is not installed")

@@ -117,6 +117,7 @@ def test_markdown_has_a_row_for_each_point_and_the_command(net: Path, tmp_path: 
     assert str(tmp_path) not in text
 
 
+@pytest.mark.slow
 def test_processes_give_what_one_process_gives(net: Path) -> None:
     arguments = ("compare", net, *FRONTEND, "--targets", "toy", *SWEEP)
     alone = dory(*arguments, "--processes", "1")
