@@ -105,6 +105,20 @@ def norm_in_order(x: Floats, weights: Floats, epsilon: float, *, of_mean: bool) 
     return np.asarray(x / safe * weights.reshape(-1, 1, 1))
 
 
+def norm_in_packets(x: Floats, weights: Floats, epsilon: float, *, by_inverse: bool) -> Floats:
+    """Return x over the root of its mean square along axis 0, by operators of their own.
+
+    Args:
+        x: binary32, shape (C, H, W), C a multiple of the packet.
+        weights: binary32, shape (C,).
+        epsilon: What is added under the root.
+        by_inverse: The elements are multiplied by the inverse of the root.
+    """
+    root = np.sqrt(packed_sum(x * x, 0) / single(len(x)) + single(epsilon))
+    normal = x * (single(1) / root) if by_inverse else x / root
+    return np.asarray(normal * weights.reshape(-1, 1, 1))
+
+
 def packed_sum(values: Floats, start: int) -> Floats:
     """Return the sums along axis 0 in the order of Eigen's packets of four.
 

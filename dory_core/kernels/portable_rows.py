@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -25,6 +27,15 @@ _INVERSE_ROOT = 600
 _INVERSE = 4000
 _SQUARE = 500
 _RESULT = 1500
+
+
+#: How squares of a form are added: in lanes (0), one after the other, or in packets.
+_ORDERS: Mapping[NormForm, int] = MappingProxyType(
+    {
+        **dict.fromkeys((NormForm.SHORT_RMS, NormForm.L2), 1),
+        **dict.fromkeys((NormForm.PACKED_RMS, NormForm.PACKED_INVERSE), 2),
+    }
+)
 
 
 class PortableShares(PortableSoftmax):
@@ -136,7 +147,8 @@ class PortableLayerNorm(PortableNormalising):
             layer,
             "dory_portable_layernorm_t",
             is_centred=int(op.form == NormForm.LAYER),
-            in_order=int(op.form in (NormForm.SHORT_RMS, NormForm.L2)),
+            order=_ORDERS.get(op.form, 0),
+            by_root=int(op.form in (NormForm.SHORT_RMS, NormForm.L2, NormForm.PACKED_RMS)),
             of_sum=int(op.form == NormForm.L2),
             zero_point=op.zero_point,
             scale=Items(constants.mantissa(op.scale)),

@@ -15,6 +15,7 @@ from dory_core.ir.binary32 import (
     instance_norm,
     layer_norm,
     norm_in_order,
+    norm_in_packets,
     single,
 )
 
@@ -68,7 +69,7 @@ def test_layer_norm_is_that_of_onnxruntime(length: int) -> None:
 
 
 @pytest.mark.skipif(not __cpu_features__["AVX2"], reason="onnxruntime adds up in another order")
-@pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 15, 16, 17, 31, 100, 257])
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 7, 8, 12, 15, 16, 17, 31, 100, 257])
 def test_norms_without_a_mean_are_those_of_onnxruntime(length: int) -> None:
     pytest.importorskip("onnxruntime", reason="the extra test of dory-qdq is not installed")
     rng = np.random.default_rng(length)
@@ -85,6 +86,10 @@ def test_norms_without_a_mean_are_those_of_onnxruntime(length: int) -> None:
     else:
         found = layer_norm(columns, weights, None, epsilon, centred=False)
     np.testing.assert_array_equal(found[..., 0].T, expected)
+    if length % PACKET == 0:
+        for by in ("Div", "Mul"):
+            found = norm_in_packets(columns, weights, epsilon, by_inverse=by == "Mul")
+            np.testing.assert_array_equal(found[..., 0].T, written_out(x, weights, by))
     found = norm_in_order(columns, np.ones(length, np.float32), 0.0, of_mean=False)
     np.testing.assert_array_equal(found[..., 0].T, computed("LpNormalization", {"x": x}, axis=-1))
 
@@ -111,6 +116,13 @@ def normalised(x: Floats, weights: Floats, bias: Floats | None, epsilon: float) 
     """What onnxruntime computes of rows."""
     given = {"x": x, "weights": weights} | ({} if bias is None else {"bias": bias})
     return computed("LayerNormalization", given, axis=-1, epsilon=epsilon)
+
+
+def written_out(x: Floats, weights: Floats, by: str) -> Floats:
+    """What onnxruntime computes of an RMS normalisation in operators of their own."""
+    mean = computed("ReduceMean", {"x": x * x}, axes=[-1], keepdims=1)
+    root = np.sqrt(mean + single(1e-5))
+    return np.asarray((x / root if by == "Div" else x * (single(1) / root)) * weights)
 
 
 def computed(op: str, given: dict[str, Floats], **attributes: object) -> Floats:

@@ -15,10 +15,12 @@ from dory_core.ir.array import Array
 from dory_core.ir.binary32 import (
     EPSILONS,
     LANES,
+    PACKET,
     REAL_SCALES,
     Floats,
     layer_norm,
     norm_in_order,
+    norm_in_packets,
     single,
 )
 from dory_core.ir.bounds import Accumulator, Apply
@@ -43,16 +45,23 @@ class NormForm(StrEnum):
     RMS = "rms"
     #: The same as a quotient by the root, with squares added in order: fewer than 16 channels.
     SHORT_RMS = "short_rms"
+    #: Over the root of the mean square, as a sum in packets: a multiple of 4 channels.
+    PACKED_RMS = "packed_rms"
+    #: The same, times the inverse of the root.
+    PACKED_INVERSE = "packed_inverse"
     #: Over the root of the sum of squares, in this order as well; 0 where all elements are 0.
     L2 = "l2"
 
 
+_PACKED = (NormForm.PACKED_RMS, NormForm.PACKED_INVERSE)
 #: Channels that a form has at least, and at most.
 _CHANNELS: Mapping[NormForm, tuple[int, int]] = MappingProxyType(
     {
         NormForm.LAYER: (LANES, _MOST_CHANNELS),
         NormForm.RMS: (2 * LANES, _MOST_CHANNELS),
         NormForm.SHORT_RMS: (1, 2 * LANES - 1),
+        NormForm.PACKED_RMS: (PACKET, _MOST_CHANNELS),
+        NormForm.PACKED_INVERSE: (PACKET, _MOST_CHANNELS),
         NormForm.L2: (1, _MOST_CHANNELS),
     }
 )
@@ -71,7 +80,7 @@ class LayerNorm(Normalising):
     Elements mean f32(scale * (element - zero_point)). The accumulator is even(f32(y / out_scale))
     of y = fused((x - mean) / sqrt(variance + epsilon) * weight + bias), by the inverse root, with
     the order of sums of ``dory_core.ir.binary32.layer_norm``. Other forms have no mean and no bias;
-    those in order are ``norm_in_order`` there.
+    those in order and in packets are ``norm_in_order`` and ``norm_in_packets`` there.
 
     Attributes:
         weights: Shape (C,), bits of binary32.
@@ -96,7 +105,8 @@ class LayerNorm(Normalising):
         [source] = sources
         shape = self.checked(source)
         least, most = _CHANNELS[self.form]
-        if not least <= source.channels <= most:
+        wrong = self.form in _PACKED and source.channels % PACKET
+        if wrong or not least <= source.channels <= most:
             raise self.refused(
                 f"{source.channels} channels; possible are {least} to {most}: onnxruntime adds up"
                 " others in another order"
@@ -140,6 +150,9 @@ class LayerNorm(Normalising):
         if self.form in (NormForm.LAYER, NormForm.RMS):
             centred = self.form == NormForm.LAYER
             normal = layer_norm(reals, weights, bias, self.epsilon, centred=centred)
+        elif self.form in _PACKED:
+            by_inverse = self.form == NormForm.PACKED_INVERSE
+            normal = norm_in_packets(reals, weights, self.epsilon, by_inverse=by_inverse)
         else:
             of_mean = self.form == NormForm.SHORT_RMS
             normal = norm_in_order(reals, weights, self.epsilon, of_mean=of_mean)
@@ -160,6 +173,8 @@ class LayerNorm(Normalising):
         form = draw.pick(*NormForm)
         least, most = _CHANNELS[form]
         channels = draw.integer(least, min(most, 30))
+        if form in _PACKED:
+            channels -= channels % PACKET
         reals = draw.numbers.normal(1, 0.5, channels), draw.numbers.normal(0, 0.5, channels)
         weights, bias = (Array(single(each).view(np.int32)) for each in reals)
         fields = {

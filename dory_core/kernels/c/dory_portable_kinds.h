@@ -128,11 +128,12 @@ void dory_portable_quotient(const dory_portable_quotient_t *layer, const dory_po
                             const uint8_t *x2, const uint8_t *steps, uint8_t *y);
 
 /* Layer normalisation in binary32: elements mean scale * (element - zero_point). is_centred: the mean is
- * taken off. in_order: squares are added one after the other, and results are quotients by the root.
- * of_sum: the root is that of the sum of squares, not of their mean. */
+ * taken off. order: squares are added in eight lanes (0), one after the other (1), or in packets of four
+ * (2). by_root: results are quotients by the root, not products with its inverse. of_sum: the root is
+ * that of the sum of squares, not of their mean. */
 typedef struct {
   dory_portable_type_t x, y;
-  uint8_t has_bias, is_centred, in_order, of_sum;
+  uint8_t has_bias, is_centred, order, by_root, of_sum;
   int32_t zero_point;
   dory_portable_scale_t scale, epsilon, out_scale;
   dory_portable_steps_t steps;

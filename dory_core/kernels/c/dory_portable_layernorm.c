@@ -4,11 +4,13 @@
 #include "dory_portable_real.h"
 
 #define LANES 8u
+#define PACKET 4u
+#define IN_LANES 0
+#define IN_PACKETS 2
 /* Squares of the end of a row that are rounded before they are added. */
 #define ROUNDED 4u
 
-/* What the channels of a pixel are moved and multiplied by, or divided by where squares are added in
- * order. */
+/* What the channels of a pixel are moved and multiplied by, or divided by. */
 typedef struct {
   dory_portable_number_t mean;
   dory_portable_positive_t factor;
@@ -36,9 +38,9 @@ static dory_portable_positive_t sum_of_squares(const dory_portable_layernorm_t *
                                                dory_portable_number_t mean)
 {
   dory_portable_positive_t lanes[LANES] = {{0, 0}};
-  const uint32_t whole = layer->in_order ? 0u : channels / LANES * LANES;
+  const uint32_t whole = layer->order == IN_LANES ? channels / LANES * LANES : 0u;
   const uint32_t few = channels - whole >= ROUNDED ? ROUNDED : 0u;
-  const uint32_t rounded = layer->in_order ? channels : whole + few;
+  const uint32_t rounded = layer->order == IN_LANES ? whole + few : channels;
 
   for (uint32_t c = 0; c < whole; c++) {
     const dory_portable_positive_t size = deviation(layer, pixel, c, mean).size;
@@ -59,6 +61,32 @@ static dory_portable_positive_t sum_of_squares(const dory_portable_layernorm_t *
   return total;
 }
 
+/* Two packets by turns; one that is left over is added to their sum. */
+static dory_portable_positive_t sum_in_packets(const dory_portable_layernorm_t *layer,
+                                               const uint8_t *pixel, uint32_t channels)
+{
+  const dory_portable_number_t zero = {{0, 0}, 0};
+  dory_portable_positive_t lanes[2 * PACKET] = {{0, 0}};
+  const uint32_t both = channels / (2 * PACKET) * (2 * PACKET);
+
+  for (uint32_t c = 0; c < channels; c++) {
+    const dory_portable_positive_t size = deviation(layer, pixel, c, zero).size;
+    dory_portable_positive_t *const lane = &lanes[c < both ? c % (2 * PACKET) : c - both];
+    if (c == both) {
+      for (uint32_t n = 0; n < PACKET; n++) {
+        lanes[n] = dory_portable_sum(lanes[n], lanes[PACKET + n]);
+        lanes[PACKET + n].digits = 0;
+      }
+    }
+    *lane = dory_portable_sum(*lane, dory_portable_positive(dory_portable_times(size, size)));
+  }
+  for (uint32_t n = 0; n < PACKET; n++) {
+    lanes[n] = dory_portable_sum(lanes[n], lanes[PACKET + n]);
+  }
+  return dory_portable_sum(dory_portable_sum(lanes[0], lanes[2]),
+                           dory_portable_sum(lanes[1], lanes[3]));
+}
+
 static pixel_t measured(const dory_portable_layernorm_t *layer, const uint8_t *pixel,
                         uint32_t channels)
 {
@@ -72,12 +100,14 @@ static pixel_t measured(const dory_portable_layernorm_t *layer, const uint8_t *p
   }
   found.mean = dory_portable_number(sum, -layer->scale.digits);
   found.mean.size = dory_portable_divide(found.mean.size, count);
-  dory_portable_positive_t total = sum_of_squares(layer, pixel, channels, found.mean);
-  if (!layer->of_sum) {
+  dory_portable_positive_t total = layer->order == IN_PACKETS
+                                       ? sum_in_packets(layer, pixel, channels)
+                                       : sum_of_squares(layer, pixel, channels, found.mean);
+  if (!layer->of_sum) { /* of the mean */
     total = dory_portable_sum(dory_portable_divide(total, count), epsilon);
   }
   found.factor = dory_portable_root(total);
-  if (!layer->in_order) {
+  if (!layer->by_root) {
     found.factor = dory_portable_divide(one, found.factor);
   }
   return found;
@@ -90,7 +120,7 @@ static int64_t steps_of(const dory_portable_layernorm_t *layer, dory_portable_nu
   const dory_portable_number_t weight = dory_portable_from_bits(dory_portable_int32(weights, c));
   const dory_portable_positive_t step = {layer->out_scale.mantissa, -layer->out_scale.digits};
 
-  if (!layer->in_order) {
+  if (!layer->by_root) {
     value.size = dory_portable_positive(dory_portable_times(value.size, found.factor));
   } else if (found.factor.digits != 0) {
     value.size = dory_portable_divide(value.size, found.factor);

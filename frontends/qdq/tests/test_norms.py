@@ -20,7 +20,10 @@ from dory_core.tools import load_plugins
 pytest.importorskip("onnxruntime", reason="the extra test of dory-qdq is not installed")
 
 
-NORMS = ("layer_norm", "rms_norm", "simplified_norm", "lp_norm", "instance_norm")
+NORMS = (
+    *("layer_norm", "rms_norm", "simplified_norm", "norm_written_out", "lp_norm"),
+    "instance_norm",
+)
 
 
 def check(name: str, seeds: range, folder: Path) -> None:
@@ -106,6 +109,12 @@ def rms_over_several_dimensions(b: Builder, x: str, shape: tuple[int, ...]) -> s
     return b.node("SimplifiedLayerNormalization", [x, scale], axis=2)
 
 
+def written_out(b: Builder, x: str, shape: tuple[int, ...]) -> str:
+    mean = b.node("ReduceMean", [b.node("Mul", [x, x])], axes=[-1])
+    root = b.node("Sqrt", [b.node("Add", [mean, b.constant(np.float32(1e-5))])])
+    return b.node("Mul", [b.node("Div", [x, root]), ones(b, shape[-1])])
+
+
 def norm_of_sums(b: Builder, x: str, shape: tuple[int, ...]) -> str:
     return b.node("LpNormalization", [x], p=1)
 
@@ -135,6 +144,7 @@ def local_response(b: Builder, x: str, shape: tuple[int, ...]) -> str:
     ("edit", "shape", "reason"),
     [
         (rms_over_several_dimensions, (1, 3, 4, 8), "only the last one is supported"),
+        (written_out, (1, 3, 4, 7), "supported are multiples of 4"),
         (norm_of_sums, (1, 3, 4, 8), "supported only if p is 2"),
         (norm_beyond, (1, 3, 4, 8), "axis 4 of shape"),
         (instance_of_rows, (1, 8), "is no image"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from dory_core.api import ops
 from dory_core.importing import Array, requant
 from dory_qdq.call import Call
+from dory_qdq.decomposed import BY
 from dory_qdq.network import standard_axes
 from dory_qdq.numerics import Floats, single
 from dory_qdq.values import Place, Real
@@ -18,6 +20,7 @@ _LEAST = 8
 _LEAST_RMS = 16
 _PACKET = 4
 _EPSILON = 1e-5
+_PACKED = MappingProxyType({"Div": ops.NormForm.PACKED_RMS, "Mul": ops.NormForm.PACKED_INVERSE})
 
 
 def lower_layer_norm(call: Call) -> Place:
@@ -39,6 +42,14 @@ def lower_rms_norm(call: Call) -> Place:
     if call.has(2):
         raise call.error("it has a bias", "add it behind the normalisation")
     form = ops.NormForm.RMS if length >= _LEAST_RMS else ops.NormForm.SHORT_RMS
+    if BY in call.node.attributes:
+        if length % _PACKET:
+            raise call.error(
+                f"its rows have {length} elements; supported are multiples of {_PACKET} where the"
+                " root mean square is written as operators of their own",
+                "export it with opset 23, as RMSNormalization",
+            )
+        form = _PACKED[call.attribute(BY, "")]
     return _over_one_dimension(call, -1, weights=_bits(call, 1, length), form=form)
 
 

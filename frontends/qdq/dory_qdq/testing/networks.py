@@ -566,6 +566,7 @@ MORE_OPERATORS: Mapping[str, Layer] = MappingProxyType(
         "layer_norm": layer_norm,
         "rms_norm": norms.rms_norm,
         "simplified_norm": norms.simplified_norm,
+        "norm_written_out": norms.written_out,
         "lp_norm": norms.lp_norm,
         "instance_norm": norms.instance_norm,
         "group_norm": norms.group_norm,

@@ -42,6 +42,27 @@ def _rms(b: Builder, x: Tensor, op: str) -> Tensor:
     return _rounded(b, x, out, shape)
 
 
+def written_out(b: Builder, x: Tensor) -> Tensor:
+    """A normalisation by the root of the mean square, as operators of their own."""
+    shape, name = x.shape, x.name
+    if shape[-1] % 4:
+        size = -(-int(np.prod(shape[1:])) // 4) * 4
+        flat = b.node("Reshape", [name, b.constant(np.array([1, -1], np.int64))])
+        flat = b.quantised(flat, (1, int(np.prod(shape[1:]))), x.scale, x.zero).name
+        pads = b.constant(np.array([0, 0, 0, size - int(np.prod(shape[1:]))], np.int64))
+        shape, name = (1, size), b.node("Pad", [flat, pads])
+        name = b.quantised(name, shape, x.scale, x.zero).name
+    squares = [name, b.constant(np.float32(2))] if b.rng.random() < 0.5 else [name, name]
+    square = b.node("Pow" if len({*squares}) > 1 else "Mul", squares)
+    mean = b.node("ReduceMean", [square], axes=[-1], keepdims=1)
+    root = b.node("Sqrt", [b.node("Add", [mean, b.constant(np.float32(1e-5))])])
+    if b.rng.random() < 0.5:
+        normal = b.node("Div", [name, root])
+    else:
+        normal = b.node("Mul", [name, b.node("Reciprocal", [root])])
+    return _rounded(b, x, b.node("Mul", [_reals(b, shape[-1], 1), normal]), shape)
+
+
 def lp_norm(b: Builder, x: Tensor) -> Tensor:
     """LpNormalization over one dimension."""
     out = b.node("LpNormalization", [x.name], axis=int(b.rng.choice([1, 2, 3, -1])), p=2)
