@@ -42,6 +42,8 @@ def _parts(model: OnnxModel, makers: dict[str, Node], node: Node) -> tuple[Node,
     normal = next((makers[name] for name in node.inputs if name in makers), None)
     if not weights or normal is None or normal.op not in ("Div", "Mul"):
         return None
+    if len(normal.inputs) != 2:
+        return None
     source, divisor = normal.inputs
     inner = [normal]
     if normal.op == "Mul":
@@ -49,7 +51,7 @@ def _parts(model: OnnxModel, makers: dict[str, Node], node: Node) -> tuple[Node,
         if inverse is None or inverse.op != "Reciprocal":
             return None
         inner.append(inverse)
-        divisor = inverse.inputs[0]
+        divisor = inverse.input(0)
     chain = _chain(model, makers, divisor)
     if chain is None:
         return None

@@ -214,6 +214,10 @@ def _cast_too_far(b: Builder, x: Tensor) -> str:
     return b.node("Cast", [b.node("Cast", [wide.name], to=3)], to=1)
 
 
+def _cast_to_nothing(b: Builder, x: Tensor) -> str:
+    return b.node("Cast", [x.name], to=16)
+
+
 def _axis_beyond(b: Builder, x: Tensor) -> str:
     return b.node("CumSum", [x.name, integers(b, 4)])
 
@@ -266,6 +270,7 @@ def _reflected(b: Builder, x: Tensor) -> str:
         (_equal_tensors, "supported are larger and smaller ones of one shape"),
         (_two_comparisons, "it joins comparisons of two tensors"),
         (_cast_too_far, "which its type does not hold"),
+        (_cast_to_nothing, "it casts to type 16"),
         (_axis_beyond, "axis [4] of [1, 6, 4, 4]"),
         (_long_sum, "supported are sums of at most 1024 elements"),
         (_largest_of_none, "is not quantised"),

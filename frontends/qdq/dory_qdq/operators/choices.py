@@ -247,7 +247,13 @@ def mask_of_input(network: Network, place: Place) -> Mask:
 
 def lower_cast(call: Call) -> Place:
     """Append the table of a Cast of truth values to reals, or of reals to integers."""
-    value, kind = call.inputs[0], int(call.attribute("to", 0))
+    value, kind = next(iter(call.inputs), None), int(call.attribute("to", 0))
+    if kind not in (_INTEGERS if isinstance(value, Real) else (_FLOAT,)):
+        raise call.error(
+            f"it casts to type {kind}; supported are truth values to reals, and reals to integers"
+            " and back",
+            "leave it out, or quantise its result",
+        )
     if isinstance(value, Mask):
         place, x = value.place, value.x
         reals: Floats = single(value.array)
