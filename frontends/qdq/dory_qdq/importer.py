@@ -79,7 +79,7 @@ class _Import:
         self.values: dict[str, Value] = {}
         self.places: dict[str, Place] = {}
         self.quantised: dict[tuple[str, Quantisation], Place] = {}
-        self.heads: list[str] = []
+        self.heads: dict[Node, str] = {}
 
     def run(self) -> Imported:
         """Walk over the operators and return the typed Graph."""
@@ -98,7 +98,7 @@ class _Import:
                 f"{self.model.path.name}: it holds no quantised layer", QUANTISE_HINT
             )
         if self.heads:
-            network.notes.append(f"host post-processing left out: {', '.join(self.heads)}")
+            network.notes.append(f"host post-processing left out: {', '.join(self.heads.values())}")
         network.notes.extend(ranges.shared_outputs(list(self.model.outputs), outputs))
         graph = ranges.infer_types(
             self.model.path.stem,
@@ -354,7 +354,7 @@ class _Import:
                 return place.tensor
             first = value.inputs[0]
             if value.node.op in HEADS and not value.moves:
-                self.heads.append(value.node.op)
+                self.heads[value.node] = value.node.op
                 if isinstance(first, Real):
                     return first.place.tensor
                 return self._output(value.node.input(0))

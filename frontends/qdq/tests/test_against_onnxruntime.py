@@ -359,7 +359,25 @@ def test_goldens_of_int8_need_no_names_of_nodes(tmp_path: Path) -> None:
     assert difference(builder.model([(last.stored, last.shape)]), tmp_path) == ""
 
 
-@pytest.mark.parametrize("operator", ["LogSoftmax", "ArgMax"])
+def test_all_results_of_a_head_are_left_to_the_host(tmp_path: Path) -> None:
+    builder = Builder(np.random.default_rng(1))
+    x = OPERATORS["sigmoid"](builder, builder.input((1, 9)))
+    count = builder.constant(np.array([2], np.int64))
+    values, places = "values", "places"
+    builder.nodes.append(helper.make_node("TopK", [x.name, count], [values, places], "TopK_1"))
+    model = onnx.load_from_string(builder.model([(x.stored, x.shape)]))
+    del model.graph.output[:]
+    model.graph.output.extend(
+        helper.make_tensor_value_info(name, kind, (1, 2))
+        for name, kind in ((values, TensorProto.FLOAT), (places, TensorProto.INT64))
+    )
+    onnx.save(model, str(tmp_path / "net.onnx"))
+    graph = parse(tmp_path / "net.onnx", FrontendOptions())
+    assert "host post-processing left out: TopK" in graph.notes
+    assert len(graph.outputs) == 1
+
+
+@pytest.mark.parametrize("operator", ["LogSoftmax", "ArgMax", "ArgMin"])
 def test_heads_that_are_quantised_again_are_refused(operator: str, tmp_path: Path) -> None:
     builder = Builder(np.random.default_rng(1))
     out = builder.node(operator, [builder.input((1, 4)).name])
