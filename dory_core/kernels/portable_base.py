@@ -283,8 +283,12 @@ class Accumulating(Portable):
         return constants.block(parts)
 
     def _mac_cycles(self, layer: Layer) -> int:
-        quick = layer.inputs[0].bits == 8 and weight_type(layer) == (8, True)
-        return self.costs.mac if quick else self.costs.generic_mac
+        x = layer.inputs[0]
+        if weight_type(layer) != (8, True):
+            return self.costs.generic_mac
+        if x.bits == 16 and x.signed:
+            return self.costs.mac + self.costs.mac // 2  # loads that need no alignment
+        return self.costs.mac if x.bits == 8 else self.costs.generic_mac
 
     def _accumulating_call(
         self, layer: Layer, type_: str, fields: Mapping[str, Argument]

@@ -180,13 +180,17 @@ def _goldens(
 # -- formats of quantised files ----------------------------------------------------------------
 
 
-def _tflite(draw: random.Random, folder: Path, steps: int, type: str = "INT8") -> Drawn:
+def _tflite(
+    draw: random.Random, folder: Path, steps: int, type: str = "INT8", packed: bool = False
+) -> Drawn:
     from dory_tflite.golden import golden_arrays, random_inputs
     from dory_tflite.reader import model_of
     from dory_tflite.testing import random_network
 
     path, golden = folder / "net.tflite", folder / "golden.npz"
-    data = random_network(draw.randrange(1 << 30), operations=max(steps, 1), type=type)
+    data = random_network(
+        draw.randrange(1 << 30), operations=max(steps, 1), type=type, packed=packed
+    )
     path.write_bytes(data)
     model, numbers = model_of(data, path), np.random.default_rng(1)
     given = [random_inputs(model, numbers) for _ in range(2)]
@@ -231,6 +235,7 @@ FORMATS: Formats = MappingProxyType(
         "deeploy": _deeploy,
         "tflite": _tflite,
         "tflite-16": partial(_tflite, type="INT16"),
+        "tflite-4": partial(_tflite, packed=True),
         "qdq": _qdq,
         "qdq-mixed": _mixed,
         "qoperator": _qoperator,
