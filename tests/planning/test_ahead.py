@@ -225,13 +225,14 @@ def test_a_load_one_layer_too_early_is_found(where: str, tmp_path: Path) -> None
     plan = built(tmp_path / "app")
     start, end = taken(plan, plan.steps[3])
     x = plan.steps[2].block("x")
-    assert x is not None and start <= x.offsets[0] < end
+    assert x is not None and start < x.offsets[0] + x.bytes and x.offsets[0] < end
     later, earlier = (tmp_path / "app/src" / f"dory_layer_{n:02d}.c" for n in (3, 2))
     text = later.read_text()
     [load] = LOAD.finditer(text)
     text = text.replace(load.group(), "    *ahead = early;\n")
     later.write_text(text.replace("\nvoid ", "\nextern dory_ticket_t early;\n\nvoid "))
-    started = f"    if (core == 0) early = {load[1]};\n"
+    call = load[1].replace("L1_NEXT_W", f"{start}u")
+    started = f"    if (core == 0) early = {call};\n"
     text, made = re.subn(EARLIER[where], lambda _: started, earlier.read_text())
     assert made == 1, text
     declared = "\nextern dory_ticket_t early;\ndory_ticket_t early;\n\nvoid "

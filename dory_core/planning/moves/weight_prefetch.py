@@ -211,6 +211,11 @@ class PrefetchLayer:
             busy.append((start, start + size))
         return found
 
+    def end(self, offsets: Mapping[str, int] | None) -> int:
+        """Return where its last buffer ends. offsets: places of the buffers, None as before."""
+        places = self.offsets if offsets is None else offsets
+        return max((places[name] + size for name, size in self.sizes.items()), default=0)
+
     def places_behind(self, before: PrefetchLayer, weights: int | None) -> list[int]:
         """Return where the constants may lie; ``weights``: those of the layer before.
 
@@ -267,6 +272,7 @@ class _Way:
         before: The way to the layer before.
         load: What that layer starts.
         offsets: Where its buffers lie; None: where they were.
+        top: Bytes of L1 from its start that the layers before it use.
     """
 
     cycles: int
@@ -275,6 +281,7 @@ class _Way:
     before: _Way | None = None
     load: AheadLoad | None = None
     offsets: Mapping[str, int] | None = None
+    top: int = 0
 
     @property
     def length(self) -> float:
@@ -300,7 +307,7 @@ def cheapest_path(layers: Sequence[PrefetchLayer]) -> tuple[int, list[Found]]:
     for one, following in zip(layers, [*layers[1:], None], strict=True):
         ways = _cheapest_ways(_steps(ways, one, following))
     found: list[Found] = []
-    best = way = min(ways, key=lambda way: way.cycles)
+    best = way = min(ways, key=lambda way: (way.cycles, way.top))
     while way.before is not None:
         found.append(Found(way.load, way.offsets))
         way = way.before
@@ -312,7 +319,7 @@ def _cheapest_ways(ways: Iterable[_Way]) -> list[_Way]:
     found: dict[int | None, _Way] = {}
     for way in ways:
         other = found.get(way.weights)
-        if other is None or way.length < other.length:
+        if other is None or (way.length, way.top) < (other.length, other.top):
             found[way.weights] = way
     return sorted(found.values(), key=lambda way: way.length)[:_WAYS]
 
@@ -324,7 +331,8 @@ def _steps(
     for way in ways:
         alone = one.placed(way.weights, None) if way.weights is not None else None
         cycles, _ = one.cycles(way.arrives, None)
-        yield _Way(way.cycles + cycles, before=way, offsets=alone)
+        top = max(way.top, one.end(alone))
+        yield _Way(way.cycles + cycles, before=way, offsets=alone, top=top)
         if following is None or not following.can_be_loaded:
             continue
         ahead = _cheapest(way, one, following)
@@ -335,7 +343,8 @@ def _steps(
             taken = (place, place + align_up(following.first_bytes, one.unit))
             offsets = one.placed(way.weights, taken)
             if offsets is not None and following.placed(place, None) is not None:
-                yield _Way(way.cycles + cycles, arrives, place, way, load, offsets)
+                top = max(way.top, one.end(offsets), taken[1])
+                yield _Way(way.cycles + cycles, arrives, place, way, load, offsets, top)
 
 
 def _cheapest(
