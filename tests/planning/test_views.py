@@ -125,6 +125,17 @@ def test_slices_that_are_no_range_of_bytes_are_copied(
     assert views(plan) == []
 
 
+def test_columns_of_some_rows_are_copied(tmp_path: Path) -> None:
+    """From the first row and column on: rows follow in memory, but not what is left of each."""
+    b = GraphBuilder((8, 6, 6), name="corner")
+    whole = b.conv(8, SAME)
+    b.slice((0, 0, 0), (8, 4, 3))
+    b.conv(8, POINT)
+    b.conv(4, POINT, source=whole)
+    plan = built(outputs_of(b, 2, 3), tmp_path / "app")
+    assert views(plan) == []
+
+
 def test_columns_and_channels_are_views_only_where_they_are_ranges_of_bytes() -> None:
     b = GraphBuilder((8, 1, 6), name="ranges")
     b.concat("input", b.conv(8, POINT), axis=2)

@@ -68,7 +68,10 @@ class Slice(Mover):
     def byte_offsets(self, sources: Tensors, output: Tensor) -> tuple[int, ...] | None:
         [x] = sources
         axis = next((n for n in range(3) if self.size[n] != x.shape[n]), 1)
-        whole = all(n == axis or (self.begin[n], self.step[n]) == (0, 1) for n in range(3))
+        whole = all(
+            n == axis or (self.begin[n], self.step[n], self.size[n]) == (0, 1, x.shape[n])
+            for n in range(3)
+        )
         if whole and self.step[axis] == 1 and follow_in_memory(x, axis):
             return (self.begin[axis] * (x.size_bytes * 8 // x.shape[axis]) // 8,)
         return None
