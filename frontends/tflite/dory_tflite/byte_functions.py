@@ -152,9 +152,8 @@ def hard_swish_table(x: Quantisation, y: Quantisation) -> Integers:
 
     Raises: FactorError when the output's scale is so small that the kernel refuses it.
     """
-    fine = np.float32(np.float32(1 / 128) * np.float32(x.scale))
-    output = quantize_multiplier(float(fine / np.float32(y.scale)))
-    reluish = quantize_multiplier(float(fine / np.float32(3 / 32768)))
+    fine = x.scale / 128
+    output, reluish = quantize_multiplier(fine / y.scale), quantize_multiplier(fine / (3 / 32768))
     if output.exponent > 0:
         raise FactorError("the output's scale is below 1/128 of the input's")
     value = x.centred << 7

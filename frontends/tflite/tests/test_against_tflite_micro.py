@@ -24,6 +24,8 @@ pytest.importorskip("tflite_micro", reason="the extra golden is not installed")
 Inputs = dict[int, npt.NDArray[Any]]
 #: Scales of an input and an output whose quotient in binary32 is rounded over ties.
 FLOATS = (0.003230855567380786, 0.011487486772239208)
+#: Those whose quotient has another mantissa of 16 bits.
+HALVES = (0.031148724257946014, 0.07568872720003128)
 
 
 def of_micro(data: bytes, model: Model, inputs: Inputs) -> Inputs:
@@ -114,12 +116,18 @@ def test_group_normalisation_of_keras() -> None:
 def _near_ties(code: str) -> bytes:
     """Return an operator whose factor, as a quotient of floats, is on the other side of ties."""
     b = TfliteBuilder()
-    x, y = b.input((1, 16, 16, 1), FLOATS[0], 0), b.tensor((1, 16, 16, 1), FLOATS[1], 0)
+    zeros, scales = (3, -10) if code == "HARD_SWISH" else (0, 0), FLOATS
+    if code == "HARD_SWISH":
+        scales = HALVES
+    x, y = (
+        add((1, 16, 16, 1), scale, zero)
+        for add, scale, zero in zip((b.input, b.tensor), scales, zeros, strict=True)
+    )
     b.operator(code, (x,), (y,), **({"Alpha": 0.5} if code == "LEAKY_RELU" else {}))
     return b.build((y,))
 
 
-@pytest.mark.parametrize("code", ["RELU", "ABS", "LEAKY_RELU"])
+@pytest.mark.parametrize("code", ["RELU", "ABS", "LEAKY_RELU", "HARD_SWISH"])
 def test_factors_are_quotients_of_doubles(code: str) -> None:
     values = np.arange(-128, 128, dtype=np.int8).reshape(1, 16, 16, 1)
     assert differing(_near_ties(code), inputs={0: values}) == []
