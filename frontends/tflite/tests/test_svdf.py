@@ -81,6 +81,23 @@ def compiled(data: bytes, target: str, folder: Path) -> Path:
 FAST = {("rank 2", "gap8"), ("words", "stm32h7")}
 
 
+def test_factors_are_quotients_of_doubles(tmp_path: Path) -> None:
+    """A state near a tie: the quotient in binary32 is on its other side."""
+    b, kept = TfliteBuilder(), 0.0005043424898758531
+    x, y = b.input((1, 1), 0.0778161808848381, 0), b.tensor((1, 1), kept, 0)
+    feature = b.constant(np.ones((1, 1), np.int8), (0.005843289662152529,))
+    time = b.constant(np.ones((1, 1), np.int8), (1.0,))
+    bias = b.constant(np.zeros(1, np.int32), (kept,))
+    inputs = (x, feature, time, bias, b.variable((1, 1), kept, 0))
+    b.operator("SVDF", inputs, (y,), Rank=1, FusedActivationFunction="RELU")
+    data = b.build((y,))
+    model = model_of(data, Path("net.tflite"))
+    golden = golden_arrays(data, model, [{x: np.full((1, 1), 127, np.int8)}])
+    assert golden[f"run0__t{y}"].tolist() == [[115]]
+    np.savez(tmp_path / "golden.npz", **golden)
+    assert make_vectors(import_model(model).graph, [tmp_path / "golden.npz"])[1]
+
+
 @pytest.mark.parametrize(
     ("name", "target"),
     [

@@ -95,10 +95,10 @@ def _step(
     bounds: tuple[int, int],
 ) -> Requant:
     """Return the step after sums of ``rows``; scales: of both factors and of the result."""
-    first, second, result = (np.float32(scale) for scale in scales)
+    first, second, result = scales
     lows, highs = _reach(rows, bias, values)
     return rescaling(
-        [quantize_multiplier(float(first * second / result))],
+        [quantize_multiplier(first * second / result)],
         list(zip(lows.tolist(), highs.tolist(), strict=True)),
         zero_point,
         bounds,
