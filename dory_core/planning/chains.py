@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from math import inf
 
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.plan.blocks import align_up
@@ -39,8 +40,12 @@ class Chain:
         first, last: Numbers of its layers.
         splits: Those of its layers; empty for a layer by itself.
         bytes: Bytes of L2 that are live while it runs.
-        cycles: Estimate.
+        cycles: Estimate; no more than that while the parts of its layers have no tiles.
         rolling: Names and bytes of its rolling buffers; all other tensors are whole.
+        moved_cycles: Cycles in which rows move within L2.
+        link_cycles: Cycles of the link below L2.
+        waits: Cycles that the cores wait for it in any case.
+        is_costed: Whether the parts of its layers have tiles.
     """
 
     first: int
@@ -49,6 +54,15 @@ class Chain:
     bytes: int
     cycles: float
     rolling: tuple[tuple[str, int], ...] = ()
+    moved_cycles: float = 0.0
+    link_cycles: float = 0.0
+    waits: float = 0.0
+    is_costed: bool = False
+
+    def taking(self, cycles: float) -> Chain:
+        """Return the chain, whose layers take some cycles."""
+        most = max(cycles + self.moved_cycles, self.link_cycles) + self.waits
+        return replace(self, cycles=most)
 
 
 class Chains:
@@ -84,10 +98,41 @@ class Chains:
         self._rows = [stripe_total(layer) for layer in problem.network.layers]
         self._cost = cache(self._find_cost)
 
+    def cheapest(self, edges: list[Chain], room: int) -> tuple[Chain, ...] | None:
+        """Return the chains of the fastest execution within some bytes of L2.
+
+        Parts of a layer take no fewer cycles than the layer as a whole. So only chains need tiles
+        that would be the fastest if their parts took as few: they get theirs in ``edges``.
+
+        Args:
+            edges: All chains, and all layers by themselves.
+            room: Bytes of L2.
+        """
+        places = [at for at, one in enumerate(edges) if one.bytes <= room]
+        near = [edges[at] for at in places]
+        known = {id(one): k for k, one in enumerate(near)}
+        while True:
+            path = cheapest(near, len(self.single), room)
+            unknown = [one for one in path or () if not one.is_costed]
+            if not unknown:
+                return path
+            for one in unknown:
+                k = known.pop(id(one))
+                edges[places[k]] = near[k] = self._costed(one)
+                known[id(near[k])] = k
+
+    def _costed(self, chain: Chain) -> Chain:
+        """Return a chain with the cycles of its parts; no path has one without tiles."""
+        if not chain.splits:
+            return replace(chain, is_costed=True)
+        costs = map(self._cost, range(chain.first, chain.last + 1), chain.splits)
+        known = [inf if cost is None else cost for cost in costs]
+        return replace(chain.taking(sum(known)), is_costed=True)
+
     @property
     def all(self) -> list[Chain]:
         """All layers by themselves, and all fused chains that may be of use."""
-        found = [*self.singles(), *self.fused()]
+        found = sorted([*self.singles(), *self.fused()], key=lambda one: (one.last, one.first))
         return [one for one in found if self.passes(one)] if self._network.by_rows else found
 
     def singles(self) -> Iterator[Chain]:
@@ -148,19 +193,19 @@ class Chains:
         starts = self._network.turns(first, most, stored)
         splits = tuple(map(self._split, range(first, last + 1), starts))
         shared = self._network.shared(first, splits)
-        live, cycles, largest, helps, costed = _Live(self), 0.0, 0, False, last + 1
+        live, cycles, rows_moved, largest, helps = _Live(self), 0.0, 0, 0, False
         for n in range(last, first - 1, -1):
             made = self._network.flow.writes[n]
             live.add(n, splits[n - first])
+            cycles += self.problem.tiled[n].estimate.cycles
             largest = max(largest, self._live(n))
             if self._network.rolls(made, n, last):
                 rows = shared[n - first]
                 live.roll(made, rows.size_bytes)
-                bytes_ = rows.moved_bytes
+                rows_moved += rows.moved_bytes
                 if rows.taken >= 0:
                     live.roll(outputs[rows.taken], 0)
-                    bytes_ -= shared[rows.taken].moved_bytes
-                cycles += bytes_ * self.problem.move_cycles
+                    rows_moved -= shared[rows.taken].moved_bytes
                 helps = helps or made in self.start.in_l3
             for name in self._network.taken_from(n):
                 if self._network.rolls(name, n, last):
@@ -168,16 +213,13 @@ class Chains:
             needed = live.bytes
             useful = n < last and (helps if self.start.streamed else needed < largest)
             if (useful or self._by_rows(n, last)) and needed <= self.room:
-                for k in range(n, costed):
-                    cost = self._cost(k, splits[k - first])
-                    if cost is None:
-                        return
-                    cycles += cost
-                costed, moved = n, live.moved_cycles
-                waits = moved / len(splits[-1].starts) if self.start.streamed else 0.0
+                moves, link = rows_moved * self.problem.move_cycles, live.moved_cycles
+                waits = link / len(splits[-1].starts) if self.start.streamed else 0.0
                 rolling = tuple(live.rolling.items())
-                cost = max(cycles, moved) + waits
-                yield Chain(n, last, splits[n - first :], needed, cost, rolling)
+                found = Chain(
+                    n, last, splits[n - first :], needed, 0.0, rolling, moves, link, waits
+                )
+                yield found.taking(cycles)
 
     def _split(self, n: int, starts: tuple[int, ...]) -> Split:
         """Return the split of a layer of a chain into stripes."""
@@ -315,14 +357,14 @@ def cheapest(chains: Iterable[Chain], layers: int, room: int) -> tuple[Chain, ..
     """Return the chains of the fastest execution within some bytes of L2; None where none fits.
 
     Args:
-        chains: All chains, and all layers by themselves.
+        chains: All chains, and all layers by themselves, those with the same last layer together.
         layers: Number of layers.
         room: Bytes of L2.
     """
     best: list[tuple[float, int]] = [(0.0, 0)] + [(float("inf"), 0)] * layers
     taken: list[Chain | None] = [None] * (layers + 1)
-    for chain in sorted(chains, key=lambda one: (one.last, one.first)):
-        if chain.bytes > room:
+    for chain in chains:
+        if chain.bytes > room or chain.cycles == inf:
             continue
         cycles, count = best[chain.first]
         found = (cycles + chain.cycles, count + 1)

@@ -14,7 +14,7 @@ from math import log
 from typing import TypeVar
 
 from dory_core.errors import DoesNotFit
-from dory_core.planning.chains import Chain, Chains, cheapest
+from dory_core.planning.chains import Chain, Chains
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import Candidate, evaluate
 from dory_core.planning.placement import Planned, searched
@@ -68,8 +68,8 @@ def executions(problem: Problem, room: int | None = None) -> Executions:
     found, rough = [evaluate(problem, whole(problem))], problem.rough
     limit = 1 << 62 if room is None else room - found[0].static_bytes
     chains = Chains(problem, found[0].decision, room=limit)
-    edges, layers = tuple(chains.all), len(chains.single)
-    while (path := cheapest(edges, layers, limit)) is not None:
+    edges = chains.all
+    while (path := chains.cheapest(edges, limit)) is not None:
         limit = max(chain.bytes for chain in path) - 1
         if any(chain.splits for chain in path):
             try:
@@ -81,7 +81,7 @@ def executions(problem: Problem, room: int | None = None) -> Executions:
             found.append(one)
             if room is not None and _fits(one, room):
                 break
-    return Executions(tuple(found), edges)
+    return Executions(tuple(found), tuple(edges))
 
 
 def _fits(one: Candidate, room: int) -> bool:

@@ -109,6 +109,7 @@ class NetworkParts:
         self.fixed |= views.groups.keys()
         self.fixed |= {name for pair in flow.states for name in pair}
         self.parts_of = cache(self._find_parts)
+        self.needs = cache(self._find_needs)
         self.rolling = cache(self._find_rolling)
         self.shared = cache(self._find_shared)
         self.buffers = cache(lambda first, splits: buffers_of(self.shared(first, splits)))
@@ -228,9 +229,9 @@ class NetworkParts:
             for cuts, name in zip(self.cuts[first:], self.flow.writes[first:], strict=True)
         ][: len(most)]
         rounded = [-(-rows // step) * step for rows, step in zip(most, steps, strict=True)]
-        return turns(self._needs(first, len(most))._replace(most=rounded, granules=steps))
+        return turns(self.needs(first, len(most))._replace(most=rounded, granules=steps))
 
-    def _needs(self, first: int, count: int) -> Needs:
+    def _find_needs(self, first: int, count: int) -> Needs:
         """Return the needs of the layers of a chain, with stripes of any rows."""
         layers = self.layers[first : first + count]
         operands = [
@@ -243,6 +244,7 @@ class NetworkParts:
         ]
         totals = [*map(stripe_total, layers)]
 
+        @cache
         def until(n: int, k: int, start: int, count: int) -> int:
             layer, axis = layers[n], stripe_axis(layers[n]) or 0
             if layer.whole_axes(operands[n][k])[axis + 1]:
@@ -259,7 +261,7 @@ class NetworkParts:
             first: The first layer of the chain.
             splits: Those of its layers.
         """
-        order = turns_of(self._needs(first, len(splits)), [one.starts for one in splits])
+        order = turns_of(self.needs(first, len(splits)), [one.starts for one in splits])
         users = range(first, first + len(splits))
         taken = tuple(
             name
@@ -331,10 +333,9 @@ class NetworkParts:
 
     def _find_taken_buffer(self, first: int, splits: tuple[Split, ...], name: str) -> RollingBuffer:
         """Return the rolling buffer of an input that comes by rows; arguments as before."""
-        chain = self.rolling(first, splits)
-        k = chain.taken.index(name)
-        readers = self.readings(name, first, splits)
-        return rolling_buffer(chain.order, -1 - k, chain.pieces[k], readers)
+        k = (chain := self.rolling(first, splits)).taken.index(name)
+        pieces, readers = chain.pieces[k], self.readings(name, first, splits)
+        return rolling_buffer(chain.order, -1 - k, pieces, readers)
 
     def turns_of(self, decision: Decision, n: int) -> Sequence[int]:
         """Return the positions of the parts of a layer in a fused chain."""

@@ -14,8 +14,9 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 from dory_core.planning.rolling import ALL, MovedBytes, Ranges, RollingBuffer, Turn, rolling_buffer
@@ -84,13 +85,17 @@ def shared_rows(order: Sequence[Turn], tensors: Sequence[Rolling]) -> dict[int, 
         tensors: All tensors between layers of the chain.
     """
     found, free = dict[int, SharedRows](), dict[int, SharedRows]()
+    turns = dict[int, list[tuple[int, Turn]]]()
+    for at, turn in enumerate(order):
+        turns.setdefault(turn.layer, []).append((at, turn))
     for tensor in sorted(tensors, key=lambda one: -one.maker):
-        alone = rolling_buffer(order, tensor.maker, tensor.writes, tensor.readers)
+        alone = rolling_buffer(_own(turns, [tensor]), tensor.maker, tensor.writes, tensor.readers)
         best, saved = SharedRows((tensor,), (0,), (alone,)), 0
         for reader in tensor.written_over:
             if (other := free.get(reader[0])) is None:
                 continue
-            joint = _over(order, tensor, reader, other)
+            own = _own(turns, [tensor, *other.tensors])
+            joint = _over(own, tensor, reader, other)
             if joint and alone.size_bytes + other.size_bytes - joint.size_bytes > saved:
                 best = joint
                 saved = alone.size_bytes + other.size_bytes - joint.size_bytes
@@ -109,13 +114,24 @@ def buffers_of(found: Mapping[int, SharedRows]) -> dict[int, RollingBuffer]:
     return buffers
 
 
+def _own(turns: Mapping[int, Sequence[tuple[int, Turn]]], tensors: Iterable[Rolling]) -> list[Turn]:
+    """Return the turns of the makers and readers of some tensors, in order.
+
+    Args:
+        turns: Those of each layer, with their places in the order.
+        tensors: The tensors.
+    """
+    users = {layer for one in tensors for layer in (one.maker, *(key[0] for key in one.readers))}
+    return [turn for _, turn in sorted(chain(*(turns[layer] for layer in users)))]
+
+
 def _over(
-    order: Sequence[Turn], tensor: Rolling, reader: Reader, other: SharedRows
+    own: Sequence[Turn], tensor: Rolling, reader: Reader, other: SharedRows
 ) -> SharedRows | None:
     """Return a buffer in which a layer writes its output over its input.
 
     Args:
-        order: In which the parts of the chain run.
+        own: The turns of all layers that use the buffer.
         tensor: The input.
         reader: The layer with the operand.
         other: The buffer of the output.
@@ -124,8 +140,6 @@ def _over(
         None where rows would move before anything was written there.
     """
     tensors = (tensor, *other.tensors)
-    users = {key[0] for one in tensors for key in one.readers} | {one.maker for one in tensors}
-    own = [turn for turn in order if turn.layer in users]
     distance = _distance(own, tensor, reader, other.tensors[0])
     before = (0, *(distance + one for one in other.before))
     needed = _first_needed(own, tensors, before)

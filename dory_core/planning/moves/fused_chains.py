@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from dory_core.errors import DoesNotFit
 from dory_core.plan.blocks import fullest_step, owners
-from dory_core.planning.chains import Chains, cheapest
+from dory_core.planning.chains import Chains
 from dory_core.planning.cutting import moved_groups, with_in_l2
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import Candidate, early_arena
@@ -42,7 +42,7 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     for fraction in _ROOMS:
         limit = int(problem.room * fraction)
         for _ in range(_ATTEMPTS):
-            path = cheapest(edges, len(chains.single), limit)
+            path = chains.cheapest(edges, limit)
             if path is None or not any(chain.splits for chain in path):
                 break
             found = chains.decision(path)

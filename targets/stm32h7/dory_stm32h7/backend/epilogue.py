@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -314,6 +314,15 @@ def find_line(steps: Sequence[Requant], bounds: Bounds) -> Line | None:
 
     bounds: lowest and highest accumulator, shape (C,) or (1,).
     """
+    return _line_within(tuple(steps), *(tuple(b.tolist()) for b in bounds))
+
+
+@cache
+def _line_within(
+    steps: tuple[Requant, ...], lowest: tuple[int, ...], highest: tuple[int, ...]
+) -> Line | None:
+    """Return what find_line does, once: parts of a layer have the same steps and bounds."""
+    bounds = (np.array(lowest, np.int64), np.array(highest, np.int64))
     if max(abs(int(b.max())) for b in (bounds[0], -bounds[0], bounds[1])) > _INT32:
         return None
     last = steps[-1]
