@@ -16,14 +16,17 @@ from dory_core.cli.compile import (
     Frontend,
     Golden,
     InputBits,
+    InputRows,
     InputSigned,
     Kernels,
     L2Reserve,
     Network,
+    OutputRows,
     Set,
     target_settings,
 )
 from dory_core.errors import DoesNotFit, NotSupported, UsageError
+from dory_core.hardware.options import INPUT_ROWS, OUTPUT_ROWS
 
 _Target = Annotated[
     str | None,
@@ -66,6 +69,8 @@ def check(
     l2_reserve: L2Reserve = None,
     set_: Set = None,
     kernels: Kernels = None,
+    input_rows: InputRows = False,
+    output_rows: OutputRows = False,
     least: _Least = False,
     compare_desktop: _CompareDesktop = False,
     json: Json = False,
@@ -76,6 +81,8 @@ def check(
     """Tell whether a network is supported and fits, layer by layer."""
     from dory_core.cli import python as dory
 
+    by_rows = {INPUT_ROWS.name: input_rows, OUTPUT_ROWS.name: output_rows}
+    settings = target_settings(set_, kernels) | {name: "on" for name in by_rows if by_rows[name]}
     if least:
         if not target or golden or compare_desktop:
             raise UsageError(
@@ -92,7 +99,7 @@ def check(
             l2=l2,
             l3=l3,
             l2_reserve=l2_reserve or 0,
-            settings=target_settings(set_, kernels),
+            settings=settings,
         )
         if json:
             print_json(front.to_json())
@@ -110,7 +117,7 @@ def check(
         l2=l2,
         l3=l3,
         l2_reserve=l2_reserve or 0,
-        settings=target_settings(set_, kernels),
+        settings=settings,
         compare_desktop=compare_desktop,
     )
     document: dict[str, Any] = report.to_json()
