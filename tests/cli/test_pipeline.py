@@ -280,6 +280,16 @@ def test_check_tells_the_least_bytes(pipeline: tuple[str, ...], net: Path) -> No
     assert f"the least is {least} B" in tight.stdout and "hint: give --l2" in tight.stdout
 
 
+def test_check_tells_the_least_bytes_where_rows_pass(pipeline: tuple[str, ...], net: Path) -> None:
+    plan = dory(*pipeline, net, "--plan-only", "--objective", "ram", "--input-rows", "--json")
+    outcome = dory("check", *pipeline, net, "--least", "--input-rows", "--json")
+    assert outcome.status == plan.status
+    if plan.status == 0:
+        assert outcome.json["points"][-1]["l2_bytes"] == plan.json["memory"]["L2"]["used"]
+    else:
+        assert "cannot pass by rows" in plan.stderr and "cannot pass by rows" in outcome.stderr
+
+
 def test_check_needs_a_target_for_the_least_bytes(net: Path) -> None:
     outcome = dory("check", net, "--frontend", "plain", "--least")
     assert outcome.status == 2 and "name the target with --target" in outcome.stderr

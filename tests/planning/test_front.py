@@ -14,7 +14,9 @@ from dory_core.driver.front import RamFront, front_of
 from dory_core.driver.pipeline import IMPORTED, TILED, run, setup_for
 from dory_core.errors import DoesNotFit, UsageError
 from dory_core.ir import Graph, requant
-from dory_core.planning.front import shrunk, thinned
+from dory_core.planning.chains import Chains
+from dory_core.planning.fitting import problems_of
+from dory_core.planning.front import shrunk, thinned, whole
 from dory_core.planning.relief import _window
 from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import assert_exact, build_app
@@ -126,6 +128,23 @@ def test_latency_is_searched_for_parts_that_are_planned_alone(
     plan = run(tiled, setup, after=TILED)
     chained = sum(step.chain > 1 for step in plan.steps)
     assert chained >= 2 and 0 < len(calls) <= 2 * chained
+
+
+def test_chains_get_tiles_only_where_they_may_be_the_fastest() -> None:
+    setup = setup_for(CHIP.plugins(), NAME, budgets={2: 1 << 20})
+    tiling = setup.tilings(run(residual(), setup, after=IMPORTED, until=TILED))
+    problem = problems_of(tiling, setup.ctx, setup.budgets)[0]
+    chains = Chains(problem, whole(problem))
+    edges = chains.all
+    every = [chains._costed(one) for one in edges]
+    most = max(one.bytes for one in every)
+    for room in (most, most // 2, most // 3):
+        path, best = chains.cheapest(edges, room), chains.cheapest(every, room)
+        assert (path is None) == (best is None)
+        if path is not None and best is not None:
+            assert sum(one.cycles for one in path) == sum(one.cycles for one in best)
+            assert all(one.is_costed and one.bytes <= room for one in path)
+    assert not all(one.is_costed for one in edges)
 
 
 @pytest.mark.parametrize("name", CASES)
