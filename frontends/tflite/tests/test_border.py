@@ -121,14 +121,14 @@ def test_shares_of_16_bits_are_exact_in_applications(target: str, tmp_path: Path
     assert_application(_wide_shares(0.07, (1, 9, 7, 11)), target, tmp_path)
 
 
-def test_shares_of_inputs_of_16_bits_are_refused() -> None:
+def test_shares_of_inputs_of_16_bits(tmp_path: Path) -> None:
     b = TfliteBuilder()
     x, y = b.input((1, 8), 0.1, 0), b.tensor((1, 8), 0.001, 0, "INT16")
     z = b.tensor((1, 8), 1 / 32768, 0, "INT16")
     b.operator("QUANTIZE", (x,), (y,))
     b.operator("SOFTMAX", (y,), (z,), Beta=1.0)
-    with pytest.raises(NotSupported, match="supported only if input and output are INT8 or UINT8"):
-        import_model(model_of(b.build((z,)), NET))
+    values = np.int8([[-128, 127, 126, 3, 0, -1, 90, 120]])
+    assert_imported(b.build((z,)), tmp_path, [values])
 
 
 def test_inputs_of_16_bits_that_other_operators_read(tmp_path: Path) -> None:

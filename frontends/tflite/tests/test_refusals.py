@@ -27,9 +27,9 @@ def float_relu(b: TfliteBuilder) -> int:
     return y
 
 
-def weights_of_four_bits(b: TfliteBuilder) -> int:
+def weights_of_an_unread_type(b: TfliteBuilder) -> int:
     x = b.input((1, 4), 0.05, 0)
-    w = b.tensor((2, 4), 0.01, 0, "INT4")
+    w = b.tensor((2, 4), 0.01, 0, "UINT16")
     y = b.tensor((1, 2), 0.05, 0)
     b.operator("FULLY_CONNECTED", (x, w, -1), (y,))
     return y
@@ -48,7 +48,7 @@ def weights_that_are_computed(b: TfliteBuilder) -> int:
 
 
 def weights_of_half_precision(b: TfliteBuilder) -> int:
-    w, y = b.constant(np.ones((1, 4), np.int16)), b.plain((1, 4), "FLOAT32")
+    w, y = b.constant(np.ones((1, 4), np.int32)), b.plain((1, 4), "FLOAT32")
     b.input((1, 4), 0.05, 0)
     b.operator("DEQUANTIZE", (w,), (y,))
     return y
@@ -119,10 +119,10 @@ def matrices_of_a_batch(b: TfliteBuilder) -> int:
         (norm_of_another_scale, "supported only if the output has scale 1/128 and zero point 0"),
         (squares_of_unsigned_bytes, "supported only if the input is INT8"),
         (float_relu, "input 0 is FLOAT32, output is FLOAT32; supported only if input and output"),
-        (weights_of_four_bits, "is INT4, which is not read; supported only if the weight"),
+        (weights_of_an_unread_type, "is UINT16, which is not read; supported only if the weight"),
         (scales_that_differ, "input 0 has scale 0.05 and zero point 3, output has scale 0.07"),
         (weights_that_are_computed, "is INT8 that the network computes; supported only if the w"),
-        (weights_of_half_precision, "input 0 is INT16 [1, 4] constant"),
+        (weights_of_half_precision, "input 0 is INT32 [1, 4] constant"),
         (matrices_of_two_types, "input 1 is UINT8"),
         (matrices_that_do_not_fit, "shapes [1, 2, 3, 4] and [1, 2, 4, 5] cannot be multiplied"),
         (several_constant_matrices, "is a constant of several matrices, [2, 4, 5]"),
