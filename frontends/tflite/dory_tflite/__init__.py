@@ -54,7 +54,7 @@ def dory_frontends() -> list[Frontend]:
     """Return the frontend ``tflite``."""
     from dory_core.importing import Frontend
 
-    summary = "TensorFlow Lite files of 8-bit networks, exact to TensorFlow Lite Micro"
+    summary = "TensorFlow Lite files of 8-bit and 16x8 networks, exact to TensorFlow Lite Micro"
     return [
         Frontend(
             "tflite",
