@@ -102,6 +102,18 @@ def test_what_is_no_number_is_said(network: dory.CompiledNetwork) -> None:
     assert "1 of them no numbers (NaN), which become 0" in ran.result.notes[0]
 
 
+def test_a_large_batch_is_told_in_few_lines(
+    network: dory.CompiledNetwork, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = network.run(inputs=np.zeros((25, *SHAPE), np.int8))
+    ran.report()
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("run ") for line in lines) == 20
+    assert "5 more runs: every layer exact (-v lists them)" in lines
+    assert "15 more answers: --dump DIR writes them" in lines
+    assert lines[-1].startswith("exact to tflm")
+
+
 @pytest.mark.parametrize(
     ("given", "reason"),
     [

@@ -13,6 +13,7 @@ from dory_core.cli.tables.units import count_text
 from dory_core.quoting import visible, visible_document
 
 _MOST_ANSWERS = 10
+_MOST_RUNS = 20  # exact ones that are listed
 
 
 def print_run(
@@ -33,13 +34,19 @@ def print_run(
     runs = document["runs"]
     for note in document.get("notes", ()):
         out.print(Text(note))
+    hidden = 0
     for number, run in enumerate(runs):
         layers = run["layers"]
         exact = sum(1 for layer in layers if layer["exact"])
+        if exact == len(layers) and number >= _MOST_RUNS and not details:
+            hidden += 1
+            continue
         title = f"run {number}" if len(runs) > 1 else "run"
         out.print(Text(f"{title}: {run['input']}: {exact} of {len(layers)} layers exact"))
         if details or exact < len(layers):
             out.print(_layer_table(layers))
+    if hidden:
+        out.print(Text(f"{hidden} more runs: every layer exact (-v lists them)"))
     for answer in answers[:_MOST_ANSWERS]:
         out.print(Text(visible(answer)))
     if len(answers) > _MOST_ANSWERS:
