@@ -61,6 +61,7 @@ from dory_core.kernels.kernel import Traits as Traits
 from dory_core.kernels.kernel import WeightBlock as WeightBlock
 from dory_core.kernels.kernel import reject_maximum as reject_maximum
 from dory_core.kernels.kernel import reject_type as reject_type
+from dory_core.kernels.kernel import reject_weights as reject_weights
 from dory_core.passes import Pass as Pass
 from dory_core.plan import Place as Place
 from dory_core.plugins.hooks import hookimpl as hookimpl

@@ -293,6 +293,18 @@ def reject_type(tensor: Tensor, role: str, allowed: tuple[str, ...]) -> Rejectio
     return Rejection(f"its {role} is {tensor.type_name}, possible are {', '.join(allowed)}")
 
 
+def reject_weights(layer: Layer, bits: int = 8) -> Rejection | None:
+    """Return why the weights of a Conv or Linear are no signed integers of ``bits`` bits.
+
+    Those of a uint8 file less their zero point have 9 bits. A kernel asks before it turns weights
+    into int8.
+    """
+    low, high = layer.weighted.weights.bounds
+    if -(1 << bits - 1) <= low and high < 1 << bits - 1:
+        return None
+    return Rejection(f"its weights lie in [{low}, {high}], not in {bits} bits with sign")
+
+
 def reject_maximum(layer: Layer) -> Rejection | None:
     """Return why a layer is no maximum over a window that is stored as it is."""
     if not isinstance(layer.op, MaxPool):

@@ -16,10 +16,10 @@ from dory_core.ir import Layer, Operator
 from dory_core.kernels.kernel import Kernel
 from dory_core.plugins.manager import Plugins, load_plugins
 from dory_core.testing.cases import layer_cases, network_cases
-from dory_core.testing.kernel_cases import KernelCase, make_case, takes
+from dory_core.testing.kernel_cases import KernelCase, longest_case, make_case, takes
 from dory_core.testing.kind_cases import example_layers
 from dory_core.testing.random_layers import OTHER_KINDS, LayerSpace, RandomLayers
-from dory_core.testing.recipes import OPTIONS, RECIPE_KINDS, Recipe, layer_of, starts
+from dory_core.testing.recipes import LARGE, LONG, OPTIONS, RECIPE_KINDS, Recipe, layer_of, starts
 
 __all__ = ["Candidates", "Draws", "kernels_of_target", "names_of", "usual_layers"]
 
@@ -124,12 +124,31 @@ class Draws:
     def cases(self, seed: int, count: int) -> list[KernelCase]:
         """Return ``count`` cases with tiles that the kernel's constraints allow.
 
-        A case for each kind of layers that the kernel accepts with weights of 9 bits follows.
-        Raises UsageError for a kernel that accepts no random layer.
+        A case for each kind of layers that the kernel accepts with weights of 9 bits follows, and
+        cases whose tiles are long. Raises UsageError for a kernel that accepts no random layer.
         """
         random = np.random.default_rng(seed)
         layers = (*self.layers(seed, count, random), *self._wide())
-        return [make_case(self._sure(layer), layer, random) for layer in layers]
+        drawn = [make_case(self._sure(layer), layer, random) for layer in layers]
+        return drawn + self._long(seed, random)
+
+    def _long(self, seed: int, random: np.random.Generator) -> list[KernelCase]:
+        """Return a case for each form of LONG, of one of the kinds that the kernel accepts.
+
+        The tile is the whole layer where constraints allow it. Tensors that only a kernel in place
+        reads in one piece are left out for others.
+        """
+        cases = []
+        for number, change in enumerate(LONG):
+            kinds = np.roll(sorted(self.recipes), -(seed + number)).tolist()
+            tried = (self.accepted(replace(self.recipes[kind], **change)) for kind in kinds)
+            for layer in (layer for layer in tried if layer is not None):
+                kernel = self._sure(layer)
+                if change is LARGE and not kernel.traits(layer).in_place:
+                    continue
+                cases.append(longest_case(kernel, layer, random))
+                break
+        return cases
 
     def _wide(self) -> list[Layer]:
         """Return layers with weights of 9 bits, like uint8 weights minus their zero point."""

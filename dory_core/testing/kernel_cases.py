@@ -188,6 +188,15 @@ def make_case(
     return case
 
 
+def longest_case(kernel: Kernel, layer: Layer, random: np.random.Generator) -> KernelCase:
+    """Return a case of one tile, or of random tiles where constraints forbid that one."""
+    case = whole_case(kernel, layer, random)
+    splits = kernel.traits(layer).accumulates
+    tile = make_tile(layer, *case.tile[:3], case.tile[3] if splits else None)
+    whole = all(c.condition for c in kernel.constraints(layer, tile))
+    return case if whole else make_case(kernel, layer, random)
+
+
 def takes(kernel: Kernel, layer: Layer) -> bool:
     """Return True when a kernel accepts a layer and has the features for it."""
     return rejection_of(kernel, layer) is None

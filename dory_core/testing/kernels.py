@@ -148,6 +148,8 @@ class Machine(ABC):
             buffers["y"] = y
             if splits:
                 buffers["psum"] = psum
+            cycles = kernel.cycles(layer, tile)
+            assert cycles > 0, f"a call takes {cycles} cycles: {case.label}"
             scratch = int(kernel.scratch_bytes(layer, tile))
             if scratch:
                 buffers["scratch"] = np.full(scratch, 0xA5, np.uint8)

@@ -18,7 +18,7 @@ from dory_core.errors import NotSupported
 from dory_core.ir import Array, Layer, Requant, ops, requant
 from dory_core.testing.kernel_cases import alone, typed
 
-__all__ = ["OPTIONS", "RECIPE_KINDS", "Recipe", "layer_of", "starts"]
+__all__ = ["LARGE", "LONG", "OPTIONS", "RECIPE_KINDS", "Recipe", "layer_of", "starts"]
 
 Range = tuple[int, int]
 
@@ -87,7 +87,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "kernel": ((3, 3), (1, 1), (5, 5), (2, 2), (5, 2), (1, 4), (2, 1), (1, 3), (7, 7), (3, 1)),
     "strides": ((1, 1), (2, 2), (1, 2), (2, 1), (3, 3)),
     "dilations": ((1, 1), (2, 2), (1, 2), (3, 1)),
-    "pads": ("none", "same", "before", "after", "top", "left", "most"),
+    "pads": ("none", "same", "before", "after", "top", "left", "most", "one"),
     "pad_value": ("zero", "low", "high"),
     "steps": ("channels", "scalar", "shift", "negative", "division", "two", "none"),
     "rounding": ("floor", "away", "turn"),
@@ -95,6 +95,16 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "bits": (18, 28, 44, 58),
     "bias": (False, True),
 }
+#: Tensors beyond 64 kB, whose offsets need more than 16 bits.
+LARGE: dict[str, Any] = {"c_in": 32, "c_out": 32, "rows": 33, "columns": 64}
+#: Layers with more columns, rows and channels than 8 bits count.
+LONG: tuple[dict[str, Any], ...] = (
+    {"columns": 300, "rows": 2},
+    {"rows": 300, "columns": 2},
+    {"c_in": 320, "rows": 2, "columns": 2},
+    {"c_out": 320, "rows": 2, "columns": 2},
+    LARGE,
+)
 # Changes that are made together to find the first layer that a kernel accepts.
 _CHANGES: tuple[dict[str, Any], ...] = (
     {"x": I8, "x2": I8, "y": I8},
@@ -181,7 +191,7 @@ def _layer(recipe: Recipe, random: np.random.Generator) -> Layer | None:
 
 
 def _pads(recipe: Recipe, kernel: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Return (top, left, bottom, right) of less than the reach of the window."""
+    """Return (top, left, bottom, right): less than the reach of the window, or one of each."""
     vertical, horizontal = ((k - 1) * d for k, d in zip(kernel, recipe.dilations, strict=True))
     top, left = (vertical + 1) // 2, (horizontal + 1) // 2
     bottom, right = vertical // 2, horizontal // 2
@@ -193,6 +203,7 @@ def _pads(recipe: Recipe, kernel: tuple[int, int]) -> tuple[int, int, int, int]:
         "top": (top, 0, 0, 0),
         "left": (0, left, 0, 0),
         "most": (vertical, horizontal, vertical, horizontal),
+        "one": (1, 1, 1, 1),
     }[recipe.pads]
 
 

@@ -235,8 +235,8 @@ NAMES = {
         MemoryHierarchy NotSupported Number Operand OperatingPoint Option OutputFile Pass Place
         Rejection Requant Struct Symbol Target TargetContext Tensor Term Tile ToolMissing Traits
         UsageError VerificationFailed WeightBlock caches ceil_div geometry hookimpl maximum
-        minimum named ops portable_kernels reject_maximum reject_type requantisation simulate
-        size
+        minimum named ops portable_kernels reject_maximum reject_type reject_weights
+        requantisation simulate size
     """,
     "dory_core.importing": """
         Array Frontend FrontendOptions GoldenRequest ReadOperator State desktop load_arrays

@@ -16,6 +16,7 @@ import pytest
 from dory_core.errors import UsageError
 from dory_core.hardware.target import OutputFile
 from dory_core.ir import Array, Conv, Layer, Linear
+from dory_core.kernels import portable_kernels
 from dory_core.kernels.call import Argument, FunctionCall, Struct, size
 from dory_core.kernels.kernel import Kernel, Rejection, WeightBlock
 from dory_core.testing import Plugins
@@ -157,6 +158,13 @@ class AnyWeights(Edited):
         return self.sound.weight_block(layer, c_out, c_in)
 
 
+class WithoutCycles(Edited):
+    """A call costs nothing."""
+
+    def cycles(self, layer, tile):
+        return 0 * self.sound.cycles(layer, tile)
+
+
 @dataclass(frozen=True)
 class Mutant:
     """A fault. plugin, kernel: of what; make: of the sound kernel."""
@@ -236,6 +244,16 @@ MUTANTS = {
     "accepts what it cannot compute": python(AnyGroups, redraw=True),
     "cuts weights to 8 bits": python(AnyWeights, redraw=True),
     "cuts weights of an array to 8 bits": Mutant("array", "array_conv", AnyWeights, redraw=True),
+    "costs nothing": python(WithoutCycles),
+    "counts columns in a byte": kite("ox < tile->y_w", "ox < (uint8_t)tile->y_w"),
+    "counts rows in a byte": kite("oy < tile->y_h", "oy < (uint8_t)tile->y_h"),
+    "counts inputs in a byte": kite("c < channels", "c < (uint8_t)channels"),
+    "counts outputs in a byte": kite("channel < tile->y_c", "channel < (uint8_t)tile->y_c"),
+    "counts bytes of a tensor in 16 bits": Mutant(
+        "in place",
+        "dory_portable_conv",
+        lambda sound: Text(sound, "x + place * pixel_bytes", "x + (uint16_t)(place * pixel_bytes)"),
+    ),
     "ignores the padding of rows": array(
         "conv", "padded(width, layout->width_multiple)", "width + 0 * layout->width_multiple"
     ),
@@ -262,6 +280,8 @@ FAST = ("swaps strides", "rounds towards zero", "writes far away", "reads the pa
 
 @cache
 def sources_of(plugin: str) -> Candidates:
+    if plugin == "in place":
+        return lambda layer: portable_kernels(1, in_place=True)
     return kite_kernels() if plugin == "kite" else array_kernels
 
 
@@ -309,7 +329,7 @@ def test_sound_kernels_pass_and_the_kit_says_what_ran(plugin: str) -> None:
         ran |= ran_in(library)
     assert tuple(ran) == names
     conv = ran[next(name for name in names if "conv" in name)]
-    assert conv.calls > conv.layers == COUNT
+    assert conv.calls > conv.layers > COUNT
     assert {"1x1", "2x2"} <= conv.strides
     assert "0,0,0,0" in conv.pads
     assert len(conv.pads) > 3
@@ -322,6 +342,13 @@ def test_sound_kernels_pass_and_the_kit_says_what_ran(plugin: str) -> None:
 def test_a_wrong_kernel_is_found(name: str) -> None:
     message = found(MUTANTS[name])
     assert message, f"a kernel that {name} passes"
+
+
+def test_a_layer_of_one_pixel_windows_is_padded_too() -> None:
+    draws = Draws(sources_of("in place"), "dory_portable_conv")
+    layers = draws.layers(0, 200, np.random.default_rng(0))
+    windows = [layer.window for layer in layers]
+    assert any(window.kernel == (1, 1) and any(window.pads) for window in windows)
 
 
 def test_a_crash_is_a_failure_with_the_name_of_the_kernel() -> None:

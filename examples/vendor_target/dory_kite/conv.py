@@ -22,6 +22,7 @@ from dory_core.api import (
     named,
     ops,
     reject_type,
+    reject_weights,
 )
 
 _C = Path(__file__).parent / "kernels"
@@ -58,11 +59,11 @@ class Conv3x3(Kernel):
         step = conv.requants[0]
         if step.lo is None or max(map(abs, step.mul)) >= 1 << 31:
             return Rejection("it clips, and its factors have 32 bits")
-        low, high = conv.weights.bounds
-        if low < -128 or high > 127:  # those of uint8 files less their zero point have 9 bits
-            return Rejection(f"its weights lie in [{low}, {high}], not in 8 bits")
-        x = reject_type(layer.inputs[0], "input", _BYTES)
-        return x or reject_type(layer.output, "output", _BYTES)
+        return (
+            reject_weights(layer)  # those of uint8 files less their zero point have 9 bits
+            or reject_type(layer.inputs[0], "input", _BYTES)
+            or reject_type(layer.output, "output", _BYTES)
+        )
 
     def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
         """Return what tiles have to be."""

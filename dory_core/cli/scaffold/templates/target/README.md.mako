@@ -15,4 +15,7 @@ It works as it is, on the host simulation and with the plain C kernels of dory. 
 - `tests/test_conformance.py`: the matrix of layers that every target of dory has to compute exactly. Subclass
   `KernelConformance` there, too, with `target = "${n.name}"`, once there are kernels of your own.
 
+A kernel refuses in `accepts` what it does not compute exactly: `reject_type` and `reject_weights` of `dory_core.api` look at
+storage and at weights of more than 8 bits, which uint8 files have.
+
 The manual of all hooks is docs/plugins.md of dory.
