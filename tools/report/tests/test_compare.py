@@ -248,7 +248,9 @@ def test_workers_that_cannot_plan_are_wrong_usage(
     net: Path, prelude: str | None, said: str, way_out: str
 ) -> None:
     distributed = pytest.importorskip("distributed", reason="the extra `sweep` is not installed")
-    with distributed.LocalCluster(n_workers=0, dashboard_address=None, host="127.0.0.1") as cluster:
+    with distributed.LocalCluster(
+        n_workers=0, dashboard_address="127.0.0.1:0", host="127.0.0.1"
+    ) as cluster:
         address = cluster.scheduler_address
         worker = None
         if prelude is not None:
