@@ -49,11 +49,11 @@ enum {
 #define DORY_RUN {DORY_KIND_END, 1, 0, 0, 0, 0}
 
 /* For the simulation: nobody reads these bytes again once the event of this number is reached;
- * where `replaced` is 1, nobody but the part that runs next, which writes over them. */
+ * where `over` is 1, nobody but the part that runs next, which writes over them. */
 typedef struct {
   uint32_t event;
-  uint8_t memory, replaced;
-  uint32_t offset, bytes;
+  uint8_t memory;
+  uint32_t over, offset, bytes;
 } dory_dead_t;
 
 /* A network that runs. Core 0 alone uses it. */
@@ -78,11 +78,12 @@ static inline void dory_stream_step(dory_stream_t *stream) {
     const dory_event_t *const event = &stream->events[stream->next];
     uint8_t *const place = stream->memories[event->memory] + event->offset;
     for (; stream->dead != NULL && stream->dead->event == stream->next; stream->dead++) {
-      uint8_t *const bytes = stream->memories[stream->dead->memory] + stream->dead->offset;
-      if (stream->dead->replaced) {
-        DORY_SIM_L2_REPLACED(bytes, stream->dead->bytes);
+      if (stream->dead->over) {
+        DORY_SIM_L2_REPLACED(stream->memories[stream->dead->memory] + stream->dead->offset,
+                             stream->dead->bytes);
       } else {
-        DORY_SIM_L2_DEAD(bytes, stream->dead->bytes);
+        DORY_SIM_L2_DEAD(stream->memories[stream->dead->memory] + stream->dead->offset,
+                         stream->dead->bytes);
       }
     }
     switch (event->kind) {
