@@ -321,7 +321,7 @@ def find_line(steps: Sequence[Requant], bounds: Bounds) -> Line | None:
 def _line_within(
     steps: tuple[Requant, ...], lowest: tuple[int, ...], highest: tuple[int, ...]
 ) -> Line | None:
-    """Return what find_line does, once: parts of a layer have the same steps and bounds."""
+    """Return the step of find_line, found once: parts of a layer have the same steps and bounds."""
     bounds = (np.array(lowest, np.int64), np.array(highest, np.int64))
     if max(abs(int(b.max())) for b in (bounds[0], -bounds[0], bounds[1])) > _INT32:
         return None
