@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import islice
@@ -21,7 +22,7 @@ from dory_core.testing.kind_cases import example_layers
 from dory_core.testing.random_layers import OTHER_KINDS, LayerSpace, RandomLayers
 from dory_core.testing.recipes import LARGE, LONG, OPTIONS, RECIPE_KINDS, Recipe, layer_of, starts
 
-__all__ = ["Candidates", "Draws", "kernels_of_target", "names_of", "usual_layers"]
+__all__ = ["Candidates", "Draws", "core_counts", "kernels_of_target", "names_of", "usual_layers"]
 
 #: The candidate kernels of a layer.
 Candidates = Callable[[Layer], Sequence[Kernel]]
@@ -46,6 +47,22 @@ def kernels_of_target(
         return [k for k in kernels if not type(k).__module__.startswith(_CORE)]
 
     return candidates
+
+
+def core_counts(target: str, settings: Iterable[tuple[str, str]] = ()) -> tuple[int, ...]:
+    """Return the numbers of cores of a target besides those of the settings, ascending.
+
+    They are values of its option ``cores``: up to its cores with the settings. Empty without one.
+    """
+    plugins = load_plugins()
+    if not target or all(o.name != "cores" for o in plugins.target(target).options):
+        return ()
+    found = []
+    for cores in range(1, plugins.context(target, dict(settings)).memory.cores):
+        with suppress(UsageError):  # a number that it does not have
+            plugins.context(target, {**dict(settings), "cores": str(cores)})
+            found.append(cores)
+    return tuple(found)
 
 
 def _has_wide(layer: Layer) -> bool:

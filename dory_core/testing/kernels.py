@@ -37,7 +37,7 @@ from dory_core.ir.geometry import (
     spans,
 )
 from dory_core.simulate import runtime
-from dory_core.simulate.build import FLAGS, SOURCE_FOLDERS, Recipe, build_program
+from dory_core.simulate.build import FLAGS, SEEN_COPIES, SOURCE_FOLDERS, Recipe, build_program
 from dory_core.simulate.compiler import Compiler, find_compiler
 from dory_core.testing.buffers import (
     NUMBERS,
@@ -70,6 +70,7 @@ __all__ = [
     "NUMBERS",
     "POINTERS",
     "SANITIZE",
+    "SANITIZE_THREADS",
     "Buffers",
     "HostLibrary",
     "KernelCase",
@@ -86,6 +87,8 @@ __all__ = [
 
 #: Flags of a :class:`HostLibrary` for :func:`sanitizers.run_sanitized`.
 SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+#: Flags of a :class:`HostLibrary` that finds races of cores; it takes ``at_once``.
+SANITIZE_THREADS = ("-g", "-fsanitize=thread", "-fno-omit-frame-pointer", *SEEN_COPIES)
 _SECONDS = 120  # time limit of a call, under sanitizers on a loaded machine
 _HERE = Path(__file__).parent
 _RUNTIME = Path(runtime.__file__).parent / "include"
@@ -170,6 +173,7 @@ class HostLibrary(Machine):
     Attributes:
         flags: Flags of the compiler in addition to warnings as errors.
         compiler: The compiler, by default that of applications.
+        at_once: Whether cores are always threads.
     """
 
     def __init__(
@@ -177,10 +181,11 @@ class HostLibrary(Machine):
         cases: Sequence[KernelCase],
         flags: tuple[str, ...] = (),
         compiler: tuple[str, ...] | None = None,
+        at_once: bool = False,
     ) -> None:
         super().__init__(cases)
         self._process: subprocess.Popen[bytes] | None = None
-        self._at_once = [any("dory_barrier(" in text for text in texts_of(c)) for c in self.cases]
+        self._at_once = [at_once or _meets(case) for case in self.cases]
         self._directory = tempfile.TemporaryDirectory()
         folder = Path(self._directory.name)
         write_sources(cases, folder)
@@ -228,7 +233,7 @@ class HostLibrary(Machine):
         if self._process is None:
             pipe, log = subprocess.PIPE, Path(self._directory.name) / "log.txt"
             command = [str(self._program), str(_SECONDS)]
-            environment = {**_NO_LEAKS, **os.environ}
+            environment = {**_SANITIZERS, **os.environ}
             with log.open("wb") as errors:
                 self._process = subprocess.Popen(
                     command, stdin=pipe, stdout=pipe, stderr=errors, env=environment
@@ -276,7 +281,12 @@ def _recipe(flags: tuple[str, ...]) -> Recipe:
 
 
 _SIZES = {"DORY_TESTING_NUMBERS": len(NUMBERS), "DORY_TESTING_POINTERS": len(POINTERS)}
-_NO_LEAKS = {"ASAN_OPTIONS": "detect_leaks=0"}
+_SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=0", "TSAN_OPTIONS": "halt_on_error=1"}
+
+
+def _meets(case: KernelCase) -> bool:
+    """Return True when cores of the kernel meet at barriers."""
+    return any("dory_barrier(" in text for text in texts_of(case))
 
 
 def _table(cases: int) -> str:
