@@ -312,6 +312,11 @@ def test_targets_and_frontends_describe_themselves(pipeline: tuple[str, ...]) ->
     assert "plain" in dory("frontends").stdout
 
 
+def test_a_frontend_without_a_table_of_operators_says_so() -> None:
+    done = dory("frontends", "--list-operators", "--frontend", "plain")
+    assert done.status == 2 and "'plain' has no list of operators" in done.stderr
+
+
 def test_verbose_names_the_passes_and_dump_stages_writes_a_file_for_each(
     pipeline: tuple[str, ...], net: Path, tmp_path: Path
 ) -> None:

@@ -32,7 +32,7 @@ def test_file_without_the_identifier(data: bytes, tmp_path: Path) -> None:
     with pytest.raises(NotSupported, match=r"net\.tflite: is no \.tflite file") as caught:
         parse(path, FrontendOptions())
     assert caught.value.exit_code == 3
-    with pytest.raises(UsageError, match="no frontend recognises"):
+    with pytest.raises(NotSupported, match="no frontend recognises"):
         load_plugins().frontend_for(path)
 
 
