@@ -106,7 +106,7 @@ class KernelConformance:
 
     @classmethod
     def _cases_on(cls, cores: int, sample: list[KernelCase]) -> list[KernelCase]:
-        """Return a sample for kernels that a number of cores call; kernels that refuse are left out."""
+        """Return a sample for a number of cores, without the kernels that refuse it."""
         settings = (*(s for s in cls.settings if s[0] != "cores"), ("cores", str(cores)))
         candidates = kernels_of_target(cls.target, settings)
         random = np.random.default_rng(cores)
