@@ -1,10 +1,12 @@
 """How little RAM each network of the collection needs, and what it costs: docs/least_ram.md.
 
 python benchmarks/bench_least_ram.py [NETWORK ...] [--targets A,B] [--processes N] [--page FILE]
+    [--keep FILE]
 
 Each network gets its front of L2 and cycles on each target (`dory check --least`). Figures of
 networks that are named replace those of the page, all others stay. The networks lie beside the
-project (`collection.py`).
+project (`collection.py`). With --keep the figures are also written to a file, and those that are
+there are not measured again; so the work can be stopped and continued.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 TARGETS = ("stm32h7", "gap8")
 #: Bytes of L1 beside which the least plan is made once more.
 SMALL_L1 = 16 * 1024
+#: Target whose networks are also planned with their input by rows.
+ROWS_ON = "stm32h7"
 #: Figures of all runs; the page is made from it.
 TABLE = Path(__file__).with_name("least_ram.json")
 KINDS = {"nets": "net.onnx", "nets_onnx": "net.onnx", "nets_tflite": "net.tflite"}
@@ -46,7 +50,8 @@ Written by `python benchmarks/bench_least_ram.py`. For each network the fastest 
 nearly always layer by layer), and the plan with the fewest bytes of L2. L2: activations, and on
 gap8 also constants that lie there or pass through. L1: buffers of tiles. Cycles are estimates,
 without the move `smaller-tiles`, which saves up to 2 % more; slower: than the fastest plan. The
-last plan is the least one within 16 kB of L1 (`--l1 16k`).
+plan beside 16 kB of L1 (`--l1 16k`) is the least one there; on stm32h7 another one has its input
+by rows (`--input-rows`; -: it cannot pass so, or was not measured).
 
 `dory check NETWORK --target T --least` shows the plans between them; `--objective ram` compiles the
 least one, `--l2 N` the fastest within N bytes. Rolling buffers ([streaming.md](streaming.md)) keep
@@ -110,10 +115,17 @@ def measured(network: Network, target: str) -> dict[str, Any]:
         found["small"] = _figures(_front(network, target, SMALL_L1)["points"][-1])
     except DoryError:
         found["small"] = None
+    if target == ROWS_ON:
+        try:
+            found["rows"] = _figures(_front(network, target, by_rows=True)["points"][-1])
+        except DoryError:
+            found["rows"] = None
     return found
 
 
-def _front(network: Network, target: str, l1: int | None = None) -> dict[str, Any]:
+def _front(
+    network: Network, target: str, l1: int | None = None, by_rows: bool = False
+) -> dict[str, Any]:
     return dory.least_ram(
         network.path,
         target,
@@ -121,6 +133,7 @@ def _front(network: Network, target: str, l1: int | None = None) -> dict[str, An
         input_bits=network.input_bits,
         input_signed=network.input_signed,
         l1=l1,
+        settings={"input_rows": "on"} if by_rows else None,
     ).to_json()
 
 
@@ -133,7 +146,7 @@ def page(rows: list[dict[str, Any]]) -> str:
     text = _HEAD
     for target in TARGETS:
         mine = [row for row in rows if row["target"] == target]
-        model = target == "stm32h7"
+        model = target == ROWS_ON
         heads = [
             "network",
             "fastest: L2",
@@ -145,7 +158,8 @@ def page(rows: list[dict[str, Any]]) -> str:
             "of the L2",
         ]
         heads += ["least, L1 16 kB: L2 + L1", "slower"]
-        heads += ["model", "model, input by rows"] if model else []
+        if model:
+            heads += ["least, input by rows", "slower", "model", "model, input by rows"]
         text += f"\n## {target}\n\n| {' | '.join(heads)} |\n"
         text += "| --- |" + " ---: |" * (len(heads) - 1) + "\n"
         text += "".join(_row(row, model) for row in mine if "first" in row)
@@ -164,12 +178,30 @@ def _row(row: dict[str, Any], model: bool) -> str:
         ["-", "-"] if small is None else [f"{small[0]:,} + {small[1]:,}", _slower(small[2], cycles)]
     )
     if model:
+        rows = row.get("rows")
+        cells += ["-", "-"] if rows is None else [f"{rows[0]:,}", _slower(rows[2], cycles)]
         cells += [f"{one:,}" for one in MODEL.get(row["network"], ())] or ["-", "-"]
     return f"| {' | '.join(cells)} |\n"
 
 
 def _slower(cycles: int, first: int) -> str:
     return f"{100 * (cycles / first - 1):.1f} %"
+
+
+#: Figures by network and target.
+Known = dict[tuple[str, str], dict[str, Any]]
+
+
+def _read(file: Path | None) -> Known:
+    """Return the figures in a file; none where it is not there."""
+    if file is None or not file.is_file():
+        return {}
+    return {(row["network"], row["target"]): row for row in json.loads(file.read_text())}
+
+
+def _write(file: Path, known: Known) -> None:
+    rows = [json.dumps(known[key]) for key in sorted(known)]
+    file.write_text("[\n" + ",\n".join(rows) + "\n]\n")
 
 
 def main() -> int:
@@ -179,23 +211,27 @@ def main() -> int:
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--page", type=Path, default=DOCS / "least_ram.md")
+    parser.add_argument("--keep", type=Path, metavar="FILE")
     options = parser.parse_args()
-    known = {}
-    if TABLE.is_file():
-        known = {(r["network"], r["target"]): r for r in json.loads(TABLE.read_text())}
+    kept = _read(options.keep)
+    known = _read(TABLE) | kept
     wanted = [one for one in networks() if not options.names or one.name in options.names]
     with ProcessPoolExecutor(options.processes) as pool:
         jobs = [
             pool.submit(measured, one, target)
             for target in options.targets.split(",")
             for one in wanted
+            if (one.name, target) not in kept
         ]
         for job in as_completed(jobs):
             row = job.result()
             known[row["network"], row["target"]] = row
             print(row, flush=True)
+            kept[row["network"], row["target"]] = row
+            if options.keep:
+                _write(options.keep, kept)
+            _write(TABLE, known)
             rows = [known[key] for key in sorted(known)]
-            TABLE.write_text("[\n" + ",\n".join(json.dumps(one) for one in rows) + "\n]\n")
             options.page.write_text(page(rows), encoding="utf-8")
     return 0
 
