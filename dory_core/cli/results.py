@@ -198,6 +198,17 @@ class ApplicationRun:
 
         self._print(console(), details)
 
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """A sentence for each output of each of the user's inputs: top classes, or values."""
+        from dory_core.driver.answers import answers
+
+        return tuple(answers(self.result)) if self.given else ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of ``dory run --json``, which docs/json.md describes."""
+        return {**self.result.to_json(), "answers": list(self.answers)}
+
     def __repr__(self) -> str:
         verdict = "exact" if self.exact else "NOT EXACT"
         runs = len(self.result.runs)
@@ -208,10 +219,8 @@ class ApplicationRun:
 
     def _print(self, out: Console, details: bool) -> None:
         from dory_core.cli.tables.run import print_run
-        from dory_core.driver.answers import answers
 
-        said = tuple(answers(self.result)) if self.given else ()
-        print_run(self.result.to_json(), out, details=details, answers=said)
+        print_run(self.result.to_json(), out, details=details, answers=self.answers)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

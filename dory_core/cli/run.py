@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -124,7 +124,7 @@ def run(
         runner=runner,
         progress=False if json else None,
     )
-    document: dict[str, Any] = done.result.to_json()
+    document = done.to_json()
     if json:
         print_json(document)
     elif settings.verbosity >= 0:
