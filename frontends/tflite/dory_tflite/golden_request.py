@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import UsageError
+from dory_core.api import NotSupported, UsageError
 from dory_core.importing import GoldenRequest, load_arrays
 from dory_tflite.golden import golden_arrays, random_inputs
 from dory_tflite.model import ELEMENT_TYPES, Subgraph
@@ -18,7 +21,23 @@ Array = npt.NDArray[Any]
 
 
 def golden_of(path: Path, request: GoldenRequest) -> dict[str, Array]:
-    """Return the arrays of a golden; raises ToolMissing, NotSupported and UsageError."""
+    """Return the arrays of a golden; raises ToolMissing, NotSupported and UsageError.
+
+    The interpreter runs in a process of its own, because it ends the process that it runs in where
+    a check of its kernels fails.
+    """
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        try:
+            return pool.submit(_computed, path, request).result()
+        except BrokenProcessPool:
+            raise NotSupported(
+                f"{path}: TensorFlow Lite Micro ended without a message; one of its kernels cannot"
+                " run an operator of the file",
+                "`dory check --compare-desktop` runs LiteRT, and `dory run` needs no golden",
+            ) from None
+
+
+def _computed(path: Path, request: GoldenRequest) -> dict[str, Array]:
     model = read_model(path)
     if request.inputs:
         given = [inputs_of(model.subgraphs[0], file) for file in request.inputs]

@@ -11,7 +11,7 @@ import pytest
 from dory_tflite.operators import OPERATORS
 from dory_tflite.operators.islands import FUNCTIONS
 
-from tests.nets import tflite_net
+from tests.nets import nets_dir, tflite_net
 
 
 def dory(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -39,6 +39,16 @@ def test_golden_of_a_file_equals_that_of_the_collection(tmp_path: Path) -> None:
     np.save(tmp_path / "0.npy", np.zeros(7))
     wrong = dory("golden", net.path, "-o", path, inputs[0])
     assert wrong.returncode == 2 and "no array 't0' of 1 values" in wrong.stderr
+
+
+def test_an_interpreter_that_ends_its_process_is_a_refusal(tmp_path: Path) -> None:
+    pytest.importorskip("tflite_micro", reason="the extra golden is not installed")
+    path = nets_dir().with_name("nets_converted") / "efficientnet_b0_se.tflite"
+    if not path.exists():
+        pytest.skip(f"{path} is missing")
+    done = dory("golden", path, "-o", tmp_path / "golden.npz")
+    assert done.returncode == 3 and "TensorFlow Lite Micro ended without a message" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_all_frontends_list_their_operators() -> None:
