@@ -1,6 +1,7 @@
-"""The conformance kit for targets: subclass its classes in your tests.
+"""The conformance kit for plugins: subclass its classes in your tests.
 
-:class:`TargetConformance` builds and runs applications, :class:`KernelConformance` single kernels.
+:class:`TargetConformance` builds and runs applications, :class:`KernelConformance` single kernels,
+:class:`FrontendConformance` reads files.
 
 The kit needs pytest. Tests of plugins import from here what ``dory_core.api`` does not have.
 """
@@ -13,12 +14,16 @@ if TYPE_CHECKING:
     from dory_core.plugins.manager import Plugins as Plugins
     from dory_core.testing.conformance import Capabilities as Capabilities
     from dory_core.testing.conformance import TargetConformance as TargetConformance
+    from dory_core.testing.frontend_conformance import FrontendConformance as FrontendConformance
+    from dory_core.testing.frontend_conformance import NetworkFile as NetworkFile
     from dory_core.testing.kernel_conformance import KernelConformance as KernelConformance
 
 _HOMES = {
     "Capabilities": ("dory_core.testing.conformance", "Capabilities"),
     "Case": ("dory_core.testing.cases", "Case"),
+    "FrontendConformance": ("dory_core.testing.frontend_conformance", "FrontendConformance"),
     "KernelConformance": ("dory_core.testing.kernel_conformance", "KernelConformance"),
+    "NetworkFile": ("dory_core.testing.frontend_conformance", "NetworkFile"),
     "TargetConformance": ("dory_core.testing.conformance", "TargetConformance"),
     # Internals that tests use and that may change; an empty name is the module itself.
     "CompileOptions": ("dory_core.driver.compiler", "CompileOptions"),
@@ -75,6 +80,7 @@ _HOMES = {
 _ASSERTING = (
     "dory_core.testing.apps",
     "dory_core.testing.conformance",
+    "dory_core.testing.frontend_conformance",
     "dory_core.testing.kernel_conformance",
 )
 

@@ -24,24 +24,13 @@ def start() -> NemoBuilder:
     return NemoBuilder((3, 8, 8)).conv(4, 3)
 
 
-def test_missing_file_and_directory_are_wrong_usage(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="does not exist"):
-        parse(tmp_path / "none.onnx", FrontendOptions())
-    with pytest.raises(UsageError, match="is a directory"):
-        parse(tmp_path, FrontendOptions())
-
-
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda whole: b"",
-        lambda whole: b"hello, this is no network\n",
-        lambda whole: whole[: len(whole) // 2],
         lambda whole: whole[:-3],
-        lambda whole: b"\x00" * 100,
         lambda whole: b"\x89PNG" + whole,
     ],
-    ids=["empty", "text", "half", "end-missing", "zeros", "garbage-before"],
+    ids=["end-missing", "garbage-before"],
 )
 def test_file_that_is_no_onnx_model(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
     path = start().linear(4).save(tmp_path / "net.onnx")

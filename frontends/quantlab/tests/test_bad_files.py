@@ -9,7 +9,7 @@ import pytest
 from dory_quantlab.dialect import parse
 from dory_quantlab.testing import QuantlabBuilder
 
-from dory_core.api import NotSupported, UsageError
+from dory_core.api import NotSupported
 from dory_core.importing import FrontendOptions
 
 
@@ -29,11 +29,6 @@ def residual(*, first: int = 0, second: int = 0, **options: Any) -> QuantlabBuil
 
 
 SCALED = {"in1": (700, 512, 10), "in2": (700, 512, 10), "out": (900, 512, 10)}
-
-
-def test_missing_file_is_wrong_usage(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="does not exist"):
-        parse(tmp_path / "none.onnx", FrontendOptions())
 
 
 def test_add_without_any_attribute(tmp_path: Path) -> None:
