@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NET, GOLDEN = ROOT / "examples/tones/net.tflite", ROOT / "examples/tones/golden.npz"
-VENDOR = ROOT / "examples/vendor_target"
+VENDOR, SLATE = ROOT / "examples/vendor_target", ROOT / "examples/vendor_frontend"
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ def main_job(environment: Environment, target: str) -> None:
 @pytest.fixture(scope="module")
 def vendor(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     folder = tmp_path_factory.mktemp("wheels")
-    files = wheels(folder / "dist", ROOT, ROOT / "frontends/tflite", VENDOR)
-    assert len(files) == 3
+    files = wheels(folder / "dist", ROOT, ROOT / "frontends/tflite", VENDOR, SLATE)
+    assert len(files) == 4
     assert all(licences(wheel) for wheel in files)
     return installed(folder, files)
 
@@ -98,6 +98,11 @@ def test_a_vendors_tests_run_on_the_kit_of_the_wheel(vendor: Environment) -> Non
     printed = vendor.run("python", "-m", "pytest", "-q", str(VENDOR), "-k", chosen)
     assert "kernels that ran" in printed
     assert "dory_kite_conv3x3: " in printed
+
+
+def test_a_vendors_frontend_passes_the_kit_of_the_wheel(vendor: Environment) -> None:
+    printed = vendor.run("python", "-m", "pytest", "-q", str(SLATE))
+    assert " passed" in printed
 
 
 @pytest.mark.slow
