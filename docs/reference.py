@@ -179,14 +179,14 @@ def onnx_text() -> str:
 
 
 def _name(namespace: Any, name: str) -> str:
-    text = _described(namespace, name)
+    text = described(namespace, name)
     if name not in getattr(namespace, "PROVISIONAL", ()):
         return text
     heading, _, rest = text.lstrip("\n").partition("\n")
     return f"\n{heading}\n\n*Provisional.*\n{rest}"
 
 
-def _described(namespace: Any, name: str) -> str:
+def described(namespace: Any, name: str) -> str:
     thing = inspect.unwrap(getattr(namespace, name))
     kinds = (inspect.isclass, inspect.isfunction, inspect.ismodule)
     if thing is Any or not any(kind(thing) for kind in kinds):

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from dory_core.testing.frontend_conformance import NetworkFile as NetworkFile
     from dory_core.testing.kernel_conformance import KernelConformance as KernelConformance
 
-_HOMES = {
+#: Modules of the names, and their names there.
+HOMES = {
     "Capabilities": ("dory_core.testing.conformance", "Capabilities"),
     "Case": ("dory_core.testing.cases", "Case"),
     "FrontendConformance": ("dory_core.testing.frontend_conformance", "FrontendConformance"),
@@ -86,12 +87,12 @@ _ASSERTING = (
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
     import sys
 
-    module, attribute = _HOMES[name]
+    module, attribute = HOMES[name]
     if module in _ASSERTING:
         import pytest
 

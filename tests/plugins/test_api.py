@@ -152,13 +152,19 @@ def test_reference_is_written_from_the_docstrings() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_names_of_the_kit_are_written_from_the_docstrings() -> None:
+    command = [sys.executable, str(ROOT / "docs" / "testing.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
 def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Plam'"):
         _ = api.Plam
 
 
 def test_names_of_the_test_kit_are_there() -> None:
-    for name in vars(testing)["_HOMES"]:
+    for name in testing.HOMES:
         assert getattr(testing, name) is not None, name
 
 
