@@ -18,3 +18,7 @@ ${n.name} = "${n.package}"
 
 [tool.setuptools.packages.find]
 include = ["${n.package}", "${n.package}.*"]
+
+[tool.pytest.ini_options]
+addopts = "-m 'not slow'"
+markers = ["slow: long sweeps of the conformance kit (pytest -m '' runs them, too)"]

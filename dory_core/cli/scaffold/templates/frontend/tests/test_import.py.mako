@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from dory_onnx import Dialect, read_operators
 from dory_onnx.testing import OnnxBuilder
-from ${n.package}.dialect import parse
 
-from dory_core.importing import FrontendOptions
-from dory_core.testing import run_reference
+from dory_core.testing import FrontendConformance, NetworkFile
 
 
-def test_requantisation_is_floor_of_the_integers(tmp_path: Path) -> None:
+def built() -> OnnxBuilder:
+    """Return a network as ${n.name} exports it: floor((5 * sum + 7) / 8), clipped."""
     net = OnnxBuilder((2, 1, 2))
     net.node("Conv", net.value, net.constant([[[[3]], [[-2]]]]), kernel_shape=[1, 1])
     net.shapes[net.value] = (1, 1, 2)
@@ -21,9 +22,29 @@ def test_requantisation_is_floor_of_the_integers(tmp_path: Path) -> None:
     net.node("Div", net.value, net.constant(8))
     net.node("Floor", net.value)
     net.clip(0, 255)
-    graph = parse(net.save(tmp_path / "net.onnx"), FrontendOptions())
-    image = np.array([[[10, 200]], [[7, 1]]])
-    [layer] = graph.layers
-    result = run_reference(graph, {"input": image})[layer.output.name]
-    expected = [(5 * (3 * 10 - 2 * 7) + 7) // 8, 255]
-    assert result.reshape(-1).tolist() == expected
+    return net
+
+
+def content() -> bytes:
+    """Return the file."""
+    return built().model().SerializeToString()
+
+
+def reference(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what ${n.name} computes, by the names of the file. Call the exporter itself here."""
+    [image] = inputs.values()
+    sums = 3 * image[0] - 2 * image[1]
+    return {built().value: np.clip((5 * sums + 7) // 8, 0, 255)}
+
+
+class Test${n.title}(FrontendConformance):
+    """Files against the reference, and damaged files."""
+
+    frontend = "${n.name}"
+    networks = (
+        NetworkFile(
+            "conv", "net.onnx", content, reference, ("Conv", "Mul", "Add", "Div", "Floor", "Clip")
+        ),
+    )
+    # Take out what ${n.name} means in its own way, and add a network with it.
+    elsewhere = frozenset(one.name for one in read_operators(Dialect()))
