@@ -20,6 +20,7 @@ from dory_core.planning.moves import (
     joined_constants,
     l1_residency,
     smaller_tiles,
+    waiting_outputs,
     weight_prefetch,
 )
 from dory_core.planning.problem import Problem
@@ -81,6 +82,11 @@ MOVES = (
         "smaller-tiles",
         "Take smaller tiles where they leave room in L1 for weight prefetch.",
         smaller_tiles.propose,
+    ),
+    Move(
+        "waiting-outputs",
+        "Store outputs of layers that wait long for their constants.",
+        waiting_outputs.propose,
     ),
     Move(
         "joined-constants",
