@@ -64,6 +64,9 @@ def _notebook(folder: Path) -> str:
 
 def main(arguments: list[str]) -> int:
     """Build the site."""
+    if any(argument.startswith("-") for argument in arguments):
+        print(__doc__, file=sys.stderr)
+        return 2
     site = Path(arguments[0] if arguments else ROOT / "build" / "site").resolve()
     folder = site.parent / "pages"
     shutil.rmtree(folder, ignore_errors=True)
