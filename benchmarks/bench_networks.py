@@ -36,11 +36,11 @@ _EXACT, _EQUAL, _PLANNED = "exact", "equal", "compiles"
 _HEAD = """\
 # Networks
 
-Written by `python benchmarks/bench_networks.py --run`: public networks, each compiled with the
-default options of the targets.
+Written by `python benchmarks/bench_networks.py`: public networks, each compiled with the default
+options of the targets.
 
-- exact: the application, run on the host simulation, computes every element of every layer as the
-  reference does.
+- exact (with `--run`): the application, run on the host simulation, computes every element of every
+  layer as the reference does.
 - equal: every tensor of the imported network equals the reference; the application was not run.
 - compiles: there is no reference to compare with.
 - A network that does not fit the chip with the default options has its bytes in brackets; options
