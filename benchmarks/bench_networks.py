@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from collection import folder_of
+from collection import folder_of, has_signed_input
 
 import dory_core.tools as dory
 from dory_core.errors import DoryError
@@ -94,7 +94,8 @@ def _network(path: Path) -> Network:
     folder = path.parent / "golden.npz"
     golden = next((file for file in (beside, folder) if file.exists()), None)
     frontend = meta.get("frontend") or ("deeploy" if name.startswith("deeploy") else None)
-    bits, signed = meta.get("input_bits", 8), meta.get("input_signed", False)
+    signed = meta.get("input_signed", frontend == "deeploy" and has_signed_input(folder))
+    bits = meta.get("input_bits", 8)
     return Network(name, path, frontend, golden, bits, signed)
 
 

@@ -9,14 +9,13 @@ of language models, of each layer.
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collection import folder_of
+from collection import folder_of, has_signed_input
 
 import dory_core.tools as dory
 from dory_core.plugins.manager import Plugins, load_plugins
@@ -47,14 +46,12 @@ def planned(plugins: Plugins) -> Iterator[Planned]:
     """Yield the transformers of the collection."""
     folder = folder_of("").parent / "nets_transformers"
     for path in sorted(folder.glob("*/net.onnx")):
-        meta = json.loads((path.parent / "meta.json").read_text())
         plans = {
             target: dory.compile(
                 path,
                 target,
                 frontend="deeploy",
-                input_bits=meta.get("input_bits", 8),
-                input_signed=meta.get("input_signed", False),
+                input_signed=has_signed_input(path.parent / "golden.npz"),
                 not_deployable_ok=True,
                 plugins=plugins,
             ).plan

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
+
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "nets"
 
 
@@ -20,3 +22,10 @@ def is_missing(name: str) -> bool:
         return False
     print(f"{name} is left out: {folder} does not hold it (DORY_NETS names the folder of networks)")
     return True
+
+
+def has_signed_input(golden: Path) -> bool:
+    """Return True when an input of a golden has a value below zero."""
+    with np.load(golden) as arrays:
+        inputs = [arrays[name] for name in arrays.files if name.startswith(("in0", "input"))]
+    return any(int(values.min()) < 0 for values in inputs)
