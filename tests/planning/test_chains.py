@@ -306,6 +306,7 @@ def test_a_sum_over_rows_that_another_layer_still_reads_is_found(
         check_plan(plan_graph(residuals(), plugins, RESIDUALS_L2))
 
 
+@pytest.mark.slow
 def test_a_tile_over_rows_that_a_later_tile_loads_is_found() -> None:
     """The output of a part lies a pixel ahead of its input: its first tile is in the way."""
     plan = plan_graph(residuals(), ToyChip().plugins(), RESIDUALS_L2, l1=400)

@@ -19,8 +19,10 @@ LINK = Link(upper=2, lower=3, setup_cycles=100, bytes_per_cycle=1.0, issue_cycle
 
 def step(position: int, *cycles: int) -> Any:
     """Return a layer as the timeline sees it: a part for each number of cycles."""
+    tensor = SimpleNamespace(name=f"layer at {position}")
     return SimpleNamespace(
         conversions=(),
+        output=SimpleNamespace(place=SimpleNamespace(tensor=tensor)),
         is_view=False,
         stride=1,
         parts=[
