@@ -108,18 +108,14 @@ class Chains:
             edges: All chains, and all layers by themselves.
             room: Bytes of L2.
         """
-        places = [at for at, one in enumerate(edges) if one.bytes <= room]
-        near = [edges[at] for at in places]
-        known = {id(one): k for k, one in enumerate(near)}
+        near = [at for at, one in enumerate(edges) if one.bytes <= room]
         while True:
-            path = cheapest(near, len(self.single), room)
-            unknown = [one for one in path or () if not one.is_costed]
+            path = _cheapest(edges, near, len(self.single))
+            unknown = [at for at in path or () if not edges[at].is_costed]
             if not unknown:
-                return path
-            for one in unknown:
-                k = known.pop(id(one))
-                edges[places[k]] = near[k] = self._costed(one)
-                known[id(near[k])] = k
+                return None if path is None else tuple(edges[at] for at in path)
+            for at in unknown:
+                edges[at] = self._costed(edges[at])
 
     def _costed(self, chain: Chain) -> Chain:
         """Return a chain with the cycles of its parts; no path has one without tiles."""
@@ -353,42 +349,42 @@ def _heights(most: int) -> Iterator[int]:
         stripes += max(1, stripes // 3)
 
 
-def cheapest(chains: Iterable[Chain], layers: int, room: int) -> tuple[Chain, ...] | None:
-    """Return the chains of the fastest execution within some bytes of L2; None where none fits.
+def _cheapest(edges: Sequence[Chain], near: Iterable[int], layers: int) -> list[int] | None:
+    """Return the numbers of the chains of the fastest execution; None where there is none.
 
     Args:
-        chains: All chains, and all layers by themselves, those with the same last layer together.
+        edges: All chains, and all layers by themselves, those with the same last layer together.
+        near: Numbers of those that may be taken, in order.
         layers: Number of layers.
-        room: Bytes of L2.
     """
-    best: list[tuple[float, int]] = [(0.0, 0)] + [(float("inf"), 0)] * layers
-    taken: list[Chain | None] = [None] * (layers + 1)
-    for chain in chains:
-        if chain.bytes > room or chain.cycles == inf:
-            continue
+    best: list[tuple[float, int]] = [(0.0, 0)] + [(inf, 0)] * layers
+    taken: list[int | None] = [None] * (layers + 1)
+    for at in near:
+        chain = edges[at]
         cycles, count = best[chain.first]
         found = (cycles + chain.cycles, count + 1)
-        if found < best[chain.last + 1]:
-            best[chain.last + 1], taken[chain.last + 1] = found, chain
-    return _path(taken, layers)
+        if chain.cycles < inf and found < best[chain.last + 1]:
+            best[chain.last + 1], taken[chain.last + 1] = found, at
+    path, end = list[int](), layers
+    while end > 0:
+        at_end = taken[end]
+        if at_end is None:
+            return None
+        path.append(at_end)
+        end = edges[at_end].first
+    return path[::-1]
 
 
 def least_bytes(chains: Iterable[Chain], layers: int) -> int | None:
-    """Return the bytes of L2 of the execution that needs least; None where there is none."""
+    """Return the bytes of L2 of the execution that needs least; None where there is none.
+
+    Args:
+        chains: As of :attr:`Chains.all`.
+        layers: Number of layers.
+    """
     none = 1 << 62
     least = [0] + [none] * layers
-    for chain in sorted(chains, key=lambda one: (one.last, one.first)):
+    for chain in chains:
         needed = max(least[chain.first], chain.bytes)
         least[chain.last + 1] = min(least[chain.last + 1], needed)
     return least[layers] if least[layers] < none else None
-
-
-def _path(taken: Sequence[Chain | None], layers: int) -> tuple[Chain, ...] | None:
-    path, end = list[Chain](), layers
-    while end > 0:
-        chain = taken[end]
-        if chain is None:
-            return None
-        path.append(chain)
-        end = chain.first
-    return tuple(reversed(path))
