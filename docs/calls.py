@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from generated import written
+
 from dory_core.kernels.call import POINTERS, SIZES
 
 PAGE = Path(__file__).parent / "plugins.md"
@@ -32,17 +34,5 @@ def page(text: str) -> str:
     return f"{before}{_BEGIN}{table()}{_END}{after}"
 
 
-def main(arguments: list[str]) -> int:
-    """Write or check the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    new = page(text)
-    if "--check" in arguments:
-        if new != text:
-            print("docs/plugins.md is stale: python docs/calls.py", file=sys.stderr)
-        return int(new != text)
-    PAGE.write_text(new, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(written({PAGE: page(PAGE.read_text(encoding="utf-8"))}, sys.argv[1:]))

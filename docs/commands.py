@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import typer
+from generated import written
 
 from dory_core.cli.main import app
 from dory_core.plugins.manager import load_plugins
@@ -114,17 +115,5 @@ def _row(one: Parameter) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
-def main(arguments: list[str]) -> int:
-    """Write the page, or say that it is stale."""
-    made = text()
-    stale = not PAGE.exists() or PAGE.read_text(encoding="utf-8") != made
-    if "--check" in arguments:
-        if stale:
-            print("stale: commands.md; run python docs/commands.py", file=sys.stderr)
-        return int(stale)
-    PAGE.write_text(made, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(written({PAGE: text()}, sys.argv[1:]))

@@ -6,6 +6,8 @@ import sys
 from html import escape
 from pathlib import Path
 
+from generated import written
+
 from dory_core.driver.pipeline import STAGES
 
 PICTURE = Path(__file__).with_name("pipeline.svg")
@@ -76,13 +78,5 @@ def picture() -> str:
     )
 
 
-def main() -> int:
-    """Write the picture, or say with --check whether it is that of the stages."""
-    if "--check" in sys.argv[1:]:
-        return int(PICTURE.read_text(encoding="utf-8") != picture())
-    PICTURE.write_text(picture(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(written({PICTURE: picture()}, sys.argv[1:]))

@@ -10,6 +10,8 @@ import re
 import sys
 from pathlib import Path
 
+from generated import written
+
 ROOT = Path(__file__).resolve().parents[1]
 _LANGUAGES = {".py": "python", ".c": "c", ".h": "c"}
 _BLOCK = re.compile(r"<!-- file: (\S+) -->\n.*?<!-- end of file -->\n", re.DOTALL)
@@ -23,20 +25,11 @@ def shown(match: re.Match[str]) -> str:
     return f"<!-- file: {match[1]} -->\n```{language}\n{text}\n```\n<!-- end of file -->\n"
 
 
-def main(arguments: list[str]) -> int:
-    """Write or check the pages."""
-    stale = []
-    for page in sorted((ROOT / "docs").glob("*.md")):
-        text = page.read_text(encoding="utf-8")
-        new = _BLOCK.sub(shown, text)
-        if new != text and "--check" in arguments:
-            stale.append(page.name)
-        elif new != text:
-            page.write_text(new, encoding="utf-8")
-    if stale:
-        print(f"stale: {', '.join(stale)}; run python docs/included.py", file=sys.stderr)
-    return int(bool(stale))
+def texts() -> dict[Path, str]:
+    """Return what each page should hold."""
+    pages = sorted((ROOT / "docs").glob("*.md"))
+    return {page: _BLOCK.sub(shown, page.read_text(encoding="utf-8")) for page in pages}
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(written(texts(), sys.argv[1:]))

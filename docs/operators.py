@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 
+from generated import written
 from kernels import ROOT, is_portable, samples, targets
 
 from dory_core.kernels.binding import rejection_of
@@ -47,9 +48,10 @@ def kernels_of_kinds(plugins: Plugins, target: str) -> dict[str, str]:
     return found
 
 
-def document(plugins: Plugins, names: tuple[str, ...]) -> str:
-    """Return the page for targets."""
-    kinds = {name: kernels_of_kinds(plugins, name) for name in names}
+def text() -> str:
+    """Return the page."""
+    plugins = load_plugins()
+    kinds = {name: kernels_of_kinds(plugins, name) for name in targets(plugins)}
     lines = [_INTRODUCTION]
     for frontend in plugins.frontends():
         if frontend.operators is not None and _is_ours(plugins, frontend):
@@ -77,18 +79,5 @@ def _worst(becomes: str, known: Mapping[str, str]) -> str:
     return max(found, default="-")  # portable comes after own
 
 
-def main(arguments: list[str]) -> int:
-    """Write the page, or say that it is stale."""
-    plugins = load_plugins()
-    new = document(plugins, targets(plugins))
-    if "--check" not in arguments:
-        PAGE.write_text(new, encoding="utf-8")
-        return 0
-    stale = not PAGE.exists() or PAGE.read_text(encoding="utf-8") != new
-    if stale:
-        print("stale: docs/operators.md; run python docs/operators.py", file=sys.stderr)
-    return int(stale)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(written({PAGE: text()}, sys.argv[1:]))

@@ -382,19 +382,7 @@ def texts() -> dict[Path, str]:
     }
 
 
-def main(arguments: list[str]) -> int:
-    """Write the files, or name the stale ones."""
-    stale = []
-    for path, text in texts().items():
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            stale.append(path.name)
-            if "--check" not in arguments:
-                path.write_text(text, encoding="utf-8")
-    if "--check" in arguments and stale:
-        print(f"stale: {', '.join(stale)}; run python docs/reference.py", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    from generated import written  # of this folder, which is on no path where a test imports this
+
+    sys.exit(written(texts(), sys.argv[1:]))

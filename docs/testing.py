@@ -10,6 +10,7 @@ import sys
 from types import ModuleType
 
 import reference
+from generated import written
 
 from dory_core import testing
 from dory_core.testing import kernels, kind_cases, random_layers
@@ -63,17 +64,5 @@ def text() -> str:
     return f"{''.join(parts)}{_OTHERS}| name | from |\n| --- | --- |\n{rows}"
 
 
-def main(arguments: list[str]) -> int:
-    """Write or check the page."""
-    new = text()
-    if "--check" in arguments:
-        stale = not PAGE.exists() or PAGE.read_text(encoding="utf-8") != new
-        if stale:
-            print("docs/testing.md is stale: python docs/testing.py", file=sys.stderr)
-        return int(stale)
-    PAGE.write_text(new, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(written({PAGE: text()}, sys.argv[1:]))
