@@ -60,8 +60,9 @@ def _run(cell: dict[str, Any], names: dict[str, Any]) -> Cell:
     if cell["cell_type"] != "code":
         return Cell("text", text)
     tree, last = ast.parse(text), None
-    if tree.body and isinstance(tree.body[-1], ast.Expr):
-        last = ast.Expression(tree.body.pop().value)  # type: ignore[attr-defined]
+    if tree.body and isinstance(end := tree.body[-1], ast.Expr):
+        tree.body.pop()
+        last = ast.Expression(end.value)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(tree, cell["id"], "exec"), names)

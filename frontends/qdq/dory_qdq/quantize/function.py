@@ -38,7 +38,8 @@ class QuantizedNetwork:
     @property
     def accuracy(self) -> Mapping[str, float] | None:
         """Accuracies on the samples of the float and the 8-bit network, None without labels."""
-        return self.document["accuracy"]  # type: ignore[no-any-return]
+        found: Mapping[str, float] | None = self.document["accuracy"]
+        return found
 
     @property
     def layers(self) -> tuple[Mapping[str, Any], ...]:
