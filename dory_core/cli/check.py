@@ -25,8 +25,8 @@ from dory_core.cli.compile import (
     Set,
     target_settings,
 )
+from dory_core.cli.requests import row_settings
 from dory_core.errors import DoesNotFit, NotSupported, UsageError
-from dory_core.hardware.options import INPUT_ROWS, OUTPUT_ROWS
 
 _Target = Annotated[
     str | None,
@@ -81,8 +81,7 @@ def check(
     """Tell whether a network is supported and fits, layer by layer."""
     from dory_core.cli import python as dory
 
-    by_rows = {INPUT_ROWS.name: input_rows, OUTPUT_ROWS.name: output_rows}
-    settings = target_settings(set_, kernels) | {name: "on" for name in by_rows if by_rows[name]}
+    settings = target_settings(set_, kernels) | row_settings(input_rows, output_rows)
     if least:
         if not target or golden or compare_desktop:
             raise UsageError(

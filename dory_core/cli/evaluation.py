@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from dory_core.cli.files import existing_file
 from dory_core.cli.frames import Rows, data_frame
 from dory_core.cli.html import html_page
+from dory_core.cli.requests import input_source
 from dory_core.driver.evaluate import LABELS
 from dory_core.errors import UsageError
 
@@ -113,10 +113,9 @@ def read_samples(samples: Any, labels: Any) -> tuple[dict[str, npt.NDArray[Any]]
 
 
 def _arrays(given: Any, what: str) -> dict[str, npt.NDArray[Any]]:
-    if isinstance(given, Mapping):
-        return {str(name): np.asarray(array) for name, array in given.items()}
-    if isinstance(given, (str, Path)):
-        from dory_core.golden.layers import load_arrays
+    source = input_source(given)
+    if not isinstance(source, Path):
+        return dict(source)
+    from dory_core.golden.layers import load_arrays
 
-        return load_arrays(existing_file(Path(given), what), "")
-    return {"": np.asarray(given)}
+    return load_arrays(existing_file(source, what), "")

@@ -23,11 +23,10 @@ from dory_core.cli.requests import (
     given_budgets,
     input_sources,
     listed_paths,
-    size_in_bytes,
+    row_settings,
 )
 from dory_core.cli.results import ApplicationRun, CheckedNetwork, CompiledNetwork, LeastRam
 from dory_core.errors import UsageError
-from dory_core.hardware.options import INPUT_ROWS, OUTPUT_ROWS
 from dory_core.plan import DEFAULT_PREFIX
 
 if TYPE_CHECKING:
@@ -105,8 +104,7 @@ def compile(
     from dory_core.driver.compiler import compile_network
 
     path = existing_file(Path(network), "network")
-    by_rows = {INPUT_ROWS.name: input_rows, OUTPUT_ROWS.name: output_rows}
-    settings = {**(settings or {}), **{name: "on" for name, given in by_rows.items() if given}}
+    settings = {**(settings or {}), **row_settings(input_rows, output_rows)}
     if input is not None and golden:
         raise UsageError(
             "--golden brings its own input; --input would be ignored", "leave one of them out"
@@ -120,7 +118,7 @@ def compile(
         input_bits=input_bits,
         input_signed=input_signed,
         budgets=given_budgets(l1, l2, l3),
-        l2_reserve=size_in_bytes(l2_reserve) if l2_reserve else 0,
+        l2_reserve=l2_reserve,
         settings=settings,
         output=None if output is None else Path(output),
         golden=listed_paths(golden),
@@ -308,7 +306,7 @@ def check(  # noqa: D417  the others are those of compile
         input_bits=input_bits,
         input_signed=input_signed,
         budgets=budgets,
-        l2_reserve=size_in_bytes(l2_reserve) if l2_reserve else 0,
+        l2_reserve=l2_reserve,
         settings=settings,
     )
     report = check_network(options, plugins)
@@ -356,7 +354,7 @@ def least_ram(  # noqa: D417  the others are those of compile
         input_bits=input_bits,
         input_signed=input_signed,
         budgets=given_budgets(l1, l2, l3),
-        l2_reserve=size_in_bytes(l2_reserve) if l2_reserve else 0,
+        l2_reserve=l2_reserve,
         settings=settings,
     )
     return LeastRam(front_network(options, plugins))

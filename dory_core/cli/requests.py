@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dory_core.cli.files import existing_file
 from dory_core.errors import UsageError
+from dory_core.hardware.options import INPUT_ROWS, OUTPUT_ROWS
 
 if TYPE_CHECKING:
     from dory_core.driver.compiler import CompileOptions
@@ -26,6 +27,7 @@ def compile_options(
     *,
     frontend: str | None = None,
     settings: Mapping[str, object] | None = None,
+    l2_reserve: int | str = 0,
     **others: Any,
 ) -> CompileOptions:
     """Return the options of a compilation, a check or a comparison.
@@ -36,6 +38,7 @@ def compile_options(
         plugins: Plugins that provide frontend and target.
         frontend: Name of the frontend; None takes the one that recognises the file.
         settings: Target options (``--set``).
+        l2_reserve: Bytes of L2 that the surrounding program needs, or a text such as ``32k``.
         others: Other fields of CompileOptions.
 
     Raises:
@@ -45,7 +48,9 @@ def compile_options(
 
     path = existing_file(Path(network), "network")
     name = frontend_name(frontend, path, plugins)
-    return CompileOptions(path, target, name, settings=option_texts(settings), **others)
+    reserve = size_in_bytes(l2_reserve) if l2_reserve else 0
+    texts = option_texts(settings)
+    return CompileOptions(path, target, name, settings=texts, l2_reserve=reserve, **others)
 
 
 def frontend_name(frontend: str | None, path: Path, plugins: Plugins) -> str:
@@ -89,6 +94,12 @@ def option_texts(settings: Mapping[str, object] | None) -> dict[str, str]:
     }
 
 
+def row_settings(input_rows: bool, output_rows: bool) -> dict[str, str]:
+    """Return the options of a target for inputs that come by rows, and outputs that go so."""
+    given = {INPUT_ROWS.name: input_rows, OUTPUT_ROWS.name: output_rows}
+    return {name: "on" for name, is_given in given.items() if is_given}
+
+
 def listed_paths(paths: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
     """Return one path, or several, as a tuple."""
     several = [paths] if isinstance(paths, (str, Path)) else paths
@@ -101,10 +112,11 @@ def input_sources(given: Any) -> tuple[Source, ...]:
     given: a file, an array, arrays by name, or a list of these.
     """
     several = given if isinstance(given, (list, tuple)) else [given]
-    return tuple(_source(one) for one in several)
+    return tuple(map(input_source, several))
 
 
-def _source(given: Any) -> Source:
+def input_source(given: Any) -> Source:
+    """Return one input that a user gives: a file, or arrays by name; a single array has none."""
     import numpy as np
 
     if isinstance(given, (str, Path)):
