@@ -99,8 +99,19 @@ def _network(path: Path) -> Network:
     return Network(name, path, frontend, golden, bits, signed)
 
 
-def measured(network: Network, target: str, plugins: Plugins, execute: bool) -> Result:
-    """Return what becomes of a network on a target."""
+def measured(
+    network: Network, targets: Sequence[str], plugins: Plugins, execute: bool
+) -> Iterator[tuple[str, Result]]:
+    """Yield each target, and what becomes of a network on it."""
+    with tempfile.TemporaryDirectory() as folder:
+        golden = network.golden or _golden(network, plugins, Path(folder) / "golden.npz")
+        for target in targets:
+            yield target, _compiled(network, golden, target, plugins, execute)
+
+
+def _compiled(
+    network: Network, golden: Path | None, target: str, plugins: Plugins, execute: bool
+) -> Result:
     options = {
         "frontend": network.frontend,
         "input_bits": network.input_bits,
@@ -111,7 +122,6 @@ def measured(network: Network, target: str, plugins: Plugins, execute: bool) -> 
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "app"
         try:
-            golden = network.golden or _golden(network, plugins, Path(folder) / "golden.npz")
             goldens = () if golden is None else (golden,)
             found = dory.compile(network.path, target, output=output, golden=goldens, **options)
             ran = execute and dory.run(output, runner="host", plugins=plugins)
@@ -127,10 +137,10 @@ def measured(network: Network, target: str, plugins: Plugins, execute: bool) -> 
 def _golden(network: Network, plugins: Plugins, path: Path) -> Path | None:
     """Return a golden that the reference of the format makes; None where it cannot be run."""
     name = network.frontend
-    frontend = plugins.frontend(name) if name else plugins.frontend_for(network.path)
-    if frontend.golden is None:
-        return None
     try:
+        frontend = plugins.frontend(name) if name else plugins.frontend_for(network.path)
+        if frontend.golden is None:
+            return None
         np.savez(path, **frontend.golden(network.path, GoldenRequest((), 1, 0)))
     except DoryError:
         return None
@@ -198,10 +208,10 @@ def main() -> None:
     for network in networks(arguments.directories):
         row = {t: Result(**one) for t, one in known.get(network.name, {}).items()}
         if arguments.only in network.name:
-            for target in arguments.targets.split(","):
-                if target not in row:
-                    row[target] = measured(network, target, plugins, arguments.run)
-                    print(network.name, target, _verdict(row[target]), row[target].reason)
+            left = [name for name in arguments.targets.split(",") if name not in row]
+            for target, result in measured(network, left, plugins, arguments.run) if left else ():
+                row[target] = result
+                print(network.name, target, _verdict(result), result.reason)
         if row:
             found[network.name] = row
         if kept is not None:
