@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, StatePlan
@@ -53,7 +53,7 @@ def lower_network(
     inputs: tuple[Place, ...] = (),
     outputs: tuple[Place, ...] = (),
     final: Iterable[Conversion] = (),
-    blocks: Iterable[Block] = (),
+    blocks: Collection[Block] = (),
     states: tuple[StatePlan, ...] = (),
 ) -> Iterator[NetworkOperation]:
     """Yield the operations of one inference, without those of the layers.

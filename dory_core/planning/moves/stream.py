@@ -126,9 +126,9 @@ class _Cascade:
         if finer is not None:
             return finer
         # They do not suffice, but the refusal states the bytes of the smallest parts.
-        striped = [found for _, found in self._striped(decision, peak, excess)]
-        if striped:
-            return striped[0]
+        striped = next(self._striped(decision, peak, excess), None)
+        if striped is not None:
+            return striped[1]
         needed = sum(align_up(r.size_bytes, self.alignment) for r in peak.live)
         raise self._too_large(peak, needed)
 
