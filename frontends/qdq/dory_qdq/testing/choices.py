@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dory_qdq.testing.builder import Builder, Tensor
+from dory_qdq.testing.windows import transposed_window
 
 Layer = Callable[[Builder, Tensor], Tensor]
 
@@ -136,26 +137,10 @@ def grouped_transpose(b: Builder, x: Tensor) -> Tensor:
     _, channels, *sizes = x.shape
     groups = int(b.rng.choice([n for n in range(1, channels + 1) if channels % n == 0]))
     each, kernel = int(b.rng.integers(1, 4)), [int(b.rng.integers(1, 4)) for _ in range(2)]
-    strides = [int(b.rng.integers(1, 4)) for _ in range(2)]
-    dilations = [int(b.rng.integers(1, 3)) for _ in range(2)]
-    pads = [int(b.rng.integers(0, k)) for k in (*kernel, *kernel)]
-    more = [int(b.rng.integers(0, stride)) for stride in strides]
+    spread, result = transposed_window(b, kernel, sizes)
     limit = 127 if b.signed else 64
     values = b.rng.integers(-limit, limit + 1, (channels, each, *kernel)).astype(np.int8)
     scales = b.rng.uniform(0.002, 0.01, each).astype(np.float32)
     weights = b.weights(values, scales if b.rng.random() < 0.5 else scales[0], 1)
-    out = b.node(
-        "ConvTranspose",
-        [x.name, weights],
-        strides=strides,
-        dilations=dilations,
-        pads=pads,
-        output_padding=more,
-        group=groups,
-    )
-    shape = [
-        (size - 1) * strides[n] + (kernel[n] - 1) * dilations[n] + 1 - pads[n] - pads[n + 2]
-        for n, size in enumerate(sizes)
-    ]
-    result = (1, each * groups, *(s + m for s, m in zip(shape, more, strict=True)))
-    return b.quantised(out, result, b.scale(0.5))
+    out = b.node("ConvTranspose", [x.name, weights], group=groups, **spread)
+    return b.quantised(out, (1, each * groups, *result), b.scale(0.5))

@@ -10,6 +10,7 @@ import numpy as np
 
 from dory_qdq.testing import choices, norms
 from dory_qdq.testing.builder import Builder, Tensor
+from dory_qdq.testing.windows import transposed_window
 
 # One of this number of networks has its input among its outputs.
 _PASSED = 7
@@ -459,24 +460,10 @@ def conv_transpose(b: Builder, x: Tensor) -> Tensor:
     values, scales, bias = _products(b, rows, channels * kernel[0] * kernel[1])
     turned = np.swapaxes(values.reshape(rows, channels, *kernel), 0, 1)
     weights = b.weights(np.ascontiguousarray(turned), scales, 1)
-    strides = [int(b.rng.integers(1, 4)) for _ in range(2)]
-    dilations = [int(b.rng.integers(1, 3)) for _ in range(2)]
-    pads = [int(b.rng.integers(0, k)) for k in (*kernel, *kernel)]
-    more = [int(b.rng.integers(0, stride)) for stride in strides]
-    out = b.node(
-        "ConvTranspose",
-        [x.name, weights, *_with_bias(b, x, scales, bias)],
-        strides=strides,
-        dilations=dilations,
-        pads=pads,
-        output_padding=more,
-    )
-    shape = [
-        (size - 1) * strides[n] + (kernel[n] - 1) * dilations[n] + 1 - pads[n] - pads[n + 2]
-        for n, size in enumerate(sizes)
-    ]
-    result = (1, rows, *(s + m for s, m in zip(shape, more, strict=True)))
-    return b.quantised(_activation(b, out), result, b.scale(_size(values.shape[1])))
+    spread, result = transposed_window(b, kernel, sizes)
+    out = b.node("ConvTranspose", [x.name, weights, *_with_bias(b, x, scales, bias)], **spread)
+    scaled = _size(values.shape[1])
+    return b.quantised(_activation(b, out), (1, rows, *result), b.scale(scaled))
 
 
 def extreme(op: str) -> Layer:
