@@ -1,6 +1,7 @@
 # make demo       compile the example for GAP8, build it for this machine, run it, compare every layer
 # make test       the test suite
 # make test-all   the test suite with its long sweeps, then fast tests and sweeps of kernels with zig
+# make test-converters  networks that today's TensorFlow and torch convert (2 GB of packages)
 # make test-3.12  the test suite with another Python, where it is installed; also test-3.13
 # make lint       ruff, mypy, and the directions of imports
 # make docs       the pages of docs/ that are written from the code, and the site in build/site
@@ -48,7 +49,7 @@ DEMO_NET := examples/tones/net.tflite
 DEMO_GOLDEN := examples/tones/golden.npz
 DEMO_OUT := demo
 
-.PHONY: demo test test-all test-zig test-3.12 test-3.13 test-pythons install-3.12 install-3.13 constraints lint format docs bench fuzz install compiler zig test-tools clean
+.PHONY: demo test test-all test-converters test-zig test-3.12 test-3.13 test-pythons install-3.12 install-3.13 constraints lint format docs bench fuzz install compiler zig test-tools clean
 
 demo: $(DEMO_STAMP) compiler
 	$(BIN)/dory --target gap8 $(DEMO_NET) --golden $(DEMO_GOLDEN) -o $(DEMO_OUT)
@@ -65,6 +66,11 @@ test-all: install compiler test-tools
 test-zig: install zig test-tools
 	$(BY_ZIG) $(PYTEST) -m "not slow" $(ARGS)
 	$(BY_ZIG) $(PYTEST) -m slow $(SWEEPS)
+
+# The newest versions, which constraints.txt does not name: what people convert with today.
+test-converters: install $(NEEDED)
+	$(INSTALL) --upgrade -e ".[converters]"
+	$(PYTEST) tests/system/converters $(ARGS)
 
 test-pythons: test-3.12 test-3.13
 

@@ -19,6 +19,7 @@ from dory_core.api import NotSupported, UsageError
 from dory_core.importing import GoldenRequest, load_arrays
 from dory_qdq.importer import Imported, import_file
 from dory_qdq.runtime import need_onnxruntime, quiet_session, reason_of, runtime_errors, silent
+from dory_qdq.wide_sums import with_wide_sums
 
 Array = npt.NDArray[Any]
 
@@ -152,7 +153,7 @@ def fuse(path: Path, imported: Imported) -> Fused:
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "fused.onnx"
         quiet_session(proto, path.name, optimised=written, kept=_KEPT, hint=_HINT)
-        made = onnx.load(str(written))
+        made = with_wide_sums(onnx.load(str(written)))
     graph = imported.graph
     wanted = {op.tensor for op in graph.ops if graph.form(op.output).source != op.tensor}
     stored = stored_tensors(proto, made, wanted)

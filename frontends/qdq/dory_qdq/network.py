@@ -275,13 +275,19 @@ class Network:
         return self.append(ops.Transpose, f"Transpose of {name}", (name,), perm=perm)
 
     def _reshaped_input(self, place: Place, shape: Triple, order: tuple[int, ...]) -> bool:
-        """Give a network input that nothing has read yet another shape; False where it cannot."""
+        """Give a network input that nothing has read yet another shape; False where it cannot.
+
+        An input whose elements lie in another order in the file keeps its shape, by which they are
+        found.
+        """
         name = place.tensor
         if name not in self.inputs or any(name in op.inputs for op in self.ops):
             return False
         if name in self.shared or not _in_memory(place.order, self.tensors[name].shape):
             return False
-        if not _in_memory(order, shape):
+        form, sizes = self.forms.get(name), self.tensors[name].shape
+        turned = form and not _in_memory([n for n in form.order if sizes[n] > 1], sizes)
+        if turned or not _in_memory(order, shape):
             return False
         channels, height, width = shape
         self.tensors[name] = replace(

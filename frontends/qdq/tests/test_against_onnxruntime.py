@@ -426,6 +426,40 @@ def test_large_products_do_not_saturate(signed: bool, tmp_path: Path) -> None:
     assert difference(builder.model([(last.stored, last.shape)]), tmp_path) == ""
 
 
+def test_large_products_beside_shared_constants_do_not_saturate(tmp_path: Path) -> None:
+    """Two norms share their weights: there onnxruntime has no wide sums of its own."""
+    builder = Builder(np.random.default_rng(6))
+    x = builder.input((1, 4, 16))
+    factors = builder.constant(np.full(16, 127, np.int8))
+    scale, zero = builder.constant(np.float32(1 / 127)), builder.constant(np.array(0, np.int8))
+    addends = builder.weights(np.zeros(16, np.int32), np.float32(0.01), 0)
+    for _ in range(2):
+        weights = builder.node("DequantizeLinear", [factors, scale, zero])
+        norm = builder.node("LayerNormalization", [x.name, weights, addends])
+        x = builder.quantised(norm, x.shape, 0.03, 128)
+    values = builder.rng.choice([-127, 126, 127], (16, 8)).astype(np.int8)
+    columns = builder.weights(values, np.full(8, 0.01, np.float32), 1)
+    last = builder.quantised(builder.node("MatMul", [x.name, columns]), (1, 4, 8), 0.1)
+    assert difference(builder.model([(last.stored, last.shape)]), tmp_path) == ""
+
+
+@pytest.mark.parametrize("order", [(0, 2, 3, 1), (2, 0, 3, 1), (0, 3, 2, 1), (0, 1, 3, 2)])
+def test_inputs_that_move_before_they_are_quantised(order: tuple[int, ...], tmp_path: Path) -> None:
+    """torch's exporter writes a Linear over the channels of an image so."""
+    builder = Builder(np.random.default_rng(8))
+    shape = (1, 6, 4, 5)
+    info = helper.make_tensor_value_info("image", TensorProto.FLOAT, shape)
+    builder.inputs.append(info)
+    turned = builder.node("Transpose", ["image"], perm=order)
+    rows, columns = 120 // shape[order[-1]], shape[order[-1]]
+    sizes = builder.constant(np.array([rows, columns], np.int64))
+    x = builder.quantised(builder.node("Reshape", [turned, sizes]), (rows, columns), 0.01)
+    values = builder.rng.integers(-20, 21, (3, columns)).astype(np.int8)
+    weights = builder.weights(values, np.full(3, 0.01, np.float32), 0)
+    last = builder.quantised(builder.node("Gemm", [x.name, weights], transB=1), (rows, 3), 0.02)
+    assert difference(builder.model([(last.stored, last.shape)]), tmp_path) == ""
+
+
 def test_linear_resizes_of_stored_integers_are_refused_as_such(tmp_path: Path) -> None:
     builder = Builder(np.random.default_rng(4))
     x = builder.input((1, 2, 3, 3))

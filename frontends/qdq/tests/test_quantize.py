@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from dory_onnx.testing import OnnxBuilder
+from dory_qdq.importer import parse
 from dory_qdq.quantize.choices import Choices, choices_for, known_targets
 from dory_qdq.quantize.preparation import FloatModel, prepare
 from dory_qdq.quantize.quality import accuracy_of, left_in_float, noise_of_layers
@@ -18,6 +19,7 @@ from dory_qdq.quantize.samples import Samples, read_samples
 from onnx import TensorProto, helper, numpy_helper
 
 from dory_core.api import NotSupported, UsageError
+from dory_core.importing import FrontendOptions
 
 pytest.importorskip("onnxruntime", reason="the extra quantize is not installed")
 
@@ -318,12 +320,28 @@ def test_accuracy_needs_labels_and_counts_the_largest_output(tmp_path: Path) -> 
 
 def test_operators_left_in_float_are_named_with_the_reason(tmp_path: Path) -> None:
     builder = network()
-    builder.node("Elu", builder.value)
+    builder.node("Erf", builder.value)
     _, proto, _ = quantised(builder, tmp_path)
     (one,) = left_in_float(proto)
-    assert (one.op, one.reason) == ("Elu", "onnxruntime's quantiser does not quantise Elu")
+    assert (one.op, one.reason) == ("Erf", "onnxruntime's quantiser does not quantise Erf")
     _, proto, _ = quantised(network(), tmp_path)
     assert left_in_float(proto) == ()
+
+
+@pytest.mark.parametrize("operator", ["Elu", "HardSigmoid", "HardSwish", "PRelu", "Tanh"])
+def test_functions_before_a_mean_get_a_scale(operator: str, tmp_path: Path) -> None:
+    """torch's exporter writes an average over the image as ReduceMean."""
+    builder = OnnxBuilder(SHAPE, opset=18)
+    random = np.random.default_rng(0)
+    builder.node("Conv", builder.value, builder.constant(random.standard_normal((4, 3, 3, 3))))
+    slopes = [builder.constant(np.full((4, 1, 1), 0.25))] if operator == "PRelu" else []
+    builder.node(operator, builder.value, *slopes)
+    axes = builder.constant([2, 3], np.int64)
+    builder.node("ReduceMean", builder.value, axes, keepdims=1)
+    _, proto, _ = quantised(builder, tmp_path)
+    assert left_in_float(proto) == ()
+    onnx.save(proto, str(tmp_path / "net.onnx"))
+    assert parse(tmp_path / "net.onnx", FrontendOptions()).ops
 
 
 def test_moving_the_input_is_no_arithmetic_in_float(tmp_path: Path) -> None:

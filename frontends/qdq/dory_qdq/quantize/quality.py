@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dory_qdq.quantize.preparation import FloatModel
+from dory_qdq.quantize.quantiser import quantised_operators
 from dory_qdq.quantize.samples import Samples
 from dory_qdq.runtime import quiet_session
 
@@ -92,9 +93,7 @@ def left_in_float(quantised: Any) -> tuple[LeftInFloat, ...]:
 
     Those that only move the network's input in front of its QuantizeLinear are none.
     """
-    from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
-
-    known = set(QDQRegistry) | set(QLinearOpsRegistry)
+    known = set(quantised_operators())
     graph = quantised.graph
     makers = {output: node for node in graph.node for output in node.output}
     constants = {tensor.name for tensor in graph.initializer}

@@ -22,6 +22,25 @@ _QUANTISER_ERRORS: tuple[type[Exception], ...] = (
     ValueError,
 )
 
+#: Operators that onnxruntime's quantiser leaves in reals by itself. Where one reads another, no
+#: scale would stand between them.
+_MORE_OPERATORS = (
+    "Celu",
+    "DepthToSpace",
+    "Elu",
+    "Gelu",
+    "GlobalMaxPool",
+    "HardSigmoid",
+    "HardSwish",
+    "Mish",
+    "PRelu",
+    "ReduceMean",
+    "Selu",
+    "Softplus",
+    "SpaceToDepth",
+    "Tanh",
+)
+
 #: How ranges follow from samples: names of onnxruntime by ours.
 METHODS = {"minmax": "MinMax", "entropy": "Entropy", "percentile": "Percentile"}
 
@@ -51,6 +70,8 @@ def quantise(model: FloatModel, samples: Samples, choices: Choices, method: str)
                 per_channel=choices.per_channel,
                 activation_type=signed,
                 weight_type=quantization.QuantType.QInt8,
+                op_types_to_quantize=quantised_operators(),
+                nodes_to_exclude=_norms(proto),
                 calibrate_method=quantization.CalibrationMethod[METHODS[method]],
                 extra_options={
                     "ActivationSymmetric": choices.symmetric,
@@ -63,6 +84,30 @@ def quantise(model: FloatModel, samples: Samples, choices: Choices, method: str)
                 "take --method minmax, or another version of onnxruntime",
             ) from error
         return onnx.load(str(target))
+
+
+def quantised_operators() -> list[str]:
+    """Return the operators that are quantised: those that onnxruntime registers, and more."""
+    from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
+
+    return sorted({*QLinearOpsRegistry, *QDQRegistry, *_MORE_OPERATORS})
+
+
+def _norms(proto: Any) -> list[str]:
+    """Return the names of means along one axis: norms that are written out have such."""
+    from onnx import numpy_helper
+
+    constants = {tensor.name: tensor for tensor in proto.graph.initializer}
+    found = []
+    for node in proto.graph.node:
+        if node.op_type == "ReduceMean":
+            axes = [len(a.ints) for a in node.attribute if a.name == "axes"]
+            axes += [
+                numpy_helper.to_array(constants[n]).size for n in node.input[1:] if n in constants
+            ]
+            if axes == [1]:
+                found.append(node.name)
+    return found
 
 
 def _reader(samples: Samples) -> Any:
