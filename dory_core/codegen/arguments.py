@@ -19,10 +19,8 @@ from dory_core.kernels.call import (
     names_of,
 )
 
-#: Most characters of the initialiser of a struct in a struct that stands on one line.
-_SHORT = 90
-#: A member of a shape on a line of its own: space before it, name without and of the size, value.
-_SIZE = re.compile(r"(\s*)\.(\w+)_(h|w|c|top|left|in|out) = (.+),$")
+#: A member of a shape that is set: its name without that of the size, this name, value.
+_SIZE = re.compile(r"([\w.\[\]]+)_(h|w|c|top|left|in|out) = (.+);$")
 #: The macros of dory_tile.h that stand for several members, by what these end with.
 _SHAPES = (
     (("h", "w", "c"), "DORY_HWC"),
@@ -126,12 +124,12 @@ def _with_shapes(lines: Sequence[str]) -> list[str]:
     rest = list(lines)
     while rest:
         for suffixes, macro in _SHAPES:
-            members = [_SIZE.match(line) for line in rest[: len(suffixes)]]
-            ends = tuple(match[3] for match in members if match)
-            names = {match[2] for match in members if match}
+            members = [_SIZE.fullmatch(line) for line in rest[: len(suffixes)]]
+            ends = tuple(match[2] for match in members if match)
+            names = {match[1] for match in members if match}
             if ends == suffixes and len(names) == 1:
-                values = ", ".join(match[4] for match in members if match)
-                found.append(f"{rest[0][: rest[0].index('.')]}{macro}({names.pop()}, {values}),")
+                values = ", ".join(match[3] for match in members if match)
+                found.append(f"{macro}({names.pop()}, {values});")
                 del rest[: len(suffixes)]
                 break
         else:
@@ -145,57 +143,34 @@ def _with_shapes(lines: Sequence[str]) -> list[str]:
 def _struct(variable: str, struct: Struct, names: Names) -> tuple[list[str], list[str]]:
     """Return the definition of a struct with its fixed members, and what a tile sets.
 
-    A struct without a fixed member is defined where the tile needs it.
+    Members are set one by one: an initialiser clears the others, for which a compiler that saves
+    code calls a function.
     """
     before: list[str] = []
     of_tile: list[str] = []
-    fixed: list[str] = []
-    changing: list[tuple[str, str]] = []
-    for member, value in _members("", struct, names):
-        if isinstance(value, Struct) and value.type:  # the member points to a variable of its own
+    fixed = [f"{struct.type} {variable};", f"DORY_SIM_UNDEFINED(&{variable}, sizeof {variable});"]
+    changing: list[str] = []
+    for member, value in _members(variable, struct):
+        if isinstance(value, Struct):  # the member points to a variable of its own
             name = member.rpartition(".")[2]
             first, each = _struct(name, value, names)
             before += first
             of_tile += each
             value = Symbol(f"&{name}")
-        text = _text(value, names)
-        if _is_of_tile(value, names):
-            changing.append((member, text))
-        else:
-            fixed.append(f"{member} = {text}")
-    if not fixed:
-        lines = _definition(
-            f"const {struct.type} {variable}", [f"{m} = {text}" for m, text in changing]
-        )
-        return before, [*of_tile, *lines]
-    const = "" if changing else "const "
-    before += _definition(f"{const}{struct.type} {variable}", fixed)
-    return before, [*of_tile, *(f"{variable}{member} = {text};" for member, text in changing)]
+        lines = changing if _is_of_tile(value, names) else fixed
+        lines.append(f"{member} = {_text(value, names)};")
+    return before + fixed, of_tile + changing
 
 
-def _members(path: str, struct: Struct, names: Names) -> Iterator[tuple[str, Argument]]:
-    """Yield members by their designators.
-
-    Of a struct in a struct, the members that are equal for all tiles are one initialiser where it
-    fits a line.
-    """
+def _members(path: str, struct: Struct) -> Iterator[tuple[str, Argument]]:
+    """Yield the members, those in structs and arrays one by one, and those that point to one."""
     for name, value in struct.members.items():
-        designator = f"{path}.{name}"
-        if not isinstance(value, Struct) or value.type:
-            yield designator, value
-            continue
-        members = value.members
-        fixed = {
-            n: v
-            for n, v in members.items()
-            if not isinstance(v, Struct) and not _is_of_tile(v, names)
-        }
-        if fixed and len(designator) + len(_text(Struct(fixed), names)) <= _SHORT:
-            yield designator, Struct(fixed)
-            rest = {n: v for n, v in members.items() if n not in fixed}
-            yield from _members(designator, Struct(rest), names)
+        if isinstance(value, Struct) and not value.type:
+            yield from _members(f"{path}.{name}", value)
+        elif isinstance(value, Items) and not value.type:
+            yield from ((f"{path}.{name}[{k}]", item) for k, item in enumerate(value.values))
         else:
-            yield from _members(designator, value, names)
+            yield f"{path}.{name}", value
 
 
 def _designated(struct: Struct, names: Names) -> list[str]:

@@ -149,7 +149,9 @@ TRANSFERS: dict[str, Fault] = {
     ),
     "padding_is_counted_at_the_wrong_side": (
         CONV,
-        replaced(r"DORY_TOP_LEFT\(pad, t\.h == 0", "DORY_TOP_LEFT(pad, t.h == 2"),
+        replaced(
+            r"DORY_TOP_LEFT\(arguments\.pad, t\.h == 0", "DORY_TOP_LEFT(arguments.pad, t.h == 2"
+        ),
         "layer 0",
     ),
     "last_tile_is_left_out": (

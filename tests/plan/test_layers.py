@@ -13,7 +13,17 @@ from dory_core.hardware.copies import CORES, Carriage
 from dory_core.ir.geometry import Span
 from dory_core.plan import LayerStep, Plan
 from dory_core.plan.lower import lower_layer
-from dory_core.plan.operations import AHEAD, Barrier, Call, Copy, LayerProgram, Of, Wait, When
+from dory_core.plan.operations import (
+    AHEAD,
+    Barrier,
+    Call,
+    Copy,
+    LayerProgram,
+    Mark,
+    Of,
+    Wait,
+    When,
+)
 from dory_core.schedule.loops import Buffering, LoopOrder, Schedule
 from dory_core.testing.graphs import GraphBuilder
 from tests.plan.program_text import program_text
@@ -194,21 +204,25 @@ def test_all_cores_have_left_what_a_load_overwrites() -> None:
     assert faults > 5
 
 
-def test_core_0_starts_loads_before_the_cores_meet_and_shares_are_made_behind_it() -> None:
+def test_loads_of_the_next_tile_start_when_the_cores_have_met_right_before_the_kernel() -> None:
     doubled = [
         one for one in every_layer() if one[0].schedule.buffering.x > 1 < one[0].schedule.count
     ]
     assert doubled
     for step, later in doubled:
         shares = {**step.carriages, "x": Carriage(CORES)}
-        for one, behind in ((step, False), (replace(step, carriages=shares), True)):
+        for one in (step, replace(step, carriages=shares)):
             loop = lower_layer(one, any_core=False, later=later).loop
             assert loop is not None
             bodies = [op.body if isinstance(op, When) else (op,) for op in loop.body]
             copies = ((n, body[0]) for n, body in enumerate(bodies))
             loads = [n for n, op in copies if isinstance(op, Copy) and op.operand in ("x", "w")]
             barrier = next(n for n, body in enumerate(bodies) if isinstance(body[0], Barrier))
-            assert (loads[0] > barrier) == behind
+            kernel = next(n for n, body in enumerate(bodies) if isinstance(body[0], Call))
+            early = [n for n in loads if n < kernel]
+            assert early and early[0] > barrier
+            between = (operation for body in bodies[barrier + 1 : kernel] for operation in body)
+            assert all(isinstance(operation, Copy | Mark) for operation in between)
 
 
 def spans(count: int) -> tuple[Span, ...]:

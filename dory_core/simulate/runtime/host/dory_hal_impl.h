@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define DORY_SIMULATION 1
 
@@ -44,6 +45,7 @@
    dory_sim_write((dst), (uint32_t)(bytes), __FILE__, __LINE__))
 #define DORY_SIM_CONVERT(dst, dst_bytes, src, src_bytes) \
   dory_sim_convert((dst), (dst_bytes), (src), (src_bytes), __FILE__, __LINE__)
+#define DORY_SIM_UNDEFINED(ptr, bytes) ((void)memset((ptr), 0xA5, (bytes)))
 #define DORY_SIM_L2_DEFINE(ptr, bytes) \
   dory_sim_l2_define((ptr), (uint32_t)(bytes), __FILE__, __LINE__)
 #define DORY_SIM_L2_DEAD(ptr, bytes) dory_sim_l2_dead((ptr), (uint32_t)(bytes), __FILE__, __LINE__)

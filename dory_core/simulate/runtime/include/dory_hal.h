@@ -106,6 +106,11 @@ uint32_t (dory_cycles)(void);     /* free-running counter, for profiles; 0 where
 #ifndef DORY_SIM_COPY
 #define DORY_SIM_COPY(dst, src, bytes) ((void)0)
 #endif
+/* These bytes of the caller are not set yet: whoever reads them all the same finds nonsense. Every
+ * core may call it. */
+#ifndef DORY_SIM_UNDEFINED
+#define DORY_SIM_UNDEFINED(ptr, bytes) ((void)0)
+#endif
 /* The CPU wrote these bytes of the L2 arena. */
 #ifndef DORY_SIM_L2_DEFINE
 #define DORY_SIM_L2_DEFINE(ptr, bytes) ((void)0)

@@ -15,12 +15,12 @@ typedef struct {
 /* Names of numbers of bytes, which are constant expressions. */
 #define DORY_OFFSETS(...) enum { __VA_ARGS__ }
 
-/* Members of a kernel's struct that belong together: the shape of a tile (x_h, x_w, x_c), two sizes of
- * a window (stride_h, stride_w), paddings (pad_top, pad_left), channels of a group. */
-#define DORY_HWC(name, h, w, c) .name##_h = (h), .name##_w = (w), .name##_c = (c)
-#define DORY_HW(name, h, w) .name##_h = (h), .name##_w = (w)
-#define DORY_TOP_LEFT(name, top, left) .name##_top = (top), .name##_left = (left)
-#define DORY_IN_OUT(name, in, out) .name##_in = (in), .name##_out = (out)
+/* Set members of a kernel's struct that belong together: the shape of a tile (x_h, x_w, x_c), two sizes
+ * of a window (stride_h, stride_w), paddings (pad_top, pad_left), channels of a group. */
+#define DORY_HWC(name, h, w, c) (name##_h = (h), name##_w = (w), name##_c = (c))
+#define DORY_HW(name, h, w) (name##_h = (h), name##_w = (w))
+#define DORY_TOP_LEFT(name, top, left) (name##_top = (top), name##_left = (left))
+#define DORY_IN_OUT(name, in, out) (name##_in = (in), name##_out = (out))
 
 /* Descriptors of copies whose rows lie dense in L1, as arguments of dory_dma_start. They are macros
  * so that the compiler knows the shape of a copy where it starts, and a fault of the simulation
