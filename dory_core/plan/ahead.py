@@ -41,19 +41,12 @@ def load_for_later(later: LayerStep | None) -> Iterator[Operation]:
     )
 
 
-def load_for_next_part(step: LayerStep, tiles: Tiles, is_last: bool) -> Iterator[Operation]:
-    """Yield the load of the next part's first constants.
-
-    Args:
-        step: The layer.
-        tiles: Its tiles.
-        is_last: Whether the last tile of a part starts it, else another one does.
-    """
+def load_for_next_part(step: LayerStep, tiles: Tiles) -> Iterator[Operation]:
+    """Yield the load of the next part's first constants, at the tile that starts it."""
     parts, part = step.parts, tiles.part
     counts = [one.schedule.count for one in parts]
     at = [
-        count if one.ahead is None or (one.ahead == count - 1) != is_last else one.ahead
-        for one, count in zip(parts, counts, strict=True)
+        count if one.ahead is None else one.ahead for one, count in zip(parts, counts, strict=True)
     ]
     if at == counts:
         return

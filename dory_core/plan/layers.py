@@ -147,7 +147,7 @@ class PartPlan:
             before the part runs; None for none.
         finds_inputs: The part before has left its inputs in L1.
         w_copy: Of the buffer of constants, the one that its first block goes to.
-        ahead: Number of the tile after whose arrival it starts the load of the next part's first
+        ahead: Number of the tile before whose kernel it starts the load of the next part's first
             block; None when the next part does.
         takes: Rows of network inputs that come before it runs.
     """
@@ -195,7 +195,7 @@ class Ahead:
 
     Attributes:
         step: Number of the later layer in the execution.
-        tile: Number of the earlier layer's tile after whose arrival the load starts.
+        tile: Number of the earlier layer's tile before whose kernel the load starts.
     """
 
     step: int

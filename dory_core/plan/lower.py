@@ -1,6 +1,6 @@
 """The program of a layer: its Plan as operations in the order of execution.
 
-The order of what a tile does is ``dory_core.schedule.loops.tile_phases``.
+The order of what a tile does is ``dory_core.schedule.loops.TILE_PHASES``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dory_core.plan.operations import (
     When,
 )
 from dory_core.plan.spans import Tiles, product, table
-from dory_core.schedule.loops import Phase, tile_phases
+from dory_core.schedule.loops import TILE_PHASES, Phase
 
 
 def lower_layer(step: LayerStep, any_core: bool, later: LayerStep | None = None) -> LayerProgram:
@@ -60,13 +60,11 @@ class _Load:
     Attributes:
         axes: Axes along which the tile needs another one.
         early: Whether the next tile's is started before the current one is computed.
-        shared: Whether every core may make or start a share.
     """
 
     copy: Copy
     axes: tuple[str, ...]
     early: bool
-    shared: bool
 
     @property
     def waits(self) -> tuple[Wait, ...]:
@@ -126,8 +124,6 @@ class _Lowering:
             *(wait for load in self.loads if not load.axes for wait in self._waits(load)),
         ]
         if not self.tiles.tiled:
-            begin += load_for_later(self.later)
-            begin += load_for_next_part(self.step, self.tiles, is_last=True)
             body = (*begin, *self._tile(), *self._store(), *self._last_waits())
             return LayerProgram(len(step.parts), body)
         axes = tuple(self.tiles.axes[name].loop for name in self.tiles.tiled)
@@ -155,8 +151,7 @@ class _Lowering:
 
     def _phases(self) -> Iterator[Operation]:
         """Yield what the loop does with each tile."""
-        shared = any(load.early and load.shared for load in self.loads)
-        for phase in tile_phases(shared):
+        for phase in TILE_PHASES:
             if phase is Phase.ARRIVE:
                 yield from self._arrive()
             elif phase is Phase.MEET:
@@ -164,8 +159,8 @@ class _Lowering:
                 yield self._meeting()
             elif phase is Phase.LOAD_EARLY:
                 yield from self._next_loads(early=True)
-                yield from self._ahead_at(is_last=False)
-                yield from load_for_next_part(self.step, self.tiles, is_last=False)
+                yield from self._ahead()
+                yield from load_for_next_part(self.step, self.tiles)
             elif phase is Phase.COMPUTE:
                 yield from self._marks() if self._are_shared else ()
                 yield from (self._call(), _COMPUTED)
@@ -191,19 +186,19 @@ class _Lowering:
         surely = load.copy.operand == "w" or isinstance(x_is_there(self.step, self.tiles), int)
         yield from (replace(wait, open=wait.open and surely) for wait in load.waits)
 
-    def _ahead_at(self, is_last: bool) -> Iterator[Operation]:
-        """Yield that load where a tile of the loop starts it: the last one, or another one."""
-        if self.step.ahead is None:
-            return
-        tile, count = self.step.ahead.tile, self.step.parts[-1].schedule.count
-        if is_last == (tile == count - 1):
+    def _ahead(self) -> Iterator[Operation]:
+        """Yield the load of a later layer's first constants at the tile that starts it."""
+        if self.step.ahead is not None:
             reason = "the first constants of the next layer travel while this one computes"
-            yield When(AtTile(tile), tuple(load_for_later(self.later)), reason)
+            yield When(AtTile(self.step.ahead.tile), tuple(load_for_later(self.later)), reason)
 
     def _tile(self) -> Iterator[Operation]:
         """Yield what happens to the only tile between its arrival and the end of the kernel."""
-        marks, meeting = tuple(self._marks()), self._meeting()
-        yield from (meeting, *marks) if self._are_shared else (*marks, meeting)
+        yield from () if self._are_shared else self._marks()
+        yield self._meeting()
+        yield from load_for_later(self.later)
+        yield from load_for_next_part(self.step, self.tiles)
+        yield from self._marks() if self._are_shared else ()
         yield from (self._call(), _COMPUTED)
 
     @property
@@ -223,8 +218,6 @@ class _Lowering:
                 yield from (replace(wait, open=wait.open and opened) for wait in load.waits)
         if self._stores and not self._carriage("y").by_cores:
             yield Wait("y", self._slot("y"), open=False)
-        yield from self._ahead_at(is_last=True)
-        yield from load_for_next_part(self.step, self.tiles, is_last=True)
 
     def _next_loads(self, early: bool) -> Iterator[Operation]:
         loads = [load for load in self.loads if load.axes and load.early == early]
@@ -267,8 +260,7 @@ class _Lowering:
             if plan.form != Form.RESIDENT:
                 early = step.schedule.buffering.x > 1
                 copy = self._tensor_copy(name)
-                shared = copy.carriage.by_cores or plan.form == Form.CHANNELS
-                yield _Load(copy, self.tiles.x_axes, early, shared)
+                yield _Load(copy, self.tiles.x_axes, early)
         if step.weights is not None and not step.kernel.fetches:
             carriage = self._carriage("w")
             copy = Copy(
@@ -281,7 +273,7 @@ class _Lowering:
                 carriage=carriage,
             )
             early = step.schedule.buffering.w > 1
-            yield _Load(copy, self.tiles.along("o", "i"), early, carriage.by_cores)
+            yield _Load(copy, self.tiles.along("o", "i"), early)
 
     def _tensor_copy(self, name: str) -> Copy:
         """Return the copy of the tile's box of x, x2 or y."""

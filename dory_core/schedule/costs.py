@@ -7,7 +7,7 @@ else, so that a cycle of a tile loop is stated once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -78,7 +78,7 @@ class LayerCosts:
     def meetings(self) -> dict[Phase, int]:
         """Cycles of synchronisation by phase of a tile, the same for all tiles."""
         barrier = self.hierarchy.barrier_cycles
-        return {Phase.MEET: barrier + self.hierarchy.step_cycles, Phase.COMPUTE: barrier}
+        return {Phase.MEET: barrier, Phase.COMPUTE: barrier + self.hierarchy.step_cycles}
 
     def call(self, c_out: int, h: int, w: int, c_in: int, x_h: int, x_w: int) -> int:
         """Return the cycles of the kernel on a tile of these sizes.
@@ -108,16 +108,6 @@ class LayerCosts:
             cost = self.moves.copy(operand, *sizes)
             self._copies[key] = cost.charge(link, self.carriages[operand], hierarchy.cores)
         return self._copies[key]
-
-    def shares_loads(self, operands: Iterable[str]) -> bool:
-        """Return True when every core starts or makes its share of a load of some operands."""
-        assert self.carriages is not None
-        layouts = {name: layout for name, _, layout in self.moves.moved}
-        return any(
-            (self.moves.planar and name in layouts and layouts[name].is_hwc)
-            or (name in self.carriages and self.carriages[name].by_cores)
-            for name in operands
-        )
 
     @property
     def cores_store(self) -> bool:

@@ -1,6 +1,6 @@
 """The tile loop of a layer as data: its tiles, their order and their buffers.
 
-:func:`tile_phases` is the order of the phases of a tile. The program of a layer (``plan.lower``)
+:data:`TILE_PHASES` is the order of the phases of a tile. The program of a layer (``plan.lower``)
 and its timeline (``schedule.timeline``) follow it.
 """
 
@@ -52,29 +52,19 @@ class Phase(Enum):
     """A phase of a tile. All cores go through it; only core 0 drives the DMA."""
 
     ARRIVE = "wait for its loads and for the store that still uses its output buffer"
-    LOAD_EARLY = "start the next tile's loads into double buffers: they overlap with computation"
     MEET = "barrier: every core may use what has arrived"
+    LOAD_EARLY = "start the next tile's loads into double buffers: they overlap with computation"
     COMPUTE = "the kernel computes the tile; barrier"
     STORE = "start the store of its output"
     LOAD_LATE = "start the next tile's loads into single buffers"
 
 
-_COMPUTED = (Phase.COMPUTE, Phase.STORE, Phase.LOAD_LATE)
-
-
-def tile_phases(shared: bool) -> tuple[Phase, ...]:
-    """Return the phases of a tile in their order.
-
-    The loads of the first tile start before the loop, and the last stores are waited for after it.
-    The loads of the next tile fill the other copy of a double buffer. That copy is free since the
-    barrier after the previous tile's kernel, so these loads follow this tile's without a gap.
-
-    Args:
-        shared: Whether every core starts or makes its share of a load into double buffers. The
-            cores meet first then: before that only core 0 touches L1.
-    """
-    meeting = (Phase.MEET, Phase.LOAD_EARLY) if shared else (Phase.LOAD_EARLY, Phase.MEET)
-    return (Phase.ARRIVE, *meeting, *_COMPUTED)
+#: The phases of a tile in their order. The loads of the first tile start before the loop, and the
+#: last stores are waited for after it. The loads of the next tile fill the other copy of a double
+#: buffer, which is free since the barrier after the previous tile's kernel. They start when the
+#: cores have met, right before the kernel: where cores fetch instructions from the memory that a
+#: transfer reads, what they fetch would wait behind it.
+TILE_PHASES = tuple(Phase)
 
 
 @dataclass(frozen=True, slots=True)

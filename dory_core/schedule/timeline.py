@@ -14,7 +14,7 @@ from dory_core.hardware.copies import Charge
 from dory_core.ir.geometry import read_span
 from dory_core.kernels.call import OPERANDS
 from dory_core.schedule.costs import LayerCosts, link_name
-from dory_core.schedule.loops import Phase, Schedule, TileStep, tile_phases
+from dory_core.schedule.loops import TILE_PHASES, Phase, Schedule, TileStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class AheadLoad:
 
     Attributes:
         layer: Index of the other layer.
-        tile: Number of the tile at whose arrival it starts, after the loads of the next tile.
+        tile: Number of the tile before whose kernel it starts, after the loads of the next tile.
         charge: What it costs.
     """
 
@@ -204,18 +204,16 @@ class _Walk:
         late = (self._schedule.buffering.x == 1, self._schedule.buffering.w == 1)
         early = (not late[0], not late[1])
         meetings = self._costs.meetings
-        operands = [*(self._moved if early[0] else ()), *(["w"] if early[1] else ())]
-        phases = tile_phases(self._costs.shares_loads(operands))
         self._load(steps[0], True, self._arrives is None)
         self._loaded = max(self._loaded, self._arrives or 0.0)
         for step, following in zip(steps, [*steps[1:], None], strict=True):
-            for phase in phases:
+            for phase in TILE_PHASES:
                 if phase is Phase.ARRIVE:
-                    self._arrive(step, following is None)
+                    self._arrive(step)
                 elif phase is Phase.LOAD_EARLY:
                     if following is not None:
                         self._load(following, *early)
-                        self._load_ahead(step)
+                    self._load_ahead(step)
                 elif phase is Phase.COMPUTE:
                     self._call(step)
                 elif phase is Phase.STORE:
@@ -247,14 +245,12 @@ class _Walk:
 
     # -- phases of a tile ---------------------------------------------------------------------
 
-    def _arrive(self, step: TileStep, last: bool) -> None:
+    def _arrive(self, step: TileStep) -> None:
         """Wait for the loads of a tile, and for the store that still uses its output buffer."""
         ready = max(self._now, self._loaded, self._stored[step.y_slot] if step.store_y else 0.0)
         self._stall += ready - self._now
         self._now = ready
         self._loaded = 0.0
-        if last:
-            self._load_ahead(step)
 
     def _load(self, step: TileStep, x: bool, w: bool) -> None:
         """Start the loads of a tile: those of inputs (x) and of constants (w) that it needs."""
