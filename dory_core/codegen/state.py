@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from dory_core.codegen.body import packed
+from dory_core.codegen.cexpr import INDENT
 from dory_core.codegen.network import place_address
 from dory_core.plan import Plan, StatePlan
+from dory_core.plan.moving import Moving
 
 
 def state_parts(plan: Plan) -> str:
@@ -21,29 +24,58 @@ def table_rows(data: bytes) -> Iterator[str]:
 
 
 def initial_lines(state: StatePlan, number: int, cores: int) -> Iterator[str]:
-    """Yield the statements that give a state its initial values."""
+    """Yield the statement that gives a state its initial values."""
     where, size = place_address(state.place), state.place.size_bytes
     if state.table_bytes:
-        copy = "copy_bytes" if cores > 1 else "memcpy"
-        yield f"{copy}({where}, initial_{number}, {size});"
-        return
-    fill = f"memset({where}, {state.initial[0]}, {size});"
-    yield from _by_core_0(fill, cores)
-
-
-def kept_lines(state: StatePlan, cores: int) -> Iterator[str]:
-    """Yield the statement that copies what a state is next to its place."""
-    target, source = place_address(state.place), place_address(state.left)
-    if state.overlaps:
-        move = f"memmove({target}, {source}, {state.place.size_bytes});"
-        yield from _by_core_0(move, cores)
+        yield f"{'copy_bytes' if cores > 1 else 'memcpy'}({where}, initial_{number}, {size});"
     else:
-        copy = "copy_bytes" if cores > 1 else "memcpy"
-        yield f"{copy}({target}, {source}, {state.place.size_bytes});"
+        yield f"{'fill_bytes' if cores > 1 else 'memset'}({where}, {state.initial[0]}, {size});"
 
 
-def _by_core_0(statement: str, cores: int) -> tuple[str, ...]:
-    """Return a statement that core 0 executes."""
-    if cores == 1:
-        return (statement,)
-    return ("if (dory_core_id() == 0) {", f"  {statement}", "}")
+def is_filled(plan: Plan) -> bool:
+    """Return True when several cores fill a state with a byte."""
+    return plan.cores > 1 and any(not state.table_bytes for state in plan.states)
+
+
+def through_l1(plan: Plan) -> bool:
+    """Return True when the DMA moves what a state is next to its place."""
+    moved = any(state.copied for state in plan.states)
+    return moved and Moving(plan.dma, plan.cores).by_dma and plan.levels[0].used > 0
+
+
+def kept_lines(plan: Plan) -> Iterator[str]:
+    """Yield the statements that copy what states are next to their places."""
+    copied = [state for state in plan.states if state.copied]
+    if through_l1(plan):
+        yield "if (dory_core_id() == 0) {"
+        for state in copied:
+            yield from (f"{INDENT}move_bytes(io->l1, {piece});" for piece in _pieces(plan, state))
+        yield "}"
+        return
+    for number, state in enumerate(copied):
+        target, source = place_address(state.place), place_address(state.left)
+        size = state.place.size_bytes
+        if not state.overlaps:
+            yield f"{'copy_bytes' if plan.cores > 1 else 'memcpy'}({target}, {source}, {size});"
+        elif plan.cores == 1:
+            yield f"memmove({target}, {source}, {size});"
+        else:
+            if number:
+                yield "dory_barrier(); /* others read what this writes over */"
+            yield "if (dory_core_id() == 0) {"
+            yield f"{INDENT}memmove({target}, {source}, {size});"
+            yield "}"
+
+
+def _pieces(plan: Plan, state: StatePlan) -> Iterator[str]:
+    """Yield target, source and bytes of pieces for L1; none writes what a later one reads."""
+    size, most = state.place.size_bytes, plan.levels[0].used
+    starts = list(range(0, size, most))
+    if state.place.offset > state.left.offset:
+        starts.reverse()
+    for start in starts:
+        target, source = (
+            place_address(replace(place, offset=place.offset + start))
+            for place in (state.place, state.left)
+        )
+        yield f"{target}, {source}, {min(most, size - start)}"

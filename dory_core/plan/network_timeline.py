@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from dory_core.hardware.links import Link
 from dory_core.plan import Conversion, ExtTransfer, LayerStep
+from dory_core.plan.moving import Moving
 from dory_core.plan.network_operations import (
     Convert,
+    EndStates,
     ExtStart,
     ExtWait,
     Inputs,
@@ -24,7 +26,7 @@ def network_timeline(
     steps: Sequence[LayerStep],
     link: Link | None,
     waited: Callable[[ExtTransfer, float], None] | None = None,
-    move_cycles: float = 0.0,
+    moving: Moving | None = None,
 ) -> NetworkTimeline:
     """Return the timeline of one inference, changes of layout and waiting for L3 included.
 
@@ -35,9 +37,9 @@ def network_timeline(
             start; the issuing core spends the link's issue cycles on each.
         waited: Receives for how many cycles each transfer is done when it is waited for, below zero
             where the cores wait.
-        move_cycles: Cycles per byte of rows that a core moves in L2.
+        moving: How rows and state move within L2; nothing moves without.
     """
-    clock = _Clock(steps, link, move_cycles)
+    clock = _Clock(steps, link, moving)
     for operation in operations:
         if isinstance(operation, ExtStart):
             clock.start(operation.transfer)
@@ -51,6 +53,8 @@ def network_timeline(
             clock.convert(operation.conversion)
         elif isinstance(operation, MoveRows):
             clock.move(operation)
+        elif isinstance(operation, EndStates):
+            clock.keep(operation)
         elif isinstance(operation, RunPart):
             clock.run(operation)
     clock.account(len(steps))
@@ -61,10 +65,12 @@ def network_timeline(
 class _Clock:
     """Cores and the engine of L3. now, free: when they have done everything so far."""
 
-    def __init__(self, steps: Sequence[LayerStep], link: Link | None, move_cycles: float) -> None:
+    def __init__(
+        self, steps: Sequence[LayerStep], link: Link | None, moving: Moving | None
+    ) -> None:
         self.steps = steps
         self.link = link
-        self.move_cycles = move_cycles
+        self.moving = moving
         self.now = self.free = 0.0
         self.spent = 0.0  # on transfers, since the last part
         self.stalls = [0.0] * (len(steps) + 1)
@@ -109,9 +115,20 @@ class _Clock:
 
     def move(self, operation: MoveRows) -> None:
         """Let a core move rows of a rolling buffer; it counts as waiting of their maker."""
-        cycles = operation.bytes * self.move_cycles
+        assert self.moving is not None
+        self._move("move rows", operation.step, operation.bytes * self.moving.row_cycles)
+
+    def keep(self, operation: EndStates) -> None:
+        """Let state move to its places; it counts as waiting at the end."""
+        for state in operation.states:
+            if state.copied:
+                assert self.moving is not None
+                cycles = self.moving.state_cycles(state.place.size_bytes)
+                self._move("keep state", None, cycles)
+
+    def _move(self, name: str, step: int | None, cycles: float) -> None:
         end = self.now + cycles
-        self.events.append(ProgramEvent("cores", "move rows", operation.step, 0, self.now, end))
+        self.events.append(ProgramEvent("cores", name, step, 0, self.now, end))
         self.now = end
         self.spent += cycles
 

@@ -209,7 +209,7 @@ class Chains:
             needed = live.bytes
             useful = n < last and (helps if self.start.streamed else needed < largest)
             if (useful or self._by_rows(n, last)) and needed <= self.room:
-                moves, link = rows_moved * self.problem.move_cycles, live.moved_cycles
+                moves, link = rows_moved * self.problem.moving.row_cycles, live.moved_cycles
                 waits = link / len(splits[-1].starts) if self.start.streamed else 0.0
                 rolling = tuple(live.rolling.items())
                 found = Chain(

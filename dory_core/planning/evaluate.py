@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from dory_core.errors import DoesNotFit
 from dory_core.ir.layout import HWC
-from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place
+from dory_core.plan import Conversion, ExtTransfer, LayerStep, Place, StatePlan
 from dory_core.plan.block_ids import BlockId, BlockKind
 from dory_core.plan.blocks import Block, Packing, packing
 from dory_core.plan.network import lower_network
@@ -21,6 +21,7 @@ from dory_core.planning.part_sequence import PartSequence
 from dory_core.planning.prefetch import prefetch
 from dory_core.planning.problem import BELOW, HOME, Problem
 from dory_core.planning.sequence import build_sequence
+from dory_core.planning.states import plan_states
 from dory_core.planning.steps import conversions_before, make_steps
 from dory_core.planning.transfers import transfers
 
@@ -40,6 +41,7 @@ class Candidate:
         below: Tensors in the level below, which have no offset yet.
         steps: The layers without their constants.
         final: Conversions of network outputs.
+        states: Where state is found and left.
         timeline: The timeline of one inference.
         slack: Cycles for which a block from L3 is there before its first use, by block; below
             zero where the cores wait for it.
@@ -57,6 +59,7 @@ class Candidate:
     below: Mapping[str, Place]
     steps: tuple[LayerStep, ...]
     final: tuple[Conversion, ...]
+    states: tuple[StatePlan, ...]
     timeline: NetworkTimeline
     slack: Mapping[BlockId, float]
     static_bytes: int
@@ -116,7 +119,8 @@ def evaluate(problem: Problem, decision: Decision) -> Candidate:
         network, program, residency, places, in_stripes, problem.ctx.memory, decision
     )
     final = conversions_before(network.flow, len(steps), places, problem.ctx.memory)
-    timeline, slack = _timeline(problem, program, places, steps, final)
+    states = plan_states(problem, places)
+    timeline, slack = _timeline(problem, program, places, steps, final, states)
     return Candidate(
         decision=decision,
         residency=residency,
@@ -128,6 +132,7 @@ def evaluate(problem: Problem, decision: Decision) -> Candidate:
         below=below,
         steps=steps,
         final=final,
+        states=states,
         timeline=timeline,
         slack=slack,
         static_bytes=static,
@@ -195,6 +200,7 @@ def _timeline(
     places: Mapping[BlockId, Place],
     steps: Sequence[LayerStep],
     final: tuple[Conversion, ...],
+    states: tuple[StatePlan, ...],
 ) -> tuple[NetworkTimeline, dict[BlockId, float]]:
     """Return the timeline of a network, and the slack of its blocks from L3."""
     slack: dict[BlockId, float] = {}
@@ -203,6 +209,6 @@ def _timeline(
         slack[transfer.block] = min(cycles, slack.get(transfer.block, cycles))
 
     found = transfers(problem.link, program, places, lambda _: 0)
-    operations = lower_network(steps, found, final=final)
+    operations = lower_network(steps, found, final=final, states=states)
     link = problem.link if found else None
-    return network_timeline(operations, steps, link, arrived, problem.move_cycles), slack
+    return network_timeline(operations, steps, link, arrived, problem.moving), slack

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dory_core.checks.verify import verify_bins, verify_packing
-from dory_core.errors import DoesNotFit, DoryError
-from dory_core.plan import LayerStep, LayerWeights, OperandPlan, Place, StatePlan
+from dory_core.errors import DoesNotFit
+from dory_core.plan import LayerStep, LayerWeights, OperandPlan, Place
 from dory_core.plan.block_ids import BlockId, BlockKind, table_id
 from dory_core.plan.blocks import Block, Request, align_up, level_alignment
 from dory_core.plan.budgets import for_simulation, memory_budgets
@@ -20,6 +20,7 @@ from dory_core.planning.packing import plan_memory
 from dory_core.planning.part_sequence import Fetch, Store
 from dory_core.planning.problem import BELOW, HOME, Problem
 from dory_core.planning.search import Trial, improved
+from dory_core.planning.states import ends_of
 from dory_core.planning.transfers import transfers
 from dory_core.schedule.copies import weight_unit
 from dory_core.schedule.loops import Schedule
@@ -78,12 +79,7 @@ def placed(problem: Problem, candidate: Candidate) -> Planned:
         for name in (*flow.inputs, *flow.outputs)
         if name in candidate.decision.fused
     }
-    ends = {
-        name: candidate.places[block]
-        for name in flow.sinks
-        for block in (BlockId(name), BlockId(name, BlockKind.BACK))
-        if block in candidate.places
-    }
+    ends = ends_of(flow, candidate.places)
 
     def source(event: Fetch | Store) -> int:
         if isinstance(event, Store):
@@ -116,7 +112,7 @@ def placed(problem: Problem, candidate: Candidate) -> Planned:
             transfers=transfers(problem.link, program, candidate.places, source),
             straddles=candidate.straddles,
             final_conversions=candidate.final,
-            states=_states(problem, candidate, ends),
+            states=candidate.states,
         ),
     )
 
@@ -149,30 +145,6 @@ def _blocks(
         block = Block(state, align_up(start, 4), problem.state_tables, -1, end)
         blocks[level] = (*blocks.get(level, ()), block)
     return blocks
-
-
-def _states(
-    problem: Problem, candidate: Candidate, ends: Mapping[str, Place]
-) -> tuple[StatePlan, ...]:
-    """Return where state is found and left; first what is copied from elsewhere.
-
-    A copy that moves bytes within its block comes last: others may read what it writes over.
-    """
-    names = (state.name for state in problem.tiling.graph.states)
-    found = [
-        StatePlan(name, candidate.places[BlockId(read)], ends[left], initial)
-        for name, (read, left), initial in zip(
-            names, problem.network.flow.states, problem.initial_state, strict=True
-        )
-    ]
-    for state in found:
-        if state.place.size_bytes != state.left.size_bytes:
-            raise DoryError(
-                f"state '{state.name}' is read as {state.place.size_bytes} B and left as"
-                f" {state.left.size_bytes} B",
-                "a pass gave its tensors different storage: this is a bug in it",
-            )
-    return tuple(sorted(found, key=lambda state: state.overlaps))
 
 
 def _numbered(candidate: Candidate) -> Iterator[Block]:

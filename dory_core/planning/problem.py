@@ -15,6 +15,7 @@ from dory_core.ir.packing import pack
 from dory_core.plan import initial_table_bytes
 from dory_core.plan.blocks import Bin, level_alignment
 from dory_core.plan.budgets import Budgets, memory_budgets
+from dory_core.plan.moving import Moving
 from dory_core.planning.constants import chunk_sizes
 from dory_core.planning.decision import Decision, Residency
 from dory_core.planning.layouts import plan_layouts
@@ -111,9 +112,9 @@ class Problem:
         return level_alignment(self.ctx.memory, HOME)
 
     @property
-    def move_cycles(self) -> float:
-        """Cycles per byte of rows that a core moves within home."""
-        return self.ctx.memory.link(1).core_cycles_per_byte or 1.0
+    def moving(self) -> Moving:
+        """How bytes move within home."""
+        return Moving(self.ctx.memory.link(1), self.ctx.memory.cores)
 
     @property
     def link(self) -> Link | None:

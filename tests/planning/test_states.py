@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 
 from dory_core.checks.contents import verify_contents
+from dory_core.codegen.state import kept_lines
 from dory_core.driver import pipeline
 from dory_core.driver.application import read_plan, run_application
 from dory_core.driver.pipeline import IMPORTED, setup_for
 from dory_core.errors import DoryError, VerificationFailed
 from dory_core.ir import Array, Graph, Window, requant
 from dory_core.ir.reference import random_inputs, run, run_sequence
-from dory_core.plan import Plan
+from dory_core.plan import Plan, StatePlan
+from dory_core.plan.moving import Moving
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import network_cases
 from dory_core.testing.graphs import I8, U8, GraphBuilder
@@ -94,6 +96,48 @@ def planned() -> Plan:
     return plan
 
 
+def test_several_cores_let_the_dma_move_state_in_pieces_that_l1_holds() -> None:
+    plan = planned()
+    [moved] = [state for state in plan.states if state.overlaps]
+    assert (moved.place.offset, moved.left.offset, moved.place.size_bytes) == (0, 144, 288)
+    near = replace(plan, levels=(replace(plan.levels[0], used=128), *plan.levels[1:]))
+    towards_the_start = ["l2, l2 + 144, 128", "l2 + 128, l2 + 272, 128", "l2 + 256, l2 + 400, 32"]
+    assert moves(near, moved) == towards_the_start
+    back = replace(moved, place=moved.left, left=moved.place)
+    towards_the_end = ["l2 + 400, l2 + 256, 32", "l2 + 272, l2 + 128, 128", "l2 + 144, l2, 128"]
+    assert moves(near, back) == towards_the_end
+
+
+def moves(plan: Plan, state: StatePlan) -> list[str]:
+    """Return the arguments of the moves of a state by the DMA: target, source and bytes."""
+    lines = list(kept_lines(replace(plan, states=(state,))))
+    assert (lines[0], lines[-1]) == ("if (dory_core_id() == 0) {", "}")
+    head, tail = "  move_bytes(io->l1, ", ");"
+    assert all(line.startswith(head) and line.endswith(tail) for line in lines[1:-1])
+    return [line.removeprefix(head).removesuffix(tail) for line in lines[1:-1]]
+
+
+def test_cores_move_state_where_the_dma_has_limits_or_there_is_one_core() -> None:
+    plan = planned()
+    [moved] = [state for state in plan.states if state.overlaps]
+    plan = replace(plan, states=(moved,))
+    bound = replace(plan, dma=replace(plan.dma, alignment_bytes=8))
+    call = "memmove(l2, l2 + 144, 288);"
+    assert list(kept_lines(bound)) == ["if (dory_core_id() == 0) {", f"  {call}", "}"]
+    assert list(kept_lines(replace(plan, cores=1))) == [call]
+
+
+def test_moves_of_state_are_estimated() -> None:
+    plan = planned()
+    copied = [state.place.size_bytes for state in plan.states if state.copied]
+    events = [event for event in plan.timeline.events if event.name == "keep state"]
+    moving = Moving(plan.dma, plan.cores)
+    assert moving.by_dma
+    assert [e.end - e.start for e in events] == [2 * plan.dma.cycles(size) for size in copied]
+    assert events[-1].end == plan.timeline.cycles
+    assert Moving(plan.dma, cores=1).state_cycles(100) == 100 * (plan.dma.core_cycles_per_byte or 1)
+
+
 def test_no_other_block_lies_where_state_lives() -> None:
     plan = planned()
     blocks = next(level.blocks for level in plan.levels if level.name == "L2")
@@ -134,7 +178,10 @@ def test_faults_of_state_are_found_in_the_plan(fault: str) -> None:
 
 
 EDITS = {
-    "nothing is moved at the end": ("memmove(l2, l2 + 144, 288)", "memmove(l2, l2 + 144, 280)"),
+    "nothing is moved at the end": (
+        "move_bytes(io->l1, l2, l2 + 144, 288)",
+        "move_bytes(io->l1, l2, l2 + 144, 280)",
+    ),
     "reset does nothing": ("state_is_set = 0;", "state_is_set = 1;"),
     "every inference begins anew": ("    state_is_set = 1;", "    state_is_set = 0;"),
 }

@@ -3,7 +3,7 @@
 <%! from dory_core.codegen.conversions import layer_layouts, layout_symbols %>\
 <%! from dory_core.codegen.names import weights_symbol %>\
 <%! from dory_core.codegen.network import by_rows, copied, copy_function, defined, l2_bases, linked_steps, required, ticket_count, used_arenas %>\
-<%! from dory_core.codegen.state import initial_lines, kept_lines, table_rows %>\
+<%! from dory_core.codegen.state import initial_lines, is_filled, kept_lines, table_rows, through_l1 %>\
 <%
 body, linked = network_body(plan), linked_steps(plan)
 inputs, outputs = list(copied("input", plan.inputs)), list(copied("output", plan.outputs))
@@ -18,6 +18,9 @@ pass_by_rows = by_rows(plan.inputs) or by_rows(plan.outputs)
 #include <string.h>
 
 #include "${"dory_events.h" if body.events else "dory_hal.h"}"
+% if through_l1(plan):
+#include "dory_tile.h"
+% endif
 % if symbols:
 
 /* Layouts that tensors are converted from or to. */
@@ -45,12 +48,30 @@ const dory_table_t dory_tables[] = {
 const uint32_t dory_table_count = ${len(linked)};
 
 % if plan.cores > 1 and (inputs or outputs or plan.states):
-/* Copies bytes with all cores, each its own part. */
+/* Copies bytes with all cores, each its own part, which is a number of words. */
 static void copy_bytes(uint8_t *dst, const uint8_t *src, uint32_t bytes) {
-  const uint32_t part = (bytes + DORY_CORES - 1) / DORY_CORES;
+  const uint32_t part = (bytes + 4 * DORY_CORES - 1) / (4 * DORY_CORES) * 4;
   const uint32_t next = part * dory_core_id();
   const uint32_t start = next < bytes ? next : bytes;
   memcpy(dst + start, src + start, bytes - start < part ? bytes - start : part);
+}
+
+% endif
+% if is_filled(plan):
+/* Fills bytes with all cores, each its own part. */
+static void fill_bytes(uint8_t *dst, uint8_t value, uint32_t bytes) {
+  const uint32_t part = (bytes + DORY_CORES - 1) / DORY_CORES;
+  const uint32_t next = part * dory_core_id();
+  const uint32_t start = next < bytes ? next : bytes;
+  memset(dst + start, value, bytes - start < part ? bytes - start : part);
+}
+
+% endif
+% if through_l1(plan):
+/* Core 0 moves bytes within L2, through L1: no layer uses it any more. */
+static void move_bytes(uint8_t *l1, uint8_t *dst, const uint8_t *src, uint32_t bytes) {
+  dory_dma_wait(dory_dma_start(DORY_LOAD_ROW(l1, src, bytes)));
+  dory_dma_wait(dory_dma_start(DORY_STORE_ROW(dst, l1, bytes)));
 }
 
 % endif
@@ -262,15 +283,8 @@ int ${plan.prefix}_network_run(const dory_network_io_t *io) {
 % if plan.cores > 1 and outputs and any(state.copied for state in plan.states):
   dory_barrier(); /* outputs may lie where the new state goes */
 % endif
-% for state in plan.states:
-% if state.copied:
-% if plan.cores > 1 and state.overlaps and not loop.first:
-  dory_barrier(); /* others read what this writes over */
-% endif
-% for line in kept_lines(state, plan.cores):
+% for line in kept_lines(plan):
   ${line}
-% endfor
-% endif
 % endfor
 % endif
 % if plan.cores > 1:

@@ -157,6 +157,7 @@ void sim_report_init(void);
 void sim_report_reset(void);    /* no layer yet */
 int32_t sim_current_tile(void);
 int sim_current_layer(void);    /* -1 before the first */
+int sim_open_layer(void);       /* -1 between layers, and behind the last */
 void sim_meet(void);            /* every core is at a barrier; called before one goes on */
 const char *sim_basename(const char *path);
 

@@ -15,6 +15,7 @@ static struct {
   char name[128];
   int32_t tile; /* -1: none yet */
 } current = {-1, "", -1};
+static int layer_is_open; /* a layer has begun and not ended */
 
 static pthread_mutex_t reporting = PTHREAD_MUTEX_INITIALIZER;
 
@@ -26,6 +27,7 @@ const char *sim_basename(const char *path) {
 
 int32_t sim_current_tile(void) { return current.tile; }
 int sim_current_layer(void) { return current.index; }
+int sim_open_layer(void) { return layer_is_open ? current.index : -1; }
 
 /* Written without locks and without the C library, for signal handlers and sanitizers. */
 #if defined(__GNUC__)
@@ -188,7 +190,6 @@ void sim_report_init(void) {
 #endif
 }
 
-static int layer_is_open; /* a layer has begun and not ended */
 static int tile_is_due;   /* what the tile changes is checked when the cores have met */
 
 void sim_report_reset(void) {

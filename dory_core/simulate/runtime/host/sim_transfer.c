@@ -308,7 +308,7 @@ static dory_ticket_t launch(const sim_move_t *what, dory_ticket_t ticket, const 
   const uint32_t slot = free_slot(core, file, line);
   claim(&draft, file, line);
   draft.tile = sim_current_tile();
-  sim_count_transfer(draft.what.link == SIM_EXT ? SIM_EXTERNAL : sim_current_layer(),
+  sim_count_transfer(draft.what.link == SIM_EXT ? SIM_EXTERNAL : sim_open_layer(),
                      sim_copy_bytes(&draft.what.copy));
   draft.joined = -1;
   if (ticket == DORY_NO_TICKET) {
