@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dory_core import simulators
 from dory_core.codegen.application_record import Application as Application
 from dory_core.codegen.application_record import ApplicationLayer as ApplicationLayer
+from dory_core.codegen.application_record import CopyShape as CopyShape
 from dory_core.errors import DoesNotFit as DoesNotFit
 from dory_core.errors import DoryError as DoryError
 from dory_core.errors import NotSupported as NotSupported
@@ -76,6 +77,7 @@ PROVISIONAL = frozenset(
         "Application",
         "ApplicationLayer",
         "CodeSizes",
+        "CopyShape",
         "Feature",
         "Place",
         "caches",

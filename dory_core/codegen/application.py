@@ -118,7 +118,7 @@ def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[Outpu
         OutputFile(TIMELINE_FILE, json.dumps(plan.timeline_json(), separators=(",", ":")) + "\n"),
         OutputFile(".clang-format", (TEMPLATES / "clang-format").read_text(encoding="utf-8")),
         OutputFile(f"inc/{prefix}_network.h", render("public.h.mako", plan=plan)),
-        OutputFile("inc/network.h", render("network.h.mako", plan=plan)),
+        OutputFile("src/network.h", render("network.h.mako", plan=plan)),
         OutputFile("src/network.c", render("network.c.mako", plan=plan)),
     ]
     for function in plan.program.functions:

@@ -4,8 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dory_core.expr import Expr
 from dory_core.plan import Place, Plan
+from dory_core.plan.operations import Copy, Value, all_operations
 from dory_core.quoting import c_comment
+
+
+@dataclass(frozen=True, slots=True)
+class CopyShape:
+    """The shape of a copy between L2 and L1; of copies whose size differs by tile, of the largest.
+
+    Attributes:
+        row_bytes: Bytes of a row.
+        rows: Rows of a plane.
+        planes: Planes.
+        strides: Bytes from row to row and from plane to plane in L2; rows lie dense in L1.
+        count: Number of such copies that share a ticket.
+    """
+
+    row_bytes: int
+    rows: int
+    planes: int
+    strides: tuple[int, int]
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +75,7 @@ class Application:
         readme: The README, without the target's part.
         has_state: True when tensors are kept from one inference to the next; the vectors then say
             which of them start from the initial state.
+        copies: Shapes of the copies between L2 and L1, each once.
     """
 
     title: str
@@ -71,6 +93,7 @@ class Application:
     cycles: int
     readme: str
     has_state: bool = False
+    copies: tuple[CopyShape, ...] = ()
 
     @property
     def layers(self) -> tuple[ApplicationLayer, ...]:
@@ -137,4 +160,25 @@ def application_record(plan: Plan) -> Application:
         cycles=plan.cycles,
         readme=render("README.md.mako", plan=plan, chip_hal=True),
         has_state=bool(plan.states),
+        copies=_copy_shapes(plan),
     )
+
+
+def _copy_shapes(plan: Plan) -> tuple[CopyShape, ...]:
+    found = (
+        _copy_shape(one)
+        for program in plan.program.layers
+        for one in all_operations(program)
+        if isinstance(one, Copy)
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _copy_shape(copy: Copy) -> CopyShape:
+    elements, rows, planes = map(_most, copy.shape)
+    count = 1 if copy.channels is None else _most(copy.channels)
+    return CopyShape(elements * copy.element_bytes, rows, planes, copy.l2_strides, count)
+
+
+def _most(value: Value) -> int:
+    return value.bounds[1] if isinstance(value, Expr) else value

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -193,6 +194,7 @@ def compile_network(
     if options.float_io:
         frontend = plugins.frontend(options.frontend)
         plan = with_float_border(plan, frontend.ties_even)
+    plan = replace(plan, file_digest=_digest(options.network))
     output = None
     if options.output is not None and not options.plan_only:
         if progress is not None:
@@ -200,6 +202,14 @@ def compile_network(
         output = options.output
         write_network(output, graph, plan, vectors, plugins, setup.ctx, report=True)
     return CompileResult(plan, graph, output, golden, tuple(p.name for p in passes_of(setup)))
+
+
+def _digest(network: Path) -> str:
+    """Return the SHA-256 of a file as tools print it, of a folder an empty text."""
+    if not network.is_file():
+        return ""
+    with network.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _foreign(plan: Plan, kernels: Mapping[str, str]) -> Iterator[str]:

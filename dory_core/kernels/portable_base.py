@@ -344,9 +344,18 @@ class PortableKind(Portable):
 
 @cache
 def _sources(*names: str) -> tuple[OutputFile, ...]:
-    return tuple(
+    files = (
         OutputFile.from_package(SOURCES / file, f"kernels/{file}") for file in (*_COMMON, *names)
     )
+    return tuple(_shared(file) if file.path.endswith(".c") else file for file in files)
+
+
+def _shared(file: OutputFile) -> OutputFile:
+    """Return a kernel that networks of one program may each bring; one of them is linked."""
+    weak = (
+        f"\n/* Networks of one program may each bring it. */\n#pragma weak {Path(file.path).stem}\n"
+    )
+    return OutputFile(file.path, f"{file.content!s}{weak}")
 
 
 def weight_type(layer: Layer) -> tuple[int, bool]:

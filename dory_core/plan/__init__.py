@@ -120,6 +120,7 @@ class Plan:
         float_io: The application has functions that convert real numbers at its border.
         ties_even: Whether ``float_io`` rounds ties to even, else away from zero.
         states: What lives between inferences, in the order in which it is copied at the end.
+        file_digest: SHA-256 of the file of the network, empty without a file.
     """
 
     target: str
@@ -157,6 +158,7 @@ class Plan:
     float_io: bool = False
     ties_even: bool = False
     states: tuple[StatePlan, ...] = ()
+    file_digest: str = ""
 
     def __post_init__(self) -> None:
         for name in ("options", "arena_bytes", "static_bytes"):

@@ -26,7 +26,7 @@ from dory_core.simulate.process import run_process
 
 SOURCE_FOLDERS = ("src", "weights", "kernels", "kernels/external", "hal/host")
 INCLUDE_FOLDERS = (
-    *("inc", "hal/include", "hal/host", "kernels"),
+    *("inc", "src", "hal/include", "hal/host", "kernels"),
     *("kernels/external", "kernels/external/host"),
 )
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")

@@ -149,14 +149,14 @@ def test_two_networks_in_one_program_share_hal_kernels_and_arenas(
     include = ("-Ichip", f"-I{apps[0]}/hal/include")
     sources = [(f"-I{file.parent}", file) for file in shared.values()]
     sources += [
-        (f"-I{app}/inc", file) for app in apps for file in app.glob("*/*.c")
+        (f"-I{app}/inc -I{app}/src", file) for app in apps for file in app.glob("*/*.c")
         if file.parent.name in {"src", "weights"}
     ]  # fmt: skip
     objects = []
     for number, (own, file) in enumerate(sources):
         objects.append(f"{number}.o")
         kernels = f"-I{file.parents[1]}/kernels"
-        flags = ("-std=c99", "-O1", *WARNINGS, *include, own, kernels)
+        flags = ("-std=c99", "-O1", *WARNINGS, *include, *own.split(), kernels)
         compile_c(tmp_path, *flags, "-c", str(file), "-o", objects[-1])
     both = [f"-I{app}/inc" for app in apps]
     compile_c(tmp_path, "-std=c99", *include, *both, "main.c", *objects, "-o", "main")

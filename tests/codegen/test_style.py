@@ -32,7 +32,7 @@ def application(directory: Path, cores: int, budgets: dict[int, int]) -> Plan:
 
 
 def sources(app: Path) -> list[Path]:
-    return [*sorted((app / "src").glob("*.c")), app / "inc" / "network.h"]
+    return sorted((app / "src").glob("*.[ch]"))
 
 
 @pytest.mark.parametrize("cores", [1, 4])

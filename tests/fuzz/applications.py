@@ -66,9 +66,7 @@ def printed_files(plan: Plan) -> dict[str, str]:
     """Return the code that is printed of a plan, by its path."""
     files = application_files((), plan)
     return {
-        file.path: str(file.content)
-        for file in files
-        if file.path.startswith(("src/", "weights/")) or file.path == "inc/network.h"
+        file.path: str(file.content) for file in files if file.path.startswith(("src/", "weights/"))
     }
 
 

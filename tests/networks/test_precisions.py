@@ -154,7 +154,7 @@ def test_plan_and_code_name_the_storage(tmp_path: Path) -> None:
     (source,) = plan["network"]["inputs"]
     assert source["type"] == "i4"
     assert "input i4 5 x 3 x 2" in (tmp_path / "app" / "src" / "dory_layer_00.c").read_text()
-    header = (tmp_path / "app" / "inc" / "network.h").read_text()
+    header = (tmp_path / "app" / "src" / "network.h").read_text()
     assert "DORY_NETWORK_INPUT_BYTES 18" in header
     assert "i4, H x W x C = 3 x 2 x 5" in header
 

@@ -80,7 +80,7 @@ def test_several_outputs_of_odd_sizes_are_exact(
     assert Counter(p.tensor.type_name for p in plan.outputs) == {"u8": 1, "i8": 2, "i32": 1}
     assert any(p.size_bytes % 2 for p in plan.outputs)
     assert {p.level for p in plan.outputs} == {level}
-    header = (tmp_path / "app/inc/network.h").read_text()
+    header = (tmp_path / "app/src/network.h").read_text()
     assert ("DORY_NETWORK_OUTPUT_PARTS" in header) == (level == 3 and unit > 1)
 
 
@@ -92,7 +92,7 @@ def test_two_inputs_of_odd_sizes_in_l3_are_exact(unit: int, tmp_path: Path) -> N
     builder.add(first, other)
     plan = built(builder.graph(), chip(unit, 6 * 1024), tmp_path / "app")
     assert {p.level for p in plan.inputs} == {3}
-    assert "DORY_NETWORK_INPUT_PARTS" in (tmp_path / "app/inc/network.h").read_text()
+    assert "DORY_NETWORK_INPUT_PARTS" in (tmp_path / "app/src/network.h").read_text()
 
 
 @pytest.mark.sample(2)

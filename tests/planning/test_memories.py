@@ -99,7 +99,7 @@ def test_input_and_output_may_lie_in_the_second_memory(tmp_path: Path) -> None:
     chip = forked(1024, 32 * 1024)
     plan = application(chip, tmp_path / "app")
     assert places(plan) == {1}
-    header = (tmp_path / "app/inc/network.h").read_text()
+    header = (tmp_path / "app/src/network.h").read_text()
     assert "#define DORY_NETWORK_INPUT_MEMORY 1 " in header
     assert "#define DORY_NETWORK_OUTPUT_MEMORY 1\n" in header
     assert_exact(tmp_path / "app", plugins=chip.plugins())
@@ -176,7 +176,7 @@ def test_constants_that_the_first_rom_has_no_room_for_lie_in_the_far_one(tmp_pat
         assert all(
             block["offset"] + block["size"] <= near for block in blocks if not block["memory"]
         )
-        header = (tmp_path / str(near) / "inc/network.h").read_text()
+        header = (tmp_path / str(near) / "src/network.h").read_text()
         assert header.count("] DORY_TABLE_FAR;") == len(far)
         cycles.append(plan.cycles)
     assert cycles[0] <= cycles[1] < cycles[2]

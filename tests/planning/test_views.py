@@ -62,7 +62,7 @@ def test_concatenated_rows_are_written_into_one_block(chip: ToyChip, tmp_path: P
     whole, left, right = (blocks[f"layer_{n:02d}"] for n in (2, 0, 1))
     assert (left.offset, right.offset) == (whole.offset, whole.offset + left.size)
     assert not (tmp_path / "app/src/dory_layer_02.c").exists()
-    assert "dory_layer_02" not in (tmp_path / "app/inc/network.h").read_text()
+    assert "dory_layer_02" not in (tmp_path / "app/src/network.h").read_text()
 
 
 def test_views_of_views_share_one_block(tmp_path: Path) -> None:

@@ -236,8 +236,8 @@ def test_a_new_plugin_imports_the_public_names_alone(kind: str) -> None:
 
 NAMES = {
     "dory_core.api": """
-        Application ApplicationLayer Argument CodeSizes Constraint DmaHal DoesNotFit DoryError
-        Feature FunctionCall Graph Items Kernel Layer Layout Level Link Local Memory
+        Application ApplicationLayer Argument CodeSizes Constraint CopyShape DmaHal DoesNotFit
+        DoryError Feature FunctionCall Graph Items Kernel Layer Layout Level Link Local Memory
         MemoryHierarchy NotSupported Number Operand OperatingPoint Option OutputFile Pass Place
         Rejection Requant Struct Symbol Target TargetContext Tensor Term Tile ToolMissing Traits
         UsageError VerificationFailed WeightBlock caches ceil_div geometry hookimpl maximum

@@ -145,7 +145,7 @@ def write_app(
         network_h = network_h.replace(old, new)
     files: dict[str, bytes] = dict(runtime_files())
     files["src/network.c"] = network.encode()
-    files["inc/network.h"] = network_h.encode()
+    files["src/network.h"] = network_h.encode()
     files["Makefile"] = b"include hal/host/host.mk\n"
     files["vectors/input.bin"] = b"".join(INPUTS)
     files["vectors/layer_03.bin"] = b"".join(

@@ -121,7 +121,7 @@ def test_change_of_a_header_recompiles_who_includes_it(tmp_path: Path, compiled:
     app = write_app(tmp_path / "a")
     build(app)
     compiled.clear()
-    header = app / "inc/network.h"
+    header = app / "src/network.h"
     header.write_text(header.read_text().replace("DORY_CORES 4", "DORY_CORES 8"))
     build(app)
     assert sorted(compiled) == ["hal/host/main_host.c", "link", "src/network.c"]

@@ -192,7 +192,7 @@ def test_make_rebuilds_what_changed(tmp_path: Path) -> None:
 
     assert "src/network.c" in compiled()
     assert compiled() == []
-    header = app / "inc/network.h"
+    header = app / "src/network.h"
     header.write_text(header.read_text() + "\n")
     assert sorted(compiled()) == ["hal/host/main_host.c", "src/network.c"]
     assert (
@@ -238,7 +238,7 @@ def test_header_is_enough_for_a_chip(tmp_path: Path) -> None:
     )
     subprocess.run(
         [*find_compiler().command, "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2",
-         "-Ichip", "-Ihal/include", "-Iinc", "-c", "src/network.c", "-o", "network.o"],
+         "-Ichip", "-Ihal/include", "-Iinc", "-Isrc", "-c", "src/network.c", "-o", "network.o"],
         cwd=tmp_path, check=True,
     )  # fmt: skip
     assert b"dory_sim" not in (tmp_path / "network.o").read_bytes()

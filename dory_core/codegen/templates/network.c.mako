@@ -290,5 +290,5 @@ int ${plan.prefix}_network_run(const dory_network_io_t *io) {
 % if plan.cores > 1:
   dory_barrier();
 % endif
-  return DORY_OK;
+  return DORY_RUN_RESULT();
 }

@@ -32,7 +32,7 @@ image: build/kite/app.elf
 
 build/kite/app.elf: $(KITE_SOURCES) board/kite.ld
 \t@mkdir -p $(@D)
-\t$(CROSS)gcc $(KITE_FLAGS) -Ihal/kite -Ihal/include -Iinc -Ikernels $(KITE_SOURCES) \\
+\t$(CROSS)gcc $(KITE_FLAGS) -Ihal/kite -Ihal/include -Iinc -Isrc -Ikernels $(KITE_SOURCES) \\
 \t\t-nostartfiles -Wl,--gc-sections -T board/kite.ld -o $@
 """
 

@@ -18,7 +18,7 @@ from dory_core.testing.compilers import ONLY_CHECK, host_compiler
 MIXED = next(case for case in network_cases() if case.name == "mixed")
 RISCV = ("-target", "riscv32-linux-musl", "-mcpu=generic_rv32+m+c")
 FLAGS = ("-std=c99", "-ffreestanding", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2")
-CHIP_FOLDERS = ("inc", "hal/include", "hal/diana", "kernels", "board")
+CHIP_FOLDERS = ("inc", "src", "hal/include", "hal/diana", "kernels", "board")
 STRICT = (
     *("-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wundef", "-Wcast-qual", "-Wvla"),
     *("-Wstrict-prototypes", "-Wmissing-prototypes", "-Wwrite-strings", "-Wpointer-arith"),
@@ -134,7 +134,7 @@ def test_the_size_of_l1_is_an_option(l1_kib: str, tmp_path: Path) -> None:
     plan = build_app(MIXED.build(), "diana", tmp_path / "app", settings={"l1_kib": l1_kib})
     assert (
         f"#define DORY_L1_SIZE {int(l1_kib) * 1024}u"
-        in (tmp_path / "app/inc/network.h").read_text()
+        in (tmp_path / "app/src/network.h").read_text()
     )
     assert plan.deployable
     assert_exact(tmp_path / "app", dma=("late",))

@@ -34,7 +34,7 @@ def build(app: Path, program: Path) -> None:
     folders = ("src", "weights", "kernels", "hal/diana", "board")
     sources = [str(path) for name in folders for path in sorted(app.glob(f"{name}/*.[cS]"))]
     model = [str(app / f"hal/host/dory_diana_{part}.c") for part in PARTS]
-    includes = ("inc", "hal/include", "hal/diana", "kernels", "board", "hal/host")
+    includes = ("inc", "src", "hal/include", "hal/diana", "kernels", "board", "hal/host")
     command = [
         *host_compiler(),
         *WARNINGS,

@@ -95,7 +95,7 @@ def test_an_application_links_for_32_bit_risc_v(tmp_path: Path) -> None:
     sources = sorted(
         str(path) for name in ("src", "weights", "kernels") for path in (app / name).glob("*.c")
     )
-    includes = [f"-I{app / name}" for name in ("inc", "hal/include", "hal/diana", "kernels")]
+    includes = [f"-I{app / name}" for name in ("inc", "src", "hal/include", "hal/diana", "kernels")]
     compile_for_the_chip(
         tmp_path,
         *includes,

@@ -24,7 +24,7 @@ COMPILE = (
     "-Wframe-larger-than=0",
 )
 FOLDERS = ("src", "kernels", "hal/diana")
-INCLUDES = ("inc", "hal/include", "hal/diana", "kernels", "board")
+INCLUDES = ("inc", "src", "hal/include", "hal/diana", "kernels", "board")
 _FRAME = re.compile(r"(\S+):\d+:\d+: warning: stack frame size \((\d+)\) exceeds .* in '(\w+)'")
 
 

@@ -29,7 +29,7 @@ SDK = Path(__file__).parent / "sdk"
 MODELS = ("-include", str(SDK / "model_registers.h"), f"-I{SDK}")
 FOLDERS = ("src", "weights", "kernels", "hal/gap8")
 FLAGS = ("-std=gnu99", "-Werror")
-INCLUDES = ("inc", "hal/include", "hal/gap8", "kernels", str(SDK / "include"))
+INCLUDES = ("inc", "src", "hal/include", "hal/gap8", "kernels", str(SDK / "include"))
 
 
 @pytest.fixture(scope="module", params=["two-levels", "three-levels"])

@@ -28,7 +28,7 @@ from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.random_layers import KINDS, RandomLayers
 
 SDK = Path(__file__).parent / "sdk"
-INCLUDES = ("inc", "hal/include", "hal/gap8", "kernels", str(SDK / "include"))
+INCLUDES = ("inc", "src", "hal/include", "hal/gap8", "kernels", str(SDK / "include"))
 CHIP = os.environ.get("GAP_RISCV_GCC_TOOLCHAIN", "")
 CHIP_GCC = shutil.which("riscv32-unknown-elf-gcc", path=f"{CHIP}/bin") if CHIP else None
 ZIG = (

@@ -145,12 +145,12 @@ def test_the_hal_of_another_network_has_room_for_few_transfers(
         build_app(network, "gap8", tmp_path / name, budgets=THREE_LEVELS, prefix=name)
     cat, dog = tmp_path / "cat", tmp_path / "dog"
     assert 0 < most_under_way(cat) < most_under_way(dog)
-    assert f"EXT_IN_FLIGHT {most_under_way(cat)}u" in (cat / "inc" / "network.h").read_text()
+    assert f"EXT_IN_FLIGHT {most_under_way(cat)}u" in (cat / "src" / "network.h").read_text()
     shutil.copytree(cat, dog / "src" / "cat")
     hal = dog / "hal" / "gap8" / "dory_gap8_ext.c"
-    hal.write_text(hal.read_text().replace('"network.h"', '"../../src/cat/inc/network.h"'))
+    hal.write_text(hal.read_text().replace('"network.h"', '"../../src/cat/src/network.h"'))
     for source in (*cat.glob("src/*.c"), *cat.glob("weights/*.c")):
-        text = source.read_text().replace('"network.h"', '"cat/inc/network.h"')
+        text = source.read_text().replace('"network.h"', '"cat/src/network.h"')
         (dog / "src" / f"cat_{source.name}").write_text(text)
     for kernel in cat.glob("kernels/*"):
         shutil.copy(kernel, dog / "kernels" / kernel.name)

@@ -31,6 +31,7 @@ def project_files(part: Part, app: Application) -> tuple[OutputFile, ...]:
         "NAME": app.prefix.upper(),
         "WEIGHTS_SECTION": WEIGHTS_SECTION if part.external else "",
         "ZEPHYR_L1": part.tcm.region if part.tcm else ".noinit.dory_l1",
+        "INPUT_IN_PLACE": str(int(len(app.inputs) == 1 and not app.inputs[0].passing)),
         "IN_PLACE": str(int(len(app.outputs) == 1)),
         "CACHED": str(int(part.cache is not None)),
     }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dory_stm32h7 import toolchain
+from dory_stm32h7.descriptors import list_bytes
+from dory_stm32h7.hardware import copies
 from dory_stm32h7.part import KIB
 from dory_stm32h7.part_files import cube_aliases
 from dory_stm32h7.parts import part_of
@@ -83,9 +85,9 @@ _PROJECTS = """## In other builds
   `target_link_libraries(firmware PRIVATE {prefix}_network)`. Variables `DORY_L1_SECTION`,
   `DORY_L2_SECTION`, `DORY_WEIGHTS_SECTION` and so on name sections of a linker script of yours.
   Without a cross compiler the library is the host simulation.
-- STM32CubeIDE: drag this folder into the project, exclude `hal/host/`, `board/` and `build/` from
-  the build and add the include paths `inc`, `hal/include`, `hal/stm32h7`, `kernels`; or make a
-  CMake project of it as above.
+- STM32CubeIDE: drag this folder into the project, exclude {excluded} from
+  the build and add the include paths `inc`, `src`, `hal/include`, `hal/stm32h7`, `kernels`; or make
+  a CMake project of it as above.
 - Zephyr: a module. Name this folder in `ZEPHYR_EXTRA_MODULES`, set `CONFIG_{name}_NETWORK=y`.
 - PlatformIO: name this folder in `lib_deps`. Unless the framework is Arduino or the linker script
   has the sections of dory, give macros such as `DORY_L1_SECTION` names that begin with `.bss`.
@@ -96,10 +98,11 @@ _PROJECTS = """## In other builds
 _SEVERAL = """\
 ## Several networks in one program
 
-Compile each with a prefix of its own (`--prefix NAME`): all that belongs to one network carries it,
-and what is the same for all, kernels and driver, is linked once. Build each as a library with
-include paths of its own: their folders have files of the same names. Each `NAME_stm32h7_init` is
-called once; one network runs at a time.
+Compile each with a prefix of its own (`--prefix NAME`) and the same release of dory: all that
+belongs to one network carries its prefix. Kernels and driver are the same for all: in CMake they
+are one library, `dory_support`; in other builds each network may bring them, and one copy is
+linked. Build each network with include paths of its own: their folders have files of the same
+names. Each `NAME_stm32h7_init` is called once; one network runs at a time.
 
 """
 
@@ -133,7 +136,8 @@ For example one of CubeIDE:
 
 - Sources: `src/`, `weights/`, `kernels/`, `hal/stm32h7/`; with kernels of CMSIS-NN
   `kernels/external/`, too, but not the folders below it.
-- Include path: `inc/`, `hal/include/`, `hal/stm32h7/`, `kernels/`, `kernels/external/` if there.
+- Include path of these files: `inc/`, `src/`, `hal/include/`, `hal/stm32h7/`, `kernels/`, and
+  `kernels/external/` if there; of the program: `inc/`, `hal/include/`, `hal/stm32h7/`.
 - Linker script: `INCLUDE dory_sections.ld` (in `hal/stm32h7/`) inside SECTIONS. It needs memories
   called DTCM, AXI_SRAM and D2_SRAM; in a script of CubeIDE, put before it
 
@@ -141,10 +145,14 @@ For example one of CubeIDE:
 
 - Program: `{prefix}_stm32h7_init()` once, after clocks and caches are set up, then
   `{prefix}_stm32h7_run(input, output, 0, 0)` for each input; `hal/stm32h7/{prefix}_stm32h7.h` says
-  the rest, `dory_stm32h7_config.h` all that can be chosen: `DORY_MDMA_CHANNELS=0x00FF` leaves
-  channels 8 to 15 of the MDMA to you. Define `dory_stm32h7_wait` to sleep or yield while a
-  transfer runs, and `dory_stm32h7_fault` for errors and time-outs of transfers. The arenas take
-  {l1} B of DTCM and {l2} B of AXI SRAM; `--l1` and `--l2` make them smaller.
+  the rest, `dory_stm32h7_config.h` all that can be chosen: `DORY_MDMA_CHANNELS=0x000F` leaves
+  channels 4 to 15 of the MDMA to you. Define `dory_stm32h7_wait` to sleep or yield while a
+  transfer runs, and `dory_stm32h7_fault` to be told of errors and time-outs of transfers, after
+  which the run returns `DORY_EDMA`. The arenas take {l1} B of DTCM and {l2} B of AXI SRAM, and
+  lists of the MDMA {lists} B of AXI SRAM; `--l1` and `--l2` make the arenas smaller.
+- An input that the program writes to `{prefix}_stm32h7_input()` is not copied, and an output that
+  stays at `{prefix}_stm32h7_output()` neither, where `{name}_INPUT_IN_PLACE` and
+  `{name}_OUTPUT_IN_PLACE` are 1.
 """
 
 _UNCACHED = """\
@@ -222,13 +230,22 @@ def readme(ctx: TargetContext, app: Application, cached: bool) -> str:
     library = ctx.options.get("form") == "library"
     if library:
         aliases = "\n      ".join(cube_aliases(part))
-        own = _LIBRARY.format(prefix=app.prefix, l1=app.l1_bytes, l2=app.l2_bytes, aliases=aliases)
+        own = _LIBRARY.format(
+            prefix=app.prefix,
+            name=app.prefix.upper(),
+            l1=app.l1_bytes,
+            l2=app.l2_bytes,
+            lists=0 if copies(ctx.options) else list_bytes(app),
+            aliases=aliases,
+        )
         own += "" if cached else _uncached(part)
     else:
         own = _APPLICATION.format(variant=part.name, program=toolchain.PROGRAM, core=part.core.name)
     names = {"prefix": app.prefix, "name": app.prefix.upper()}
     types = {"x": _c_type(app.inputs[0].tensor), "y": _c_type(app.outputs[0].tensor)}
-    example, projects = _EXAMPLE.format(**names, **types), _PROJECTS.format(**names)
+    excluded = "`hal/host/` and `build/`" if library else "`hal/host/`, `board/` and `build/`"
+    example = _EXAMPLE.format(**names, **types)
+    projects = _PROJECTS.format(**names, excluded=excluded)
     first = app.inputs[0]
     if first.passing:
         output = ", .put_rows = put_rows" if app.outputs[0].passing else ", .output = output"

@@ -28,7 +28,7 @@ FLAGS = (
 )
 SOURCES = ("src", "weights", "kernels", "kernels/external", "hal/stm32h7", "board")
 INCLUDES = (
-    *("inc", "hal/include", "hal/stm32h7", "kernels", "kernels/external"),
+    *("inc", "src", "hal/include", "hal/stm32h7", "kernels", "kernels/external"),
     *("board", "board/libc"),
 )
 SECTIONS = "board/sections.ld"  # included by the linker scripts

@@ -174,7 +174,10 @@ def test_copies_are_those_of_a_loop(
     text = config.read_text()
     for old in (0, 1):
         text = text.replace(f"ARENAS_CACHED {old}", f"ARENAS_CACHED {cached}")
-    config.write_text(text.replace("CHANNELS 0xFFFFu", f"CHANNELS {channels:#x}u"))
+    for old, new in (("CHANNELS 0x00FFu", f"CHANNELS {channels:#x}u"), ("NODES 0", "NODES 24")):
+        assert old in text
+        text = text.replace(old, new)
+    config.write_text(text)
     (directory / "board/main.c").write_text(MAIN)
     toolchain = find_toolchain()
     machine = Machine(
@@ -186,3 +189,49 @@ def test_copies_are_those_of_a_loop(
     assert machine.output == ("under way" if driver == "mdma" else "moved")
     taken = sum(1 << c.number for c in machine.mdma.channels if any(c.registers.values()))
     assert taken == (channels if driver == "mdma" else 0)
+
+
+# A copy of a row and its wait, again and again, between marks.
+FEW = """\
+#include "board.h"
+#include "dory_hal.h"
+#include "dory_stm32h7_config.h"
+#include "dory_tile.h"
+
+static uint8_t tcm[4096];
+static uint8_t axi[4096] __attribute__((section(".dory_l2")));
+__attribute__((noinline)) void mark(void) { __asm__ volatile("" ::: "memory"); }
+
+int main(void)
+{
+  dory_stm32h7_init();
+  for (uint32_t n = 0; n < 40; n++) {
+    mark();
+    const dory_ticket_t ticket = dory_dma_start(DORY_LOAD_ROW(tcm, axi, 4096));
+    mark();
+    dory_dma_wait(ticket);
+    mark();
+    dory_dma_wait(dory_dma_start(DORY_LOAD_ROWS(tcm, axi, 64, 20, 128)));
+  }
+  return 0;
+}
+"""
+
+
+def test_a_transfer_takes_few_instructions(tmp_path: Path) -> None:
+    require_emulator()
+    builder = GraphBuilder((4, 5, 5), name="tiny")
+    builder.conv(4, ops.Window(kernel=(1, 1)))
+    build_app(builder.graph(), "stm32h7", tmp_path / "app", plugins=load_plugins())
+    (tmp_path / "app/board/main.c").write_text(FEW)
+    toolchain = find_toolchain()
+    chip = Machine(
+        read_elf(simulate.build_program(tmp_path / "app", toolchain.recipe(), toolchain.compiler))
+    )
+    seen: list[int] = []
+    chip.at("mark", lambda chip: seen.append(chip.instructions))
+    chip.run(60)
+    assert chip.exit_code == 0 and len(seen) == 120
+    start = min(b - a for a, b in zip(seen[0::3], seen[1::3], strict=True))
+    wait = min(b - a for a, b in zip(seen[1::3], seen[2::3], strict=True))
+    assert start + wait <= 190, (start, wait)

@@ -57,14 +57,14 @@ FAULTS = (
     Fault(
         "no_wait",
         DRIVER,
-        "      finish(number);\n    }\n  }\n",
-        "    }\n  }\n",
+        "    finish(lowest(left));\n  }\n}\n",
+        "    (void)finish;\n  }\n}\n",
     ),
     Fault(
         "wait_for_loads_only",
         DRIVER,
-        "      finish(number);\n    }\n  }\n",
-        "      if (in_tcm(channels[number].job.dst)) finish(number);\n    }\n  }\n",
+        "    finish(lowest(left));\n  }\n}\n",
+        "    if (in_tcm(jobs[lowest(left)].dst)) finish(lowest(left));\n  }\n}\n",
         "was not waited for",
     ),
     Fault(
@@ -135,8 +135,8 @@ FAULTS = (
     Fault(
         "registers_behind_enable",
         DRIVER,
-        "  mdma->ifcr = MDMA_IFCR_ALL;\n  mdma->tcr",
-        "  mdma->ifcr = MDMA_IFCR_ALL;\n  mdma->cr = MDMA_CR_EN;\n  mdma->tcr",
+        "  mdma->ifcr = MDMA_IFCR_ALL;\n  put_block",
+        "  mdma->ifcr = MDMA_IFCR_ALL;\n  mdma->cr = MDMA_CR_EN;\n  put_block",
         "is written while the channel is enabled",
     ),
     Fault(
@@ -163,15 +163,15 @@ FAULTS = (
     Fault(
         "widest_elements_always",
         DRIVER,
-        "while (log2 < most && !(all >> log2 & 1u))",
-        "(void)all;\n  while (log2 < most)",
+        "return lowest(bits | 1u << most);",
+        "return (void)bits, most;",
         "no multiple of",
     ),
     Fault(
         "burst_of_the_whole_buffer",
         DRIVER,
-        "(2u << beats << log2) < buffer",
-        "(2u << beats << log2) <= buffer",
+        "(buffer - 1u) | 1u",
+        "buffer",
         "not shorter than a buffer",
     ),
     Fault("widths_without_packing", DRIVER, "MDMA_TCR_PKE : 0u", "0u : 0u", "PKE = 0"),
@@ -199,15 +199,15 @@ FAULTS = (
     Fault(
         "list_in_dtcm",
         LINKER,
-        "KEEP(*(.dory_mdma)) } > AXI_SRAM",
-        "KEEP(*(.dory_mdma)) } > DTCM",
+        "*(.dory_mdma) } > AXI_SRAM",
+        "*(.dory_mdma) } > DTCM",
         "the MDMA fetches lists over AXI",
     ),
     Fault(
         "list_at_odd_words",
         DRIVER,
-        "(uint32_t)(uintptr_t)&nodes[number][n];",
-        "(uint32_t)(uintptr_t)&nodes[number][n] + 4u;",
+        "*link = (uint32_t)(uintptr_t)node;",
+        "*link = (uint32_t)(uintptr_t)node + 4u;",
         "no multiple of 8",
     ),
     Fault(

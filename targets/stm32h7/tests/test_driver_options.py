@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.emulator.machine import Machine
 from dory_stm32h7.emulator.mdma import Channel
+from dory_stm32h7.emulator.mdma_registers import TEIF
 from dory_stm32h7.toolchain import find_toolchain
 from image import require_emulator
 
@@ -59,6 +61,12 @@ def machine(directory: Path, **macros: int) -> Machine:
     return Machine(read_elf(simulate.build_program(directory, recipe, toolchain.compiler)))
 
 
+def driver_function(chip: Machine, name: str) -> str:
+    """Return the symbol of a function of the driver, which has digits of its code."""
+    pattern = re.compile(rf"dory_mdma_(cached_)?[0-9a-f]{{6}}_{name}")
+    return next(symbol.name for symbol in chip.image.symbols if pattern.fullmatch(symbol.name))
+
+
 @pytest.fixture(scope="module")
 def plain(sound: Path) -> Observed:
     return observed(machine(sound))
@@ -78,7 +86,7 @@ def observed(chip: Machine) -> Observed:
             found.left.append(int(np.count_nonzero(view)))
 
     chip.at("dory_stm32h7_init", start)
-    chip.at("dory_mdma_init", ready)
+    chip.at(driver_function(chip, "init"), ready)
     chip.run(60)
     assert chip.exit_code == 0
     assert len(found.left) >= 2
@@ -127,10 +135,70 @@ def test_waiting_calls_the_program_and_ends(sound: Path, tmp_path: Path) -> None
     assert rest.endswith(f", status {1 << 31}\n")
 
 
+def test_a_network_without_boxes_has_no_lists(plain: Observed) -> None:
+    assert plain.chip.image.find("nodes") is None
+
+
+# The first transfers fail, and the program goes on: it runs the network again.
+GOES_ON = """
+#include "board.h"
+#include "dory_stm32h7_config.h"
+#include "network.h"
+static uint8_t output[DORY_NETWORK_OUTPUT_BYTES];
+static uint32_t faults;
+void dory_stm32h7_fault(uint32_t channel, uint32_t status)
+{
+  (void)channel, (void)status;
+  faults++;
+}
+int main(void)
+{
+  dory_stm32h7_init();
+  for (unsigned i = 0; i < DORY_NETWORK_INPUT_BYTES; i++) {
+    ((uint8_t *)dory_stm32h7_input())[i] = (uint8_t)i;
+  }
+  const int first = dory_stm32h7_run(dory_stm32h7_input(), output, 0, 0);
+  return first == DORY_EDMA && faults == 1 &&
+         dory_stm32h7_run(dory_stm32h7_input(), output, 0, 0) == DORY_OK && faults == 1 ? 0 : 1;
+}
+"""
+
+
+@pytest.mark.parametrize("error", [False, True])
+def test_a_run_whose_transfer_fails_ends_with_an_error_and_the_next_one_is_sound(
+    error: bool, sound: Path, tmp_path: Path
+) -> None:
+    """The MDMA stops for ever, or reports an error; nothing else starts in that run."""
+    directory = tmp_path / "app"
+    shutil.copytree(sound, directory)
+    (directory / "board/main.c").write_text(GOES_ON)
+    for name in (directory / "board").glob("*vector*.c"):
+        name.unlink()
+    chip = machine(directory, DORY_MDMA_POLLS=50)
+    status, failing = chip.mdma._status, []
+
+    def looked_at(channel: Channel) -> int:
+        if not failing:
+            failing.append(channel)
+        if failing[-1] is channel and channel.requested:
+            if error:
+                channel.requested = channel.enabled = False
+                channel.flags |= TEIF
+            return channel.flags
+        failing.append(Channel(-1))
+        return status(channel)
+
+    chip.mdma._status = looked_at  # type: ignore[method-assign]
+    chip.run(60)
+    assert chip.exit_code == 0
+    assert not any(channel.enabled for channel in chip.mdma.channels)
+
+
 def test_a_copy_cleans_only_the_nodes_that_it_uses(sound: Path) -> None:
     """A copy of one block has no node: no line of the cache is cleaned for the list."""
-    chip = machine(sound, DORY_ARENAS_CACHED=1)
+    chip = machine(sound, DORY_ARENAS_CACHED=1, DORY_MDMA_NODES=3)
     lists = chip.image.symbol("nodes")
+    assert lists.size == 8 * 3 * 40
     cleaned: list[set[int]] = []
     request = chip.mdma._request
 

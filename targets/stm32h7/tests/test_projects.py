@@ -39,6 +39,7 @@ STRICT = (
 )
 PREFIX = "eye"
 FOLDERS = ("src", "weights", "kernels", "hal/stm32h7")  # with sources
+PUBLIC = ("inc", "hal/include", "hal/stm32h7")  # include path of a program
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def test_all_files_are_clean_under_strict_warnings(
     compiler: str, library: Library, tmp_path: Path
 ) -> None:
     app = library.directory
-    includes = [f"-I{app / name}" for name in ("inc", "hal/include", "hal/stm32h7", "kernels")]
+    includes = [f"-I{app / name}" for name in (*PUBLIC, "src", "kernels")]
     sources = [path for name in FOLDERS for path in app.glob(f"{name}/*.c")]
     assert len(sources) > 8
     (tmp_path / "string.h").write_text(
@@ -408,13 +409,111 @@ def test_two_networks_run_on_their_own_arenas(
     assert chip.mdma.transfers > 0
 
 
+def objects_of(compiler: str, app: Path, folder: Path) -> list[Path]:
+    """Compile every file of a network for itself, kernels and driver included."""
+    part, board = part_of({}), app / "board"
+    folder.mkdir()
+    includes = [f"-I{app / name}" for name in (*PUBLIC, "src", "kernels")]
+    flags = (*cross(compiler, part), "-O2", "-std=c99", "-ffreestanding", f"-I{board / 'libc'}")
+    sections = ("-ffunction-sections", "-fdata-sections")
+    made = []
+    for source in (path for name in FOLDERS for path in app.glob(f"{name}/*.c")):
+        made.append(folder / f"{source.stem}.o")
+        call(*flags, *sections, *includes, "-c", source, "-o", made[-1], cwd=folder)
+    return made
+
+
+@pytest.mark.sample(2)
+@BOTH
+@pytest.mark.parametrize("whole_archives", [False, True])
+def test_two_networks_that_each_bring_kernels_and_driver_run_in_one_program(
+    compiler: str, whole_archives: bool, plugins: Plugins, tmp_path: Path
+) -> None:
+    """As Arduino links objects, and Zephyr whole libraries: all objects of both, one copy runs."""
+    apps = [tmp_path / "cat", tmp_path / "dog"]
+    for app in apps:
+        build(app, plugins, "stm32h743", app.name, classes=300 if app.name == "dog" else 9)
+    arrays = "".join(
+        c_array(f"{app.name}_{name}", vector(app, name))
+        for app in apps
+        for name in ("input", "output")
+    )
+    board, out = apps[0] / "board", tmp_path / "user"
+    objects = [objects_of(compiler, app, tmp_path / f"{app.name}_objects") for app in apps]
+    assert {o.name for o in objects[0]} & {o.name for o in objects[1]}
+    out.mkdir()
+    (out / "main.c").write_text(OWN.format(first="cat", second="dog", vectors=arrays))
+    (out / "chip.ld").write_text(
+        (board / "stm32h743.ld")
+        .read_text()
+        .replace("INCLUDE board/sections.ld", (board / "sections.ld").read_text())
+    )
+    linked: list[object] = [one for every in objects for one in every]
+    if whole_archives:
+        for number, every in enumerate(objects):
+            call(*ZIG, "ar", "rcs", out / f"lib{number}.a", *every, cwd=out)
+        linked = ["-Wl,--whole-archive", "lib0.a", "lib1.a", "-Wl,--no-whole-archive"]
+    own = [board / name for name in ("startup.c", "semihosting.c", "libc.c")]
+    includes = [f"-I{folder}" for app in apps for folder in (app / name for name in PUBLIC)]
+    call(
+        *cross(compiler, part_of({})),
+        *("-O2", "-std=c99", "-ffreestanding", f"-I{board}", f"-I{board / 'libc'}", *includes),
+        *("main.c", *own, *linked, "-o", "firmware", "-Wl,-T,chip.ld", "-Wl,--gc-sections"),
+        *(("-nostdlib", "-lgcc") if compiler == GCC else ()),
+        cwd=out,
+    )
+    chip = Machine(read_elf(out / "firmware"))
+    chip.run(60)
+    assert chip.exit_code == 0
+    assert chip.mdma.transfers >= 4
+
+
+def test_cmake_takes_kernels_and_driver_once_and_refuses_other_ones(
+    plugins: Plugins, tmp_path: Path
+) -> None:
+    apps = [tmp_path / "cat", tmp_path / "dog"]
+    for app in apps:
+        build(app, plugins, "stm32h743", app.name)
+    user = tmp_path / "user"
+    user.mkdir()
+    (user / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.18)\nproject(both LANGUAGES C)\n"
+        f"add_subdirectory({apps[0]} cat)\nadd_subdirectory({apps[1]} dog)\n"
+    )
+    tools = f"-DCMAKE_TOOLCHAIN_FILE={toolchain_file(tmp_path, part_of({}))}"
+    cmake(user, user / "build", tools, only_configure=True)
+    commands = (user / "build/build.ninja").read_text()
+    shared = [path.name for path in apps[0].glob("kernels/*.c")]
+    assert shared
+    for name in (*shared, "dory_mdma.c"):
+        assert len(re.findall(rf"^build \S*{name}\.o(bj)?:", commands, re.MULTILINE)) == 1, name
+    for name in ("dory_stm32h7.c", "network.c"):
+        assert len(re.findall(rf"^build \S*/{name}\.o(bj)?:", commands, re.MULTILINE)) == 2, name
+    kernel = apps[1] / "kernels" / shared[0]
+    kernel.write_text(f"{kernel.read_text()}/* of another release */\n")
+    with pytest.raises(AssertionError, match="same release of dory"):
+        cmake(user, user / "again", tools, only_configure=True)
+
+
+def test_no_header_of_the_include_path_of_a_program_is_called_as_those_of_others(
+    library: Library,
+) -> None:
+    headers = {path.name for name in PUBLIC for path in (library.directory / name).glob("*.h")}
+    assert all(name.startswith(("dory_", "eye_")) for name in headers), headers
+
+
+def test_the_program_writes_the_input_where_the_network_reads_it(library: Library) -> None:
+    text = (library.directory / "hal/stm32h7/eye_stm32h7.h").read_text()
+    assert "#define EYE_INPUT_IN_PLACE 1" in text and "void *eye_stm32h7_input(void);" in text
+
+
 def test_no_public_name_of_a_network_on_the_chip_is_without_its_prefix(library: Library) -> None:
     """What the header declares; names of the driver and of the part belong to the program."""
     app = library.directory
     text = (app / "hal/stm32h7/eye_stm32h7.h").read_text()
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     functions = re.findall(r"^\w[\w *]*?(\w+)\(", text, re.MULTILINE)
-    assert len(functions) == 4 and all(name.startswith("eye_") for name in functions)
+    assert len(functions) == 5 and all(name.startswith("eye_") for name in functions)
     macros = re.findall(r"#define (\w+)", text)
     assert macros and all(name.startswith("EYE_") for name in macros)
     for name in ("README.md", "library.json", "library.properties", "zephyr/Kconfig"):
@@ -443,7 +542,7 @@ def test_the_example_of_the_readme_is_short_and_clean(
 ) -> None:
     """Compiled for the part, as C and as the body of a C++ program."""
     (tmp_path / "main.c").write_text(example(library.directory))
-    includes = [f"-I{library.directory / name}" for name in ("inc", "hal/include", "hal/stm32h7")]
+    includes = [f"-I{library.directory / name}" for name in PUBLIC]
     (tmp_path / "main.cpp").write_text(f'#include "device.h"\n{example(library.directory)}')
     (tmp_path / "device.h").write_text(DEVICE)
     core, plus = (cross(compiler, library.part, language) for language in ("cc", "c++"))
@@ -561,6 +660,7 @@ def test_arduino_takes_the_library(library: Library, tmp_path: Path) -> None:
     assert {path.name for path in sources} >= {"network.c", "eye_layer_00.c", "eye_weights_00.c"}
     for path in (own, *(made / "src").glob("eye_*.c"), *(made / "src").glob("*_conv_*.c")):
         call(*ZIG, "cc", *flags, "-std=gnu11", f"-I{board}", "-w", "-c", path, cwd=out)
+    assert not (made / "src/network.h").exists()
     call(*ZIG, "c++", *flags, "-std=gnu++14", "-c", tmp_path / "sketch.cpp", cwd=out)
     assert b".bss.dory_l1" in (out / "dory_stm32h7.o").read_bytes()
 
@@ -574,7 +674,7 @@ def test_platformio_finds_sources_and_headers(library: Library) -> None:
     chosen = {path for pattern in patterns for path in app.glob(pattern)}
     assert chosen == {path for folder in FOLDERS for path in app.glob(f"{folder}/*.c")}
     packed = manifest["export"]["include"]
-    assert {"library.json", *FOLDERS, "inc", "hal/include"} <= set(packed)
+    assert {"library.json", *FOLDERS, *PUBLIC} <= set(packed)
     includes = [flag[2:] for flag in build_["flags"]]
     for header in manifest["headers"]:
         assert any((app / folder / header).is_file() for folder in includes)

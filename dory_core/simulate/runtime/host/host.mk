@@ -18,7 +18,7 @@ VARIANT := host$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
 BUILD := build/$(VARIANT)
 
 HOST_FLAGS := -std=c99 -Wall -Wextra -Wpedantic -Werror \
-  -Iinc -Ihal/include -Ihal/host -Ikernels -Ikernels/external -Ikernels/external/host
+  -Iinc -Isrc -Ihal/include -Ihal/host -Ikernels -Ikernels/external -Ikernels/external/host
 # A library that is not ours is compiled as it is.
 EXTERNAL_FLAGS := -std=gnu99 -w -fwrapv -fno-strict-aliasing -flax-vector-conversions
 ifneq ($(SANITIZE),)

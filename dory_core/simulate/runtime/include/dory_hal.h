@@ -57,6 +57,12 @@ uint32_t (dory_core_count)(void);
 void (dory_barrier)(void);        /* every core */
 uint32_t (dory_cycles)(void);     /* free-running counter, for profiles; 0 where there is none */
 
+/* What a run returns when it has come to its end: another HAL may say that a transfer has failed,
+ * DORY_EDMA. */
+#ifndef DORY_RUN_RESULT
+#define DORY_RUN_RESULT() DORY_OK
+#endif
+
 /* The ticket of a copy that the next layer waits for: it brings constants of that layer into L1. */
 #ifndef DORY_AHEAD
 #define DORY_AHEAD(ticket) (ticket)

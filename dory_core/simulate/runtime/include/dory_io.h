@@ -11,6 +11,7 @@
 #define DORY_EL2 (-3)    /* the L2 arena is too small */
 #define DORY_EALIGN (-4) /* an arena does not start on a multiple of DORY_ARENA_ALIGN */
 #define DORY_EROWS (-5)  /* the caller had no rows of the input, or took none of the output */
+#define DORY_EDMA (-6)   /* a transfer failed: outputs and state are nothing */
 
 /* A transfer that a core has started. */
 typedef int32_t dory_ticket_t;

@@ -18,7 +18,7 @@ CHIP_FLAGS ?=
 CHIP := build/diana
 CHIP_COMPILE := $(CHIP_CC) $(CHIP_TARGET) -O2 -std=c99 -ffreestanding -ffunction-sections \
   -fdata-sections -Wall -Wextra -Wpedantic -Werror \
-  -Iinc -Ihal/include -Ihal/diana -Ikernels -Iboard $(CHIP_FLAGS)
+  -Iinc -Isrc -Ihal/include -Ihal/diana -Ikernels -Iboard $(CHIP_FLAGS)
 CHIP_SOURCES := $(wildcard src/*.c weights/*.c kernels/*.c hal/diana/*.c board/*.c board/*.S)
 CHIP_OBJECTS := $(addprefix $(CHIP)/,$(addsuffix .o,$(CHIP_SOURCES)))
 

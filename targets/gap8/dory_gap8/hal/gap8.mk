@@ -9,7 +9,7 @@
 
 APP := dory
 APP_SRCS := $(wildcard src/*.c weights/*.c kernels/*.c kernels/external/*.c hal/gap8/*.c)
-APP_INC := inc hal/include hal/gap8 kernels kernels/external
+APP_INC := inc src hal/include hal/gap8 kernels kernels/external
 
 # The SDK's rules give no optimisation of their own. Kernels are for speed; the loops around them
 # share a small instruction cache with them, and L2 with the data.

@@ -103,7 +103,7 @@ class InstanceKernel(TimedKernel):
 
     def symbol(self, layer: Layer) -> str:
         """The function: two instances have the same one only if they are the same code."""
-        code = f"{self.template}\n{self._defines(layer)}"
+        code = f"{_code(self.template)}\n{self._defines(layer)}"
         return f"{self.label(layer)}_{hashlib.sha256(code.encode()).hexdigest()[:_DIGITS]}"
 
     def headers(self, layer: Layer) -> tuple[str, ...]:
@@ -121,15 +121,14 @@ class InstanceKernel(TimedKernel):
         )
         body = (
             f'/* {purpose} */\n#include "{symbol}.h"\n\n#define DORY_KERNEL {symbol}\n'
-            f'{self._defines(layer)}\n#include "{PREFIX}_{self.template}_impl.h"\n'
+            f'{self._defines(layer)}\n#include "{PREFIX}_{self.template}_impl.h"\n\n'
+            "/* Networks of one program may each bring it: one of them is linked. */\n"
+            f"#pragma weak {symbol}\n"
         )
-        parts = _INCLUDES[self.template]
-        parts += ("binary32_impl",) if "requant_impl" in parts else ()
-        shipped = ("simd", "types", f"{self.template}_impl", *parts)
         return (
             OutputFile(f"kernels/{symbol}.c", body),
             OutputFile(f"kernels/{symbol}.h", header),
-            *(_shipped(f"{PREFIX}_{name}.h") for name in sorted(shipped)),
+            *_template(self.template),
         )
 
     def _defines(self, layer: Layer) -> str:
@@ -146,6 +145,21 @@ class InstanceKernel(TimedKernel):
 
     def _argument(self) -> str:
         return f"{PREFIX}_{_ARGUMENTS.get(self.template, self.template)}_t"
+
+
+@functools.cache
+def _template(name: str) -> tuple[OutputFile, ...]:
+    """Return every file that an instance of a template includes."""
+    parts = _INCLUDES[name]
+    parts += ("binary32_impl",) if "requant_impl" in parts else ()
+    shipped = ("simd", "types", f"{name}_impl", *parts)
+    return tuple(_shipped(f"{PREFIX}_{part}.h") for part in sorted(shipped))
+
+
+@functools.cache
+def _code(template: str) -> str:
+    """Return the code of a template: another release of dory may have another one."""
+    return "".join(str(file.content) for file in _template(template))
 
 
 @functools.cache

@@ -146,8 +146,9 @@ class Mdma:
                 )
             return
         if not value & EN:
-            if channel.requested:
-                raise ChipFault(f"channel {channel.number} is disabled while it transfers")
+            if channel.requested:  # the transfer ends with the current buffer
+                channel.requested = False
+                channel.flags |= CTCIF
             channel.enabled = False
             if value & SWRQ:
                 raise ChipFault(f"channel {channel.number}: request on a disabled channel")

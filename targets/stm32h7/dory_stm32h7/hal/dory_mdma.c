@@ -1,9 +1,12 @@
 /* Transfers between DTCM and the other memories by the MDMA.
  *
- * Every copy takes a channel, so that long ones to a memory outside of the chip hold up no other. It becomes a chain of repeated blocks: the first stands in the
- * channel's registers, the others in a linked list, and one software request starts all of them.
- * A copy of more blocks than the list has room for continues in dory_dma_wait. A ticket is the
- * number of its first channel plus one; other copies may join it.
+ * Every copy takes a channel, so that long ones to a memory outside of the chip hold up no other. It
+ * becomes a chain of repeated blocks: the first stands in the channel's registers, the others in a
+ * linked list, and one software request starts all of them. Most copies are one block. A copy of more
+ * blocks than the list has room for continues in dory_dma_wait. A ticket is its channels as bits.
+ *
+ * When a transfer fails, all are stopped and no other one starts: the run of the network comes to its
+ * end at once and tells it.
  *
  * Rules of the MDMA that decide the code (RM0433, section 14): the port to DTCM is 32 bits wide; a
  * block has at most 65536 bytes and 4096 repetitions; addresses, block and offsets between blocks
@@ -15,17 +18,21 @@
 #include "dory_stm32h7_part.h"
 #include "dory_stm32h7_registers.h"
 
-#define NODES 24u /* of each channel's list */
 #define MOST_BLOCK 65536u
 #define MOST_BLOCKS 4096u
 #define MOST_OFFSET 65535
 #define MOST_BUFFER 128u
 #define LINE 32u /* of the D-cache */
 
-/* What the MDMA loads into the registers of a channel at the end of a block. */
+/* What the MDMA loads into the registers of a channel at the end of a block; registers from tcr on. */
 typedef struct {
-  uint32_t tcr, bndtr, sar, dar, brur, lar, tbr, reserved, mar, mdr;
+  volatile uint32_t tcr, bndtr, sar, dar, brur, lar, tbr, reserved, mar, mdr;
 } node_t;
+
+/* Widths and bursts of a copy, and its buses. */
+typedef struct {
+  uint32_t tcr, tbr;
+} way_t;
 
 /* A copy of planes of rows, and how far it has been handed to the MDMA. */
 typedef struct {
@@ -33,58 +40,56 @@ typedef struct {
   uint32_t bytes, rows, planes; /* bytes of a row */
   int32_t dst_row, dst_plane, src_row, src_plane;
   uint32_t plane, row, byte; /* the next block starts here */
+  way_t way;
 } job_t;
 
-typedef struct {
-  job_t job;
-  uint32_t tcr, tbr;
-  uint8_t active;
-} channel_t;
-
-static node_t nodes[MDMA_CHANNELS][NODES] __attribute__((section(DORY_MDMA_SECTION), aligned(8)));
-static channel_t channels[MDMA_CHANNELS];
-static uint32_t members[MDMA_CHANNELS]; /* of the ticket that a channel stands for, as bits */
-static uint32_t next_channel;
+#if DORY_MDMA_NODES > 0
+#define LISTS (DORY_MDMA_CHANNELS > 0xFFu ? 16u : 8u)
+static node_t nodes[LISTS][DORY_MDMA_NODES] __attribute__((section(DORY_MDMA_SECTION), aligned(8)));
+#endif
+static job_t jobs[MDMA_CHANNELS];
+static uint32_t busy; /* channels with a copy, as bits */
+static uint32_t more; /* of them, those whose copy has blocks that the MDMA has not got yet */
+static uint32_t failed;
 
 #if (DORY_MDMA_CHANNELS & 0xFFFFu) == 0
 #error "DORY_MDMA_CHANNELS names no channel of the MDMA"
 #endif
 
-/* The channel that the network takes after another one; the others are the program's. */
-static uint32_t channel_after(uint32_t number)
+/* The number of the lowest bit that is set. */
+static inline uint32_t lowest(uint32_t bits) { return (uint32_t)__builtin_ctz(bits); }
+
+DORY_SHARED void dory_stm32h7_wait(void) {}
+
+DORY_SHARED void dory_dma_init(void)
 {
-  do {
-    number = (number + 1u) % MDMA_CHANNELS;
-  } while (!(DORY_MDMA_CHANNELS >> number & 1u));
-  return number;
+  busy = 0;
+  more = 0;
+  failed = 0;
+  for (uint32_t left = DORY_MDMA_CHANNELS & 0xFFFFu; left != 0u; left &= left - 1u) {
+    mdma_channel_t *const mdma = MDMA_CHANNEL(lowest(left));
+    mdma->mar = 0; /* at the end of a copy nothing is written anywhere */
+    mdma->mdr = 0;
+  }
 }
 
-__attribute__((weak)) void dory_stm32h7_wait(void) {}
-
-void dory_dma_init(void)
+DORY_SHARED int dory_dma_result(void)
 {
-  for (uint32_t n = 0; n < MDMA_CHANNELS; n++) {
-    channels[n].active = 0;
-    members[n] = 0;
-  }
-  next_channel = channel_after(MDMA_CHANNELS - 1u);
+  const int result = failed != 0u ? DORY_EDMA : DORY_OK;
+  failed = 0;
+  return result;
 }
 
 static void finish(uint32_t number);
 
 /* Returns a channel without a copy. When all are busy it finishes one; the wait for that one will
- * find it done. */
+ * find it done, or waits for what has taken its place. */
 static uint32_t free_channel(void)
 {
-  uint32_t number = next_channel;
-  do {
-    if (!channels[number].active) {
-      return number;
-    }
-    number = channel_after(number);
-  } while (number != next_channel);
-  finish(number);
-  return number;
+  if ((DORY_MDMA_CHANNELS & 0xFFFFu & ~busy) == 0u) {
+    finish(lowest(busy));
+  }
+  return lowest(DORY_MDMA_CHANNELS & 0xFFFFu & ~busy);
 }
 
 static void swap_axes(job_t *job)
@@ -132,30 +137,31 @@ static int repeats(const job_t *job)
          job->src_row - bytes <= MOST_OFFSET;
 }
 
-/* Takes the next block of a job, repeated over as many rows as possible. */
-static node_t next_node(const channel_t *channel, job_t *job)
+/* Writes the next block of a job, repeated over as many rows as possible. */
+static void put_block(job_t *job, node_t *node)
 {
-  node_t node = {0};
   const uint32_t row = (uint32_t)((int32_t)job->plane * job->dst_plane +
                                   (int32_t)job->row * job->dst_row);
   const uint32_t from = (uint32_t)((int32_t)job->plane * job->src_plane +
                                    (int32_t)job->row * job->src_row);
-  node.tcr = channel->tcr;
-  node.tbr = channel->tbr;
-  node.dar = job->dst + row + job->byte;
-  node.sar = job->src + from + job->byte;
+  node->tcr = job->way.tcr;
+  node->sar = job->src + from + job->byte;
+  node->dar = job->dst + row + job->byte;
+  node->lar = 0;
+  node->tbr = job->way.tbr;
   if (repeats(job)) {
     const uint32_t left = job->rows - job->row;
     const uint32_t blocks = left < MOST_BLOCKS ? left : MOST_BLOCKS;
     const uint32_t dst_offset = (uint32_t)job->dst_row - job->bytes;
     const uint32_t src_offset = (uint32_t)job->src_row - job->bytes;
-    node.bndtr = job->bytes | MDMA_BNDTR_BRC(blocks - 1u);
-    node.brur = dst_offset << 16 | src_offset;
+    node->bndtr = job->bytes | MDMA_BNDTR_BRC(blocks - 1u);
+    node->brur = dst_offset << 16 | src_offset;
     job->row += blocks;
   } else {
     const uint32_t left = job->bytes - job->byte;
     const uint32_t block = left < MOST_BLOCK ? left : MOST_BLOCK;
-    node.bndtr = block;
+    node->bndtr = block;
+    node->brur = 0;
     job->byte += block;
     if (job->byte == job->bytes) {
       job->byte = 0;
@@ -166,7 +172,6 @@ static node_t next_node(const channel_t *channel, job_t *job)
     job->row = 0;
     job->plane++;
   }
-  return node;
 }
 
 #if DORY_ARENAS_CACHED
@@ -177,84 +182,84 @@ static void flush(uint32_t at, uint32_t bytes)
     SCB_DCCIMVAC = address;
   }
 }
-#else
-static void flush(uint32_t at, uint32_t bytes)
-{
-  (void)at;
-  (void)bytes;
-}
 #endif
 
-/* Writes as much of the channel's job as the list holds, and starts it. */
-static void start(uint32_t number)
+/* Puts the blocks behind the first one into the channel's list, as far as it has room. */
+static void put_list(uint32_t number, job_t *job)
 {
-  channel_t *const channel = &channels[number];
-  mdma_channel_t *const mdma = MDMA_CHANNEL(number);
-  node_t first = next_node(channel, &channel->job);
-  uint32_t *link = &first.lar;
+#if DORY_MDMA_NODES > 0
+  volatile uint32_t *link = &MDMA_CHANNEL(number)->lar;
   uint32_t used = 0;
-  for (; used < NODES && !at_end(&channel->job); used++) {
-    const uint32_t n = used;
-    nodes[number][n] = next_node(channel, &channel->job);
-    *link = (uint32_t)(uintptr_t)&nodes[number][n];
-    link = &nodes[number][n].lar;
+  for (; used < DORY_MDMA_NODES && !at_end(job); used++) {
+    node_t *const node = &nodes[number % LISTS][used];
+    put_block(job, node);
+    node->mar = 0;
+    node->mdr = 0;
+    *link = (uint32_t)(uintptr_t)node;
+    link = &node->lar;
   }
-  flush((uint32_t)(uintptr_t)nodes[number], used * (uint32_t)sizeof(node_t));
-  mdma->ifcr = MDMA_IFCR_ALL;
-  mdma->tcr = first.tcr;
-  mdma->bndtr = first.bndtr;
-  mdma->sar = first.sar;
-  mdma->dar = first.dar;
-  mdma->brur = first.brur;
-  mdma->lar = first.lar;
-  mdma->tbr = first.tbr;
-  mdma->mar = 0;
-  mdma->mdr = 0;
+#if DORY_ARENAS_CACHED
+  flush((uint32_t)(uintptr_t)nodes[number % LISTS], used * (uint32_t)sizeof(node_t));
+#endif
+#else
+  (void)number;
+  (void)job;
+#endif
+}
+
+/* Enables a channel whose registers are written, and requests all of its copy. */
+static void request(mdma_channel_t *mdma, uint32_t tbr)
+{
   /* Tiles go first: copies to a slow memory outside of the chip fill the gaps between them. */
-  const uint32_t enable = MDMA_CR_EN | (channel->tbr != 0u ? MDMA_CR_PL_MEDIUM : 0u);
+  const uint32_t enable = MDMA_CR_EN | (tbr != 0u ? MDMA_CR_PL_MEDIUM : 0u);
   mdma->cr = enable;
   dsb(); /* the list and what is to be moved have reached their memories */
   mdma->cr = enable | MDMA_CR_SWRQ;
 }
 
+/* Hands as much of the channel's job to the MDMA as registers and list hold, and starts it. */
+static void start(uint32_t number)
+{
+  job_t *const job = &jobs[number];
+  mdma_channel_t *const mdma = MDMA_CHANNEL(number);
+  mdma->ifcr = MDMA_IFCR_ALL;
+  put_block(job, (node_t *)&mdma->tcr);
+  if (!at_end(job)) {
+    put_list(number, job);
+  }
+  more = at_end(job) ? more & ~(1u << number) : more | 1u << number;
+  request(mdma, job->way.tbr);
+}
+
 static int in_tcm(uint32_t address) { return address - DORY_DTCM_ADDRESS < DORY_DTCM_BYTES; }
 
-/* log2 of the widest element, at most `most`, that divides all of them. */
-static uint32_t width(uint32_t address, const job_t *job, int32_t row, int32_t plane, uint32_t most)
-{
-  uint32_t all = address | job->bytes;
-  all |= job->rows > 1 ? (uint32_t)row : 0u;
-  all |= job->planes > 1 ? (uint32_t)plane : 0u;
-  uint32_t log2 = 0;
-  while (log2 < most && !(all >> log2 & 1u)) {
-    log2++;
-  }
-  return log2;
-}
+/* log2 of the widest element, at most `most`, that divides all of which the bits are set. */
+static uint32_t width(uint32_t bits, uint32_t most) { return lowest(bits | 1u << most); }
 
 /* log2 of the beats of a burst, which is shorter than the buffer. */
 static uint32_t burst(uint32_t log2, uint32_t buffer)
 {
-  uint32_t beats = 0;
-  while (beats < 4u && (2u << beats << log2) < buffer) {
-    beats++;
-  }
-  return beats;
+  const uint32_t below = 31u - (uint32_t)__builtin_clz((buffer - 1u) | 1u);
+  const uint32_t beats = below > log2 ? below - log2 : 0u;
+  return beats < 4u ? beats : 4u;
 }
 
-static void configure(channel_t *channel)
+/* Chooses widths and bursts. from, to: addresses, with the bits of all that is added to them. */
+static way_t choose_way(uint32_t src, uint32_t dst, uint32_t from, uint32_t to, uint32_t bytes)
 {
-  const job_t *const job = &channel->job;
-  const int to_tcm = in_tcm(job->dst), from_tcm = in_tcm(job->src);
-  const uint32_t ssize = width(job->src, job, job->src_row, job->src_plane, from_tcm ? 2u : 3u);
-  const uint32_t dsize = width(job->dst, job, job->dst_row, job->dst_plane, to_tcm ? 2u : 3u);
-  const uint32_t buffer = job->bytes < MOST_BUFFER ? job->bytes : MOST_BUFFER;
-  channel->tcr = MDMA_TCR_SINC_UP | MDMA_TCR_DINC_UP | MDMA_TCR_SSIZE(ssize) |
-                 MDMA_TCR_DSIZE(dsize) | MDMA_TCR_SINCOS(ssize) | MDMA_TCR_DINCOS(dsize) |
-                 MDMA_TCR_SBURST(from_tcm ? 0u : burst(ssize, buffer)) |
-                 MDMA_TCR_DBURST(to_tcm ? 0u : burst(dsize, buffer)) | MDMA_TCR_TLEN(buffer) |
-                 (ssize != dsize ? MDMA_TCR_PKE : 0u) | MDMA_TCR_TRGM_ALL | MDMA_TCR_SWRM;
-  channel->tbr = (from_tcm ? MDMA_TBR_SBUS : 0u) | (to_tcm ? MDMA_TBR_DBUS : 0u);
+  const int to_tcm = in_tcm(dst), from_tcm = in_tcm(src);
+  const uint32_t ssize = width(from | bytes, from_tcm ? 2u : 3u);
+  const uint32_t dsize = width(to | bytes, to_tcm ? 2u : 3u);
+  const uint32_t buffer = bytes < MOST_BUFFER ? bytes : MOST_BUFFER;
+  const way_t way = {
+    MDMA_TCR_SINC_UP | MDMA_TCR_DINC_UP | MDMA_TCR_SSIZE(ssize) | MDMA_TCR_DSIZE(dsize) |
+      MDMA_TCR_SINCOS(ssize) | MDMA_TCR_DINCOS(dsize) |
+      MDMA_TCR_SBURST(from_tcm ? 0u : burst(ssize, buffer)) |
+      MDMA_TCR_DBURST(to_tcm ? 0u : burst(dsize, buffer)) | MDMA_TCR_TLEN(buffer) |
+      (ssize != dsize ? MDMA_TCR_PKE : 0u) | MDMA_TCR_TRGM_ALL | MDMA_TCR_SWRM,
+    (from_tcm ? MDMA_TBR_SBUS : 0u) | (to_tcm ? MDMA_TBR_DBUS : 0u),
+  };
+  return way;
 }
 
 #if DORY_ARENAS_CACHED
@@ -292,62 +297,113 @@ static void clean(const job_t *job) { (void)job; }
 static void invalidate(const job_t *job) { (void)job; }
 #endif
 
-/* The program's, if it has one; nothing goes on behind a transfer that failed. */
+/* The program's, if it has one. */
 __attribute__((weak)) void dory_stm32h7_fault(uint32_t channel, uint32_t status);
 
-static void fail(uint32_t number, uint32_t status)
+/* Returns the flags of a channel that has ended, waiting for it as long as is allowed; then 0. */
+static uint32_t ended(const mdma_channel_t *mdma)
 {
-  if (dory_stm32h7_fault) {
-    dory_stm32h7_fault(number, status);
-  }
-  for (;;) {
-  }
-}
-
-/* Waits until a channel has ended. */
-static void wait_for(uint32_t number)
-{
-  mdma_channel_t *const mdma = MDMA_CHANNEL(number);
   uint32_t looks = 0, flags;
   while (!((flags = mdma->isr) & (MDMA_ISR_CTCIF | MDMA_ISR_TEIF))) {
     if (++looks == DORY_MDMA_POLLS) {
-      fail(number, DORY_STM32H7_TIMEOUT);
+      return 0;
     }
     dory_stm32h7_wait();
   }
-  if (flags & MDMA_ISR_TEIF) {
-    fail(number, mdma->esr);
-  }
+  return flags;
 }
 
+/* Tells the program, stops all copies, and starts no other one before the end of the run. */
+static void fail(uint32_t number, uint32_t status)
+{
+  failed = 1;
+  if (dory_stm32h7_fault) {
+    dory_stm32h7_fault(number, status);
+  }
+  for (uint32_t left = busy; left != 0u; left &= left - 1u) {
+    mdma_channel_t *const mdma = MDMA_CHANNEL(lowest(left));
+    if (!(mdma->isr & (MDMA_ISR_CTCIF | MDMA_ISR_TEIF))) {
+      mdma->cr = 0; /* the MDMA ends with the current buffer, and says so */
+      (void)ended(mdma);
+    }
+    mdma->ifcr = MDMA_IFCR_ALL;
+  }
+  busy = 0;
+  more = 0;
+}
+
+/* Waits until the copy of a channel has ended, or has failed. */
 static void finish(uint32_t number)
 {
-  channel_t *const channel = &channels[number];
   mdma_channel_t *const mdma = MDMA_CHANNEL(number);
-  if (!channel->active) {
-    return;
-  }
-  while (channel->active) {
-    wait_for(number);
-    mdma->ifcr = MDMA_IFCR_ALL;
-    if (at_end(&channel->job)) {
-      channel->active = 0;
-    } else {
-      clean(&channel->job); /* the core has worked in the meantime */
-      start(number);
+  for (;;) {
+    const uint32_t flags = ended(mdma);
+    if (flags == 0u || (flags & MDMA_ISR_TEIF) != 0u) {
+      fail(number, flags == 0u ? DORY_STM32H7_TIMEOUT : mdma->esr);
+      return;
     }
+    mdma->ifcr = MDMA_IFCR_ALL;
+    if (!(more >> number & 1u)) {
+      break;
+    }
+    clean(&jobs[number]); /* the core has worked in the meantime */
+    start(number);
   }
+  busy &= ~(1u << number);
   dsb();
-  invalidate(&channel->job);
+  invalidate(&jobs[number]);
 }
 
-/* Starts a copy on the next channel and returns its number. */
-static uint32_t begin(const dory_copy_t *copy)
+#if DORY_ARENAS_CACHED
+/* Keeps what is to be cleaned and invalidated. */
+static void keep_row(uint32_t number, uint32_t dst, uint32_t src, uint32_t bytes)
+{
+  const job_t job = {.dst = dst, .src = src, .bytes = bytes, .rows = 1, .planes = 1};
+  jobs[number] = job;
+  clean(&jobs[number]);
+}
+#else
+static inline void keep_row(uint32_t number, uint32_t dst, uint32_t src, uint32_t bytes)
+{
+  (void)number, (void)dst, (void)src, (void)bytes;
+}
+#endif
+
+/* Most copies are one block: the shortest way. */
+DORY_SHARED dory_ticket_t dory_dma_row(void *dst, const void *src, uint32_t bytes)
+{
+  if (bytes > MOST_BLOCK) {
+    const dory_copy_t copy = {.dst = dst, .src = src, .n0 = bytes, .n1 = 1, .n2 = 1, .elem = 1};
+    return dory_dma_box(&copy);
+  }
+  const uint32_t number = free_channel();
+  if (failed != 0u) {
+    return DORY_NO_TICKET;
+  }
+  const uint32_t from = (uint32_t)(uintptr_t)src, to = (uint32_t)(uintptr_t)dst;
+  const way_t way = choose_way(from, to, from, to, bytes);
+  mdma_channel_t *const mdma = MDMA_CHANNEL(number);
+  keep_row(number, to, from, bytes);
+  mdma->ifcr = MDMA_IFCR_ALL;
+  mdma->tcr = way.tcr;
+  mdma->bndtr = bytes;
+  mdma->sar = from;
+  mdma->dar = to;
+  mdma->lar = 0;
+  mdma->tbr = way.tbr;
+  busy |= 1u << number;
+  request(mdma, way.tbr);
+  return (dory_ticket_t)(1u << number);
+}
+
+DORY_SHARED dory_ticket_t dory_dma_box(const dory_copy_t *copy)
 {
   const uint32_t number = free_channel();
-  channel_t *const channel = &channels[number];
-  next_channel = channel_after(number);
-  const job_t job = {
+  if (failed != 0u) {
+    return DORY_NO_TICKET;
+  }
+  job_t *const job = &jobs[number];
+  const job_t given = {
     .dst = (uint32_t)(uintptr_t)copy->dst,
     .src = (uint32_t)(uintptr_t)copy->src,
     .bytes = copy->n0 * copy->elem,
@@ -358,37 +414,27 @@ static uint32_t begin(const dory_copy_t *copy)
     .src_row = copy->src_s1,
     .src_plane = copy->src_s2,
   };
-  channel->job = job;
-  simplify(&channel->job);
-  configure(channel);
-  clean(&channel->job);
-  channel->active = 1;
+  *job = given;
+  simplify(job);
+  uint32_t from = job->src, to = job->dst;
+  if (job->rows > 1) {
+    from |= (uint32_t)job->src_row;
+    to |= (uint32_t)job->dst_row;
+  }
+  if (job->planes > 1) {
+    from |= (uint32_t)job->src_plane;
+    to |= (uint32_t)job->dst_plane;
+  }
+  job->way = choose_way(job->src, job->dst, from, to, job->bytes);
+  clean(job);
+  busy |= 1u << number;
   start(number);
-  return number;
+  return (dory_ticket_t)(1u << number);
 }
 
-dory_ticket_t dory_dma_start(const dory_copy_t *copy)
+DORY_SHARED void dory_dma_wait(dory_ticket_t ticket)
 {
-  const uint32_t number = begin(copy);
-  members[number] |= 1u << number; /* a ticket of this number that is still open keeps its own */
-  return (dory_ticket_t)number + 1;
-}
-
-dory_ticket_t dory_dma_join(dory_ticket_t ticket, const dory_copy_t *copy)
-{
-  if (ticket == DORY_NO_TICKET) {
-    return dory_dma_start(copy);
+  for (uint32_t left = (uint32_t)ticket & busy; left != 0u; left &= busy & (left - 1u)) {
+    finish(lowest(left));
   }
-  members[ticket - 1] |= 1u << begin(copy);
-  return ticket;
-}
-
-void dory_dma_wait(dory_ticket_t ticket)
-{
-  for (uint32_t number = 0; number < MDMA_CHANNELS; number++) {
-    if (members[ticket - 1] >> number & 1u) {
-      finish(number);
-    }
-  }
-  members[ticket - 1] = 0;
 }

@@ -5,9 +5,17 @@
 #include "dory_hal.h"
 #include "dory_stm32h7_config.h"
 
-void dory_dma_init(void) {}
+DORY_SHARED void dory_dma_init(void) {}
 
-dory_ticket_t dory_dma_start(const dory_copy_t *copy)
+DORY_SHARED int dory_dma_result(void) { return DORY_OK; }
+
+DORY_SHARED dory_ticket_t dory_dma_row(void *dst, const void *src, uint32_t bytes)
+{
+  memcpy(dst, src, bytes);
+  return 1;
+}
+
+DORY_SHARED dory_ticket_t dory_dma_box(const dory_copy_t *copy)
 {
   const uint32_t bytes = copy->n0 * copy->elem;
   for (uint32_t p = 0; p < copy->n2; p++) {
@@ -22,10 +30,4 @@ dory_ticket_t dory_dma_start(const dory_copy_t *copy)
   return 1;
 }
 
-dory_ticket_t dory_dma_join(dory_ticket_t ticket, const dory_copy_t *copy)
-{
-  (void)ticket;
-  return dory_dma_start(copy);
-}
-
-void dory_dma_wait(dory_ticket_t ticket) { (void)ticket; }
+DORY_SHARED void dory_dma_wait(dory_ticket_t ticket) { (void)ticket; }

@@ -236,6 +236,17 @@ int dory_stm32h7_run(const void *input, void *output,
   return dory_stm32h7_run_io(&io);
 }
 
+void *dory_stm32h7_input(void)
+{
+#if DORY_NETWORK_INPUT_LEVEL == 3
+  return L3 + DORY_NETWORK_INPUT_OFFSET;
+#elif DORY_NETWORK_INPUT_MEMORY == 0
+  return (uint8_t *)dory_l2_arena + DORY_NETWORK_INPUT_OFFSET;
+#else
+  return (uint8_t *)dory_d2_arena + DORY_NETWORK_INPUT_OFFSET;
+#endif
+}
+
 void *dory_stm32h7_output(void)
 {
 #if DORY_NETWORK_OUTPUT_LEVEL == 3

@@ -12,8 +12,9 @@ extern "C" {
 #define DORY_STM32H7_TIMEOUT 0x80000000u
 
 /* The MDMA reports an error in a transfer: its channel, its error status register or
- * DORY_STM32H7_TIMEOUT. Does not return. The program may define it; board/main.c has one that ends
- * the program. Without any the core stays in an endless loop. */
+ * DORY_STM32H7_TIMEOUT. The program may define it; board/main.c has one that ends the program. Where
+ * it returns, and without any, all transfers are stopped and the run ends with DORY_EDMA; its output
+ * and what it kept as state are then nothing. */
 void dory_stm32h7_fault(uint32_t channel, uint32_t status);
 
 /* Called again and again while the core waits for a transfer. Does nothing; define another one to

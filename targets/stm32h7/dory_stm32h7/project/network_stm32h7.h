@@ -22,8 +22,8 @@ extern "C" {
  * they lie above all regions of lower numbers. dory_stm32h7_config.h says which, and has all other choices. */
 void @PREFIX@_stm32h7_init(void);
 
-/* Runs the network on the arenas of this application; results as of @PREFIX@_network_run. An output
- * that is @PREFIX@_stm32h7_output() is not copied. */
+/* Runs the network on the arenas of this application; results as of @PREFIX@_network_run. An input
+ * that is @PREFIX@_stm32h7_input(), and an output that is @PREFIX@_stm32h7_output(), are not copied. */
 int @PREFIX@_stm32h7_run(const void *input, void *output,
                      void (*on_layer)(void *user, int layer, const void *data, uint32_t bytes),
                      void *user);
@@ -31,6 +31,12 @@ int @PREFIX@_stm32h7_run(const void *input, void *output,
 /* The same with all that dory_io.h knows, as next_rows where the input comes by rows; the arenas of
  * `io` are not used. */
 int @PREFIX@_stm32h7_run_io(const dory_network_io_t *io);
+
+/* 1: the program may write the input to where the first layer reads it. */
+#define @NAME@_INPUT_IN_PLACE @INPUT_IN_PLACE@
+
+/* Where that is, with @NAME@_INPUT_IN_PLACE; each run needs it anew. */
+void *@PREFIX@_stm32h7_input(void);
 
 /* 1: the output may stay where the last layer leaves it. */
 #define @NAME@_OUTPUT_IN_PLACE @IN_PLACE@
