@@ -142,6 +142,15 @@ PLANAR_TWO = (270, 290)
 PLANAR_BLOCK = (281, 177)
 PLANAR_OUTPUT = 72
 PLANAR_TURNED = 36
+# Wider filters: a word of taps beyond those of 3x3 for four channels; four outputs and a product of
+# each, two outputs, a block in C.
+PLANAR_TAPS = 120
+WIDE_FOUR = 170
+WIDE_PRODUCT = 40
+WIDE_TWO = 170
+WIDE_PRODUCT_OF_TWO = 25
+WIDE_BLOCK = 60
+WIDE_PRODUCT_C = 22
 # Pooling: a pixel, four channels, a tap of four channels, of one; an output of an average.
 POOL_PIXEL = 560
 POOL_FOUR = 190

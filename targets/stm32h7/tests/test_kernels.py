@@ -433,6 +433,41 @@ def test_depthwise_from_pairs_of_columns(strides: tuple[int, int]) -> None:
     CortexM7(cases, cortex_m7.require()).check()
 
 
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("kernel", [(5, 5), (7, 7), (1, 5), (1, 7), (9, 1), (10, 1), (4, 1)])
+def test_depthwise_of_wide_filters_from_pairs_of_columns(
+    kernel: tuple[int, int], step: int
+) -> None:
+    """All remainders of blocks, strips and channels, padding on every side, other epilogues."""
+    random = np.random.default_rng(14)
+    cases = []
+    for number in range(12):
+        top, left, bottom, right = random.integers(0, 4, 4).tolist()
+        is_row = 1 in kernel
+        pads = (top * (not is_row), left, bottom * (not is_row), right)
+        height, width = 1 if is_row else 19 + number, 24 + number
+        if kernel[1] == 1:
+            height, width, pads = width, 1, (left, 0, right, 0)
+        strides = (step, step) if not is_row else ((step, 1) if kernel[1] == 1 else (1, step))
+        window = ops.Window(kernel=kernel, strides=strides, pads=pads)
+        channels, taps = 4 + number % 5, kernel[0] * kernel[1]
+        steps = ((_step(channels, taps * 255 << 6, 255),), (_even_step(channels, taps << 12),))
+        layer = _conv(
+            channels,
+            channels,
+            (height, width),
+            window,
+            groups=channels,
+            lo=0 if number % 2 else -128,
+            **({"steps": steps[number % 4 // 3]} if number % 4 > 1 else {}),
+        )
+        cases.append(whole_case(DepthwiseKernel(), layer, random))
+    assert any("_planar" in case.kernel.symbol(case.layer) for case in cases)
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
+
+
 @pytest.mark.parametrize("strides", [(1, 1), (2, 2)])
 def test_depthwise_tiles_of_fewer_than_four_channels(strides: tuple[int, int]) -> None:
     """A layer of more channels ends with such a tile: in fours, in twos, in threes, one by one."""

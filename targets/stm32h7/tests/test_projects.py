@@ -231,12 +231,14 @@ def firmware(
     script += f"-Wl,-T,{folder / 'chip.ld'} -Wl,--gc-sections"
     names = [f"{read_plan(app)['prefix']}_network" for app in apps]
     options = [f'target_link_options(firmware PRIVATE "SHELL:{script}")']
-    for app, name in zip(apps, names, strict=True):
+    for name in (*names, "dory_support"):
         options += [
             f"target_include_directories({name} PRIVATE {board / 'libc'})",
             f"target_compile_options({name} PRIVATE -O2)",
         ]
-        options += [f"add_subdirectory({app} {name})"] if app != apps[0] else []
+    options += [
+        f"add_subdirectory({app} {name})" for app, name in zip(apps[1:], names[1:], strict=True)
+    ]
     names += ["gcc"] if compiler == GCC else []
     options.append(f"target_link_libraries(firmware PRIVATE {' '.join(names)})")
     text = USER.format(

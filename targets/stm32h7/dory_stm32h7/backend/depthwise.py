@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from dory_core.api import (
@@ -14,6 +16,7 @@ from dory_core.api import (
     WeightBlock,
     caches,
     ceil_div,
+    geometry,
     maximum,
     minimum,
     ops,
@@ -24,6 +27,7 @@ from dory_stm32h7.backend.accesses import channel_blocks
 from dory_stm32h7.backend.epilogue import epilogue
 from dory_stm32h7.backend.instance import (
     BYTES,
+    Arguments,
     pad_token,
     pad_value,
     step_arguments,
@@ -33,6 +37,9 @@ from dory_stm32h7.backend.weighted import WeightedKernel, in_fours, output_extra
 
 # Rows of outputs in a strip of pairs of columns (DORY_STRIP).
 _STRIP = 8
+# Square filters, and taps of one row, that are computed from pairs of columns.
+_SQUARES = (3, 5, 7)
+_ROW_TAPS = range(4, 12)
 
 
 class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
@@ -61,11 +68,11 @@ class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Weights and the rows of a strip."""
-        step = _planar(layer)
-        if not step:
+        if not _planar(layer):
             return 0
-        rows = (minimum(tile.h, _STRIP) - 1) * layer.window.strides[0] + 3
-        return 4 * (24 + 4 * rows * _pairs(tile.w, step))
+        seen, (height, width) = _seen(layer), _sizes(layer, tile)
+        rows = (minimum(height, _STRIP) - 1) * seen.strides[0] + seen.kernel[0]
+        return 16 * (_taps(seen) + rows * _pairs(width, seen))
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
@@ -82,24 +89,7 @@ class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
 
     def tenths(self, layer: Layer, tile: Tile) -> Number:
         """From pairs of columns, or pixel by pixel."""
-        return _from_pairs(layer, tile) if _planar(layer) else self._pixels(layer, tile)
-
-    def _pixels(self, layer: Layer, tile: Tile) -> Number:
-        """Rows of pixels, those at borders apart; fewer than four channels one by one."""
-        window = layer.window
-        _, kernel_w = window.kernel
-        taps = window.taps
-        output = output_extra(epilogue(layer)) + costs.DEPTHWISE_TURNED * epilogue(layer).turned
-        pixel = costs.DEPTHWISE_PIXEL + 4 * output + costs.DEPTHWISE_TAP * taps
-        border = costs.DEPTHWISE_BORDER + 4 * output + costs.DEPTHWISE_TAP * taps
-        reach = (kernel_w - 1) * window.dilations[1] + 1
-        columns = min(reach - 1, 2 * ceil_div(window.pads[1] + window.pads[3], 2))
-        at_border = minimum(tile.w, ceil_div(columns, window.strides[1]))
-        row = costs.DEPTHWISE_ROW + (tile.w - at_border) * pixel + at_border * border
-        blocks = tile.c_out // 4 + minimum(tile.c_out % 4, 1) * minimum(tile.c_out // 4, 1)
-        narrow = maximum(4 - tile.c_out, 0) * minimum(tile.c_out, 3) * tile.h * tile.w
-        one = taps * costs.DEPTHWISE_NARROW + costs.DEPTHWISE_NARROW_OUTPUT + output
-        return costs.CALL + blocks * tile.h * row + narrow * one
+        return _from_pairs(layer, tile) if _planar(layer) else _from_pixels(layer, tile)
 
     def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """The whole image for every four channels."""
@@ -108,34 +98,41 @@ class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
         if not _planar(layer):
             return channel_blocks(layer, tile, weights, parameters, line_bytes)
         blocks = ceil_div(tile.c_out, 4)
-        rows, strips = int(_laid_rows(layer, tile)), ceil_div(tile.h, _STRIP)
-        loads = min(rows, tile.x_h * strips) * tile.x_w * blocks
-        taps = 12 * weight_bits(layer) // 8
+        seen, (height, _) = _seen(layer), _sizes(layer, tile)
+        rows, strips = int(_laid_rows(seen, height)), ceil_div(height, _STRIP)
+        x_h, x_w = (1, tile.x_h) if seen is not layer.window else (tile.x_h, tile.x_w)
+        loads = min(rows, x_h * strips) * x_w * blocks
+        taps = (seen.taps + seen.kernel[0]) * weight_bits(layer) // 8
         constants = blocks * (taps + 4 * strips * parameters)
         return channel_blocks(layer, tile, weights, parameters, line_bytes, (loads, constants))
 
     def label(self, layer: Layer) -> str:
         """Filter, types and requantisation."""
-        kernel_h, kernel_w = layer.window.kernel
+        kernel_h, kernel_w = _seen(layer).kernel
         form = f"planar{_planar(layer)}_" if _planar(layer) else ""
         return f"{self.name}_{form}{kernel_h}x{kernel_w}{pad_token(layer)}_{self.types(layer)}"
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
+        seen = _seen(layer)
+        sizes = tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left")
+        if seen is not layer.window:
+            sizes = _as_row(sizes)
         arguments = (
             *tile_arguments("x", "weights", "y", *(("scratch",) if _planar(layer) else ())),
-            *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),
-            *step_arguments(layer.window),
+            *sizes,
+            *step_arguments(seen),
             ("requant", epilogue(layer).struct()),
         )
         return self.instance_call(layer, arguments)
 
     def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
         """What instances differ in."""
-        kernel_h, kernel_w = layer.window.kernel
+        kernel_h, kernel_w = _seen(layer).kernel
         macros = (
             ("DORY_KERNEL_H", kernel_h),
             ("DORY_KERNEL_W", kernel_w),
+            ("DORY_TAPS", kernel_w | 1),
             ("DORY_PAD_WORD", f"0x{(pad_value(layer) & 255) * 0x01010101:08x}u"),
             ("DORY_PLANAR", _planar(layer)),
             *self.macros(layer),
@@ -143,44 +140,110 @@ class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
         return macros
 
 
+def _seen(layer: Layer) -> ops.Window:
+    """Return the window as the kernel has it: that of an image of one column is one row."""
+    window = layer.window
+    is_column = layer.output.width == layer.inputs[0].width == window.kernel[1] == 1
+    if not is_column or window.kernel[0] not in _ROW_TAPS:
+        return window
+    top, left, bottom, right = window.pads
+    return replace(
+        window,
+        kernel=window.kernel[::-1],
+        strides=window.strides[::-1],
+        dilations=window.dilations[::-1],
+        pads=(left, top, right, bottom),
+    )
+
+
+def _sizes(layer: Layer, tile: Tile) -> tuple[Number, Number]:
+    """Return rows and columns of a tile as the kernel has them."""
+    return (tile.h, tile.w) if _seen(layer) is layer.window else (tile.w, tile.h)
+
+
+def _as_row(sizes: Arguments) -> Arguments:
+    """Return sizes of a tile of one column as those of one row."""
+    given = dict(sizes)
+    turned = {"x_h": "x_w", "y_h": "y_w", "pad_top": "pad_left"}
+    turned |= {new: old for old, new in turned.items()}
+    return tuple((name, given[turned.get(name, name)]) for name in given)
+
+
 @requantisation.cached_per_layer
 def _planar(layer: Layer) -> int:
     """Return the step along a row where pairs of columns are laid out first, else 0.
 
-    For 3x3 filters; on small images laying them out takes longer than it saves.
+    On small images laying them out takes longer than it saves.
     """
-    window = layer.window
-    step = window.strides[1]
-    if window.kernel != (3, 3) or window.dilations != (1, 1) or step not in (1, 2):
+    window = _seen(layer)
+    (height, width), step = window.kernel, window.strides[1]
+    known = (height == width and width in _SQUARES) or (height == 1 and width in _ROW_TAPS)
+    if not known or window.dilations != (1, 1) or step not in (1, 2) or layer.output.channels < 4:
         return 0
-    c, h, w = layer.output.shape
-    if c < 4 or window.pads[1] > 2:
-        return 0
-    return step if min(h, w) >= (3 if step == 1 else 6) else 0
+    if width == 3:
+        _, h, w = layer.output.shape
+        return step if window.pads[1] <= 2 and min(h, w) >= (3 if step == 1 else 6) else 0
+    tile = geometry.make_tile(layer, *layer.output.shape)
+    return step if int(_from_pairs(layer, tile)) < int(_from_pixels(layer, tile)) else 0
 
 
-def _pairs(width: Number, step: int) -> Number:
+def _taps(window: ops.Window) -> int:
+    """Return the words of taps of a channel."""
+    return window.kernel[0] * ((window.kernel[1] | 1) - 1)
+
+
+def _pairs(width: Number, window: ops.Window) -> Number:
     """Return the pairs of columns that are laid out for a row of outputs."""
-    return 2 * ceil_div(width, 4 // step) + 1
+    return 2 * ceil_div(width, 4 // window.strides[1]) + window.kernel[1] // 2
 
 
-def _laid_rows(layer: Layer, tile: Tile) -> Number:
+def _laid_rows(window: ops.Window, height: Number) -> Number:
     """Return the rows that are laid out for four channels."""
-    strips = ceil_div(tile.h, _STRIP)
-    return (tile.h - strips) * layer.window.strides[0] + 3 * strips
+    strips = ceil_div(height, _STRIP)
+    return (height - strips) * window.strides[0] + window.kernel[0] * strips
 
 
 def _from_pairs(layer: Layer, tile: Tile) -> Number:
     """Return the tenths of cycles from pairs of columns."""
-    step, chosen = _planar(layer), epilogue(layer)
+    seen, chosen, (height, width) = _seen(layer), epilogue(layer), _sizes(layer, tile)
+    step = seen.strides[1]
+    four, two, block = _block_costs(seen)
     if chosen.in_assembly and not chosen.turned and not chosen.even:
-        rest = costs.PLANAR_TWO[step - 1] * ceil_div(tile.w % 4, 2)
-        row = costs.PLANAR_ROW + tile.w // 4 * costs.PLANAR_FOUR[step - 1] + rest
+        row = costs.PLANAR_ROW + width // 4 * four + two * ceil_div(width % 4, 2)
     else:
         output = costs.PLANAR_OUTPUT + output_extra(chosen) + costs.PLANAR_TURNED * chosen.turned
-        blocks = ceil_div(tile.w, 4 // step) * costs.PLANAR_BLOCK[step - 1]
-        row = costs.PLANAR_ROW + blocks + tile.w * output
-    laid = costs.PLANAR_LAID + _pairs(tile.w, step) * costs.PLANAR_PAIR
-    strips = ceil_div(tile.h, _STRIP) * costs.PLANAR_STRIP
-    four = strips + _laid_rows(layer, tile) * laid + 4 * tile.h * row
-    return costs.CALL + ceil_div(tile.c_out, 4) * four
+        row = costs.PLANAR_ROW + ceil_div(width, 4 // step) * block + width * output
+    laid = costs.PLANAR_LAID + _pairs(width, seen) * costs.PLANAR_PAIR
+    strips = ceil_div(height, _STRIP) * costs.PLANAR_STRIP
+    taps = costs.PLANAR_TAPS * max(_taps(seen) - 6, 0)
+    channels = strips + taps + _laid_rows(seen, height) * laid + 4 * height * row
+    return costs.CALL + ceil_div(tile.c_out, 4) * channels
+
+
+def _block_costs(window: ops.Window) -> tuple[int, int, int]:
+    """Return the tenths of cycles of four outputs, of two, and of a block in C."""
+    step, (height, width) = window.strides[1], window.kernel
+    if width == 3:
+        return costs.PLANAR_FOUR[step - 1], costs.PLANAR_TWO[step - 1], costs.PLANAR_BLOCK[step - 1]
+    products = height * ((width | 1) + 1) // 2
+    block = costs.WIDE_BLOCK + (4 // step) * products * costs.WIDE_PRODUCT_C
+    two = costs.WIDE_TWO + products * costs.WIDE_PRODUCT_OF_TWO
+    return costs.WIDE_FOUR + products * costs.WIDE_PRODUCT, two, block
+
+
+def _from_pixels(layer: Layer, tile: Tile) -> Number:
+    """Return the tenths of cycles pixel by pixel; fewer than four channels one by one."""
+    window = layer.window
+    _, kernel_w = window.kernel
+    taps = window.taps
+    output = output_extra(epilogue(layer)) + costs.DEPTHWISE_TURNED * epilogue(layer).turned
+    pixel = costs.DEPTHWISE_PIXEL + 4 * output + costs.DEPTHWISE_TAP * taps
+    border = costs.DEPTHWISE_BORDER + 4 * output + costs.DEPTHWISE_TAP * taps
+    reach = (kernel_w - 1) * window.dilations[1] + 1
+    columns = min(reach - 1, 2 * ceil_div(window.pads[1] + window.pads[3], 2))
+    at_border = minimum(tile.w, ceil_div(columns, window.strides[1]))
+    row = costs.DEPTHWISE_ROW + (tile.w - at_border) * pixel + at_border * border
+    blocks = tile.c_out // 4 + minimum(tile.c_out % 4, 1) * minimum(tile.c_out // 4, 1)
+    narrow = maximum(4 - tile.c_out, 0) * minimum(tile.c_out, 3) * tile.h * tile.w
+    one = taps * costs.DEPTHWISE_NARROW + costs.DEPTHWISE_NARROW_OUTPUT + output
+    return costs.CALL + blocks * tile.h * row + narrow * one

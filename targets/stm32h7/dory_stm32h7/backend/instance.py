@@ -43,7 +43,14 @@ _INCLUDES = {
         "vector_impl",
         "weights_impl",
     ),
-    "depthwise": ("assembly", "planar_impl", "requant_impl", "strip_impl", "weights_impl"),
+    "depthwise": (
+        "assembly",
+        "planar_impl",
+        "requant_impl",
+        "strip_impl",
+        "weights_impl",
+        "wide_impl",
+    ),
     "linear": ("requant_impl", "rows_impl", "vector_impl", "weights_impl"),
     "matrices": ("assembly", "matmul_impl", "pairs_impl", "requant_impl", "weights_impl"),
     "maxpool": ("pool_window",),
@@ -120,10 +127,10 @@ class InstanceKernel(TimedKernel):
             f"void {symbol}(const {self._argument()} *a);\n\n#endif\n"
         )
         body = (
-            f'/* {purpose} */\n#include "{symbol}.h"\n\n#define DORY_KERNEL {symbol}\n'
-            f'{self._defines(layer)}\n#include "{PREFIX}_{self.template}_impl.h"\n\n'
+            f'/* {purpose} */\n#include "{symbol}.h"\n\n'
             "/* Networks of one program may each bring it: one of them is linked. */\n"
-            f"#pragma weak {symbol}\n"
+            f"#pragma weak {symbol}\n#define DORY_KERNEL {symbol}\n"
+            f'{self._defines(layer)}\n#include "{PREFIX}_{self.template}_impl.h"\n'
         )
         return (
             OutputFile(f"kernels/{symbol}.c", body),

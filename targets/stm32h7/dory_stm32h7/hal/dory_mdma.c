@@ -223,7 +223,7 @@ static void start(uint32_t number)
   job_t *const job = &jobs[number];
   mdma_channel_t *const mdma = MDMA_CHANNEL(number);
   mdma->ifcr = MDMA_IFCR_ALL;
-  put_block(job, (node_t *)&mdma->tcr);
+  put_block(job, (node_t *)(uintptr_t)&mdma->tcr);
   if (!at_end(job)) {
     put_list(number, job);
   }

@@ -1,14 +1,17 @@
-/* Depthwise convolution 3x3 from words of two columns: strips of rows of four channels are first
+/* Depthwise convolution from words of two columns, 3x3, 5x5, 7x7 or one row: strips of rows of four channels are first
  * laid out as pairs of 16-bit neighbours, with zeros around the image, so that no output is at a
  * border and a word has two inputs of a row. The words of the four channels of a pair of columns
  * follow each other. DORY_PLANAR is the step along a row, 1 or 2; dilation 1. Fewer than four
- * channels, as in the last tile of a layer, are read one by one. Included by
- * dory_stm32h7_depthwise_impl.h.
+ * channels, as in the last tile of a layer, are read one by one. DORY_TAPS is DORY_KERNEL_W made odd:
+ * where that is even the last tap is 0. Included by dory_stm32h7_depthwise_impl.h.
  *
- * Scratch: 24 words of weights, then the rows of a strip. */
+ * Scratch: words of weights, then the rows of a strip. */
 
-/* Outputs that are computed together read the columns of three words. */
-enum { DORY_TOGETHER = DORY_PLANAR == 1 ? 4 : 2 };
+/* Outputs that are computed together, and the words of inputs that only the last of them reads. */
+enum { DORY_TOGETHER = DORY_PLANAR == 1 ? 4 : 2, DORY_BEHIND_WORDS = DORY_TAPS / 2 };
+
+/* Words of the taps of a row, and of a channel. */
+enum { DORY_ROW_TAPS = DORY_TAPS - 1, DORY_CHANNEL_TAPS = DORY_KERNEL_H * DORY_ROW_TAPS };
 
 /* Rows of outputs in a strip. */
 enum { DORY_STRIP = 8 };
@@ -99,18 +102,22 @@ DORY_SEPARATE void dory_lay_out(const dory_stm32h7_conv_t *a, const uint8_t *x, 
   }
 }
 
-/* The taps of a row and channel as two words: the first and the second, the second and the third. */
+/* The taps of each row and channel as words: the first and the second, the second and the third. */
 static inline void dory_pair_taps(const uint32_t *w, uint32_t *to)
 {
-  for (int32_t i = 0; i < 3; i++, w += 3 * DORY_W_WORDS) {
-    for (int32_t j = 0; j < 2; j++, to++) {
-      const dory_weights_t a = dory_weights_at(w + j * DORY_W_WORDS);
-      const dory_weights_t b = dory_weights_at(w + (j + 1) * DORY_W_WORDS);
+  const dory_weights_t none = {0, 0};
+  for (int32_t i = 0; i < DORY_KERNEL_H; i++) {
+    dory_weights_t a = dory_weights_at(w);
+    for (int32_t j = 1; j < DORY_TAPS; j++, to++) {
+      w += DORY_W_WORDS;
+      const dory_weights_t b = j < DORY_KERNEL_W ? dory_weights_at(w) : none;
       to[0] = dory_low_halves(a.even, b.even);
-      to[6] = dory_low_halves(a.odd, b.odd);
-      to[12] = dory_high_halves(a.even, b.even);
-      to[18] = dory_high_halves(a.odd, b.odd);
+      to[DORY_CHANNEL_TAPS] = dory_low_halves(a.odd, b.odd);
+      to[2 * DORY_CHANNEL_TAPS] = dory_high_halves(a.even, b.even);
+      to[3 * DORY_CHANNEL_TAPS] = dory_high_halves(a.odd, b.odd);
+      a = b;
     }
+    w += (DORY_KERNEL_W - DORY_TAPS + 1) * DORY_W_WORDS;
   }
 }
 
@@ -146,7 +153,7 @@ static inline void dory_strip(const dory_stm32h7_conv_t *a, const uint32_t *x, i
 
 /* Sums of outputs beside each other. x: the first row; pairs: of a row; w: taps of the channel. The order of the assembly is that of a core that issues two instructions at a time: a
  * product beside a load, each load two cycles before its use. */
-#if defined(__GNUC__) && defined(__thumb2__) && defined(__ARM_FEATURE_DSP)
+#if defined(__GNUC__) && defined(__thumb2__) && defined(__ARM_FEATURE_DSP) && DORY_TAPS == 3
 
 static inline void dory_block(const uint32_t *x, const uint32_t *w, int32_t pairs,
                               int32_t s[4])
@@ -206,15 +213,19 @@ static inline void dory_block(const uint32_t *x, const uint32_t *w, int32_t pair
   for (int32_t k = 0; k < DORY_TOGETHER; k++) {
     s[k] = 0;
   }
-  for (int32_t i = 0; i < 3; i++, x += 4 * pairs, w += 2) {
-    s[0] = dory_smlabt(x[4], w[1], dory_smlad(x[0], w[0], s[0]));
-#if DORY_PLANAR == 1
-    s[1] = dory_smlad(x[4], w[1], dory_smlatb(x[0], w[0], s[1]));
-    s[2] = dory_smlabt(x[8], w[1], dory_smlad(x[4], w[0], s[2]));
-    s[3] = dory_smlad(x[8], w[1], dory_smlatb(x[4], w[0], s[3]));
-#else
-    s[1] = dory_smlabt(x[8], w[1], dory_smlad(x[4], w[0], s[1]));
-#endif
+  for (int32_t i = 0; i < DORY_KERNEL_H; i++, x += 4 * pairs, w += DORY_ROW_TAPS) {
+    DORY_UNROLLED
+    for (int32_t k = 0; k < DORY_TOGETHER; k++) {
+      /* An odd output of a step of 1 begins with the upper half of a word. */
+      const int32_t odd = DORY_PLANAR == 1 ? k % 2 : 0;
+      const uint32_t *const at = x + 4 * (DORY_PLANAR == 1 ? k / 2 : k);
+      s[k] = odd ? dory_smlatb(at[0], w[0], s[k])
+                 : dory_smlabt(at[4 * DORY_BEHIND_WORDS], w[DORY_ROW_TAPS - 1], s[k]);
+      DORY_UNROLLED
+      for (int32_t j = 0; j < DORY_BEHIND_WORDS; j++) {
+        s[k] = dory_smlad(at[4 * (j + odd)], w[2 * j + odd], s[k]);
+      }
+    }
   }
 }
 
@@ -256,21 +267,22 @@ DORY_SEPARATE void dory_strip(const dory_stm32h7_conv_t *a, const uint32_t *x, i
 
 void DORY_KERNEL(const dory_stm32h7_conv_t *a)
 {
-  uint32_t *const taps = a->scratch, *const laid = taps + 24;
+  uint32_t *const taps = a->scratch, *const laid = taps + 4 * DORY_CHANNEL_TAPS;
   const uint32_t *w = a->weights;
-  const int32_t pairs = 2 * ((a->y_w + DORY_TOGETHER - 1) / DORY_TOGETHER) + 1;
+  const int32_t blocks = (a->y_w + DORY_TOGETHER - 1) / DORY_TOGETHER;
+  const int32_t pairs = 2 * blocks + DORY_BEHIND_WORDS;
   const int32_t together = a->y_c < 4 ? a->y_c : 4;
-  for (int32_t c = 0; c < a->y_c; c += 4, w += 9 * DORY_W_WORDS) {
+  for (int32_t c = 0; c < a->y_c; c += 4, w += DORY_KERNEL_H * DORY_KERNEL_W * DORY_W_WORDS) {
     const int32_t first = c + together > a->y_c ? a->y_c - together : c;
     dory_pair_taps(w, taps);
     for (int32_t i = 0; i < a->y_h; i += DORY_STRIP) {
       const int32_t rows = a->y_h - i < DORY_STRIP ? a->y_h - i : DORY_STRIP;
-      const dory_rows_t size = {(rows - 1) * a->stride_h + 3, pairs};
+      const dory_rows_t size = {(rows - 1) * a->stride_h + DORY_KERNEL_H, pairs};
       dory_lay_out(a, (const uint8_t *)a->x + first, i * a->stride_h - a->pad_top, size, laid);
       for (int32_t k = 0; k < together; k++) {
         const dory_stm32h7_requant_t q = dory_requant_from(&a->requant, first + k);
         DORY_Y_T *const y = (DORY_Y_T *)a->y + (i * a->y_w * a->y_c + first + k);
-        dory_strip(a, laid + k, pairs, taps + 6 * k, rows, &q, y);
+        dory_strip(a, laid + k, pairs, taps + DORY_CHANNEL_TAPS * k, rows, &q, y);
       }
     }
   }

@@ -25,7 +25,11 @@ typedef struct {
 
 #include "dory_stm32h7_assembly.h"
 
-#if DORY_PLANAR == 1
+#if DORY_TAPS > 3
+
+#include "dory_stm32h7_wide_impl.h"
+
+#elif DORY_PLANAR == 1
 
 /* Two columns are a word: three words have the inputs of four outputs. */
 #define DORY_FIRST "ldr r8, [r0]\n ldr r11, [r1]\n"
@@ -103,6 +107,8 @@ typedef struct {
   DORY_SATURATED("r12", "r12") DORY_SATURATED("r6", "r6") \
   "it gt\n " DORY_STORE "gt r6, [r3, lr]\n" DORY_STORE " r12, [r3]\n"
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverlength-strings"
 __attribute__((naked, noinline)) static void dory_strip_rows(const dory_strip_t *strip
                                                              __attribute__((unused)))
 {
@@ -126,3 +132,4 @@ __attribute__((naked, noinline)) static void dory_strip_rows(const dory_strip_t 
     "add sp, sp, #40\n pop {r4, r5, r6, r7, r8, r9, r10, r11, pc}\n"
     : : : "memory");
 }
+#pragma GCC diagnostic pop
