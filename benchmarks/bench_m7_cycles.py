@@ -1,32 +1,30 @@
 """Cycles of the layers of STM32H7 images: executed blocks weighted by a model of the Cortex-M7.
 
-python benchmarks/bench_m7_cycles.py [--mca] [--set KEY=VALUE] [--json FILE] NETWORK...
+python benchmarks/bench_m7_cycles.py [--set KEY=VALUE] [--json FILE] NETWORK...
 python benchmarks/bench_m7_cycles.py --table
 
 Compiles each network (a folder of examples/, of the collection, of nets_tflite or of nets_onnx) for
 stm32h7, runs its image on the emulated chip, and prints per layer: instructions, cycles of the
 model of the pipeline (dory_stm32h7.emulator.pipeline), those that the plan estimates for computing,
-and their ratio. Totals add the stalls of the plan's transfers. --mca: llvm-mca's model instead of
-ours. --set: an option of the target, such as kernels=cmsis-nn=PATH or part=stm32h7a3. --table:
-write m7_cycles.json, which a test compares: commit it after a change of kernels.
+and their ratio. Totals add the stalls of the plan's transfers. --set: an option of the target, such
+as kernels=cmsis-nn=PATH or part=stm32h7a3. --table: write m7_cycles.json, which a test compares:
+commit it after a change of kernels. llvm-mca is no second opinion: it has no Cortex-M7 that loads
+with write-back.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from collection import folder_of
-from dory_stm32h7.emulator import pipeline
 from dory_stm32h7.emulator.cycles import LayerCycles, has_disassembler, measure
 from dory_stm32h7.emulator.runner import Session
 from dory_stm32h7.toolchain import GCC
@@ -70,21 +68,6 @@ def session_of(directory: Path) -> Session:
     return Session(directory, simulate.RunRequest(layers, [{}]))
 
 
-def mca_cycles(lines: list[str]) -> float:
-    """Return the cycles of a block as llvm-mca sees them."""
-    code = [re.sub(r"<.*>", "", line) for line in lines]
-    code = [re.sub(r"(?<=\s)(0x[0-9a-f]+|#-?\d+)\s*$", "0", c) if c[0] in "bc" else c for c in code]
-    done = subprocess.run(
-        ["llvm-mca", "-mtriple=thumbv7em-none-eabihf", "-mcpu=cortex-m7", "-iterations=100"],
-        input=".syntax unified\n.thumb\n" + "\n".join(code) + "\n",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    total = re.search(r"Total Cycles:\s+(\d+)", done.stdout)
-    return int(total[1]) / 100 if total else pipeline.cycles(lines)
-
-
 def show(name: str, rows: list[LayerCycles]) -> None:
     """Print the rows of a network, totals by kernel, and all."""
     print(f"{name}")
@@ -112,17 +95,12 @@ def show(name: str, rows: list[LayerCycles]) -> None:
     )
 
 
-def figures_of(
-    name: str,
-    plugins: Plugins,
-    settings: Settings | None = None,
-    model: Callable[[list[str]], float] = pipeline.cycles,
-) -> list[LayerCycles]:
+def figures_of(name: str, plugins: Plugins, settings: Settings | None = None) -> list[LayerCycles]:
     """Compile a network, run its image, return the figures of its layers."""
     with tempfile.TemporaryDirectory(prefix="dory-m7-") as folder:
         directory = Path(folder, "app")
         compile_app(name, directory, plugins, settings or {})
-        return measure(session_of(directory), model)
+        return measure(session_of(directory))
 
 
 def compiler() -> str:
@@ -145,7 +123,6 @@ def main() -> int:
     """Measure and print; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("networks", nargs="*")
-    parser.add_argument("--mca", action="store_true", help="use llvm-mca")
     parser.add_argument("--set", action="append", default=[], help="an option of the target")
     parser.add_argument("--json", type=Path, help="write all figures there")
     parser.add_argument("--table", action="store_true", help=f"write {TABLE.name}")
@@ -159,7 +136,7 @@ def main() -> int:
     found = {}
     for name in arguments.networks:
         settings = dict(text.split("=", 1) for text in arguments.set)
-        rows = figures_of(name, plugins, settings, mca_cycles if arguments.mca else pipeline.cycles)
+        rows = figures_of(name, plugins, settings)
         show(name, rows)
         found[name] = [asdict(row) for row in rows]
         if arguments.json:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dory_core.documents import json_text
-from dory_core.errors import DoryError, NotSupported, UsageError
+from dory_core.errors import DoesNotFit, DoryError, NotSupported, UsageError
 from dory_core.hardware.options import KEEP_CONSTANT_CHANNELS, MOVES
 from dory_core.hardware.target import DmaHal, TargetContext
 from dory_core.ir import Graph, Layer
@@ -34,19 +34,29 @@ from dory_core.plan import DEFAULT_PREFIX, Plan
 from dory_core.plan.budgets import Budgets, check_tensors, memory_budgets, resolve_budgets
 from dory_core.planning.moves import check_moves
 from dory_core.planning.planner import make_plan
-from dory_core.planning.search import trials_text
+from dory_core.planning.search import Trial, trials_text
 from dory_core.plugins.frontend import Frontend, FrontendOptions
 from dory_core.plugins.manager import Plugins
-from dory_core.tiling.network import Progress, TiledGraph, tile_graph, tiled_text
+from dory_core.tiling.network import (
+    Progress,
+    TiledGraph,
+    in_smaller_tiles,
+    tile_graph,
+    tiled_text,
+)
 from dory_core.tiling.parts import Tilings
 from dory_core.tiling.tiler import Tiler
 
 #: Function that receives the result of every stage and every pass with its name, in order.
 Watch = Callable[[str, Any], None]
+#: Function that receives what the moves of the planner proposed.
+Show = Callable[[tuple[Trial, ...]], None]
 #: What a plan makes best: ``heuristic`` and ``cycles`` are the fastest plan in the tiles with the
 #: best terms, ``latency`` that in the tiles with the fewest cycles, ``ram`` the plan with the least
 #: L2 in the former tiles.
 OBJECTIVES = ("heuristic", "latency", "cycles", "ram")
+#: Of the cycles of a plan: where the cores wait for less, no smaller tiles are tried.
+LEAST_WAITS = 0.005
 _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,30}")
 
 
@@ -217,6 +227,25 @@ def _tile(bound: BoundGraph, setup: Setup) -> TiledGraph:
 
 
 def _plan(tiled: TiledGraph, setup: Setup) -> Plan:
+    """Return the plan in the tiles that fill L1, or a faster one in smaller tiles."""
+    best = _plan_in(tiled, setup, lambda trials: setup.show(MOVED, trials))
+    tiler = setup.tiler
+    computed = sum(step.estimate.compute_cycles for step in best.steps)
+    waits = best.cycles * (1 - LEAST_WAITS) > computed
+    if setup.objective not in ("heuristic", "cycles") or not waits:
+        return best
+    for l1_bytes in setup.ctx.memory.smaller_l1:
+        if l1_bytes >= setup.budgets.bytes[1]:
+            break
+        try:
+            other = _plan_in(in_smaller_tiles(tiled, tiler, l1_bytes), setup)
+        except DoesNotFit:
+            continue
+        best = other if other.cycles < best.cycles else best
+    return best
+
+
+def _plan_in(tiled: TiledGraph, setup: Setup, show: Show | None = None) -> Plan:
     hal = setup.plugins.dma_hal(setup.ctx)
     missing = _missing(setup, hal)
     return make_plan(
@@ -227,7 +256,7 @@ def _plan(tiled: TiledGraph, setup: Setup) -> Plan:
         hal,
         setup.prefix,
         missing,
-        lambda trials: setup.show(MOVED, trials),
+        show,
         least=setup.objective == "ram",
     )
 

@@ -197,10 +197,14 @@ class MemoryHierarchy:
             at most 32. A target whose kernels profit from whole bytes omits 2 and 4.
         channel_multiple: Divisor of the number of channels that remain when channels with constant
             values are removed. For elements narrower than a byte it counts bytes.
+        layer_cycles: Cycles of a layer in addition to its tiles: its function is entered, and
+            fetched when the instruction cache has something else.
         step_cycles: Cycles of a tile in addition to kernel, barriers and transfers, for example for
             instructions that are not in the cache.
         conversion_cycles: Cycles of the cores per element that a conversion between layouts copies.
             A copy with padding is zeroed first, in a cycle per byte.
+        smaller_l1: Bytes of L1, rising, within which tiles are planned as well where the cores wait
+            in the tiles that fill L1: transfers of smaller ones overlap with more.
         resident_l1: True when a tensor that is whole in L1 stays resident for its readers
             (``dory_core.planning.residence``).
         engine_peaks: Name and upper bound in MACs per cycle of each engine of kernels.
@@ -221,10 +225,12 @@ class MemoryHierarchy:
     storage_bits: tuple[int, ...] = STORAGE_BITS
     channel_multiple: int = 4
     in_place: bool = False
+    layer_cycles: int = 0
     step_cycles: int = 0
     cache: Cache | None = None
     conversion_cycles: float = 0.0
     barrier_cycles: int = 0
+    smaller_l1: tuple[int, ...] = ()
     resident_l1: bool = False
     engine_peaks: tuple[tuple[str, float], ...] = ()
     one_memory: bool = False

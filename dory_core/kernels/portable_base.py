@@ -352,7 +352,9 @@ def _sources(*names: str) -> tuple[OutputFile, ...]:
 
 def _shared(file: OutputFile) -> OutputFile:
     """Return a kernel that networks of one program may each bring; one of them is linked."""
-    weak = f"/* Networks of one program may each bring it. */\n#pragma weak {Path(file.path).stem}\n"
+    weak = (
+        f"/* Networks of one program may each bring it. */\n#pragma weak {Path(file.path).stem}\n"
+    )
     return OutputFile(file.path, f"{weak}{file.content!s}")
 
 

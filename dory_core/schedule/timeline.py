@@ -190,7 +190,7 @@ class _Walk:
         self._arrives, self._ahead = arrives, ahead
         self._stores = "y" not in resident
         self._link_name, self._blocking = link_name(link), link.blocking
-        self._now = 0.0  # of the cores
+        self._now = float(costs.hierarchy.layer_cycles)  # of the cores
         self._free = arrives or 0.0  # when the engine has done everything started so far
         self._loaded = 0.0  # when the data of the next tile is there
         self._stored = [0.0] * schedule.buffering.y  # when each copy of y has been stored

@@ -77,6 +77,25 @@ def tile_graph(
     return TiledGraph(bound, tuple(layers))
 
 
+def in_smaller_tiles(tiled: TiledGraph, tiler: Tiler, l1_bytes: int) -> TiledGraph:
+    """Return the network in the best tiles within fewer bytes of L1.
+
+    A layer whose kernel has none keeps its tiles, and the layer in one tile stays as it is.
+
+    Args:
+        tiled: The network with its tilings.
+        tiler: Tiles one layer.
+        l1_bytes: The fewer bytes.
+    """
+    layers = []
+    for one in tiled.layers:
+        whole, best = one.in_one_tile, one.best
+        small = best if best.in_place else tiler.smaller(best, l1_bytes) or best
+        known = () if whole is None or whole.schedule == small.schedule else (whole,)
+        layers.append(LayerTilings(one.layer, (small, *known)))
+    return TiledGraph(tiled.bound, tuple(layers))
+
+
 def _order(problem: DoryError) -> tuple[bool, float]:
     """Return the key by which problems are sorted."""
     if not isinstance(problem, DoesNotFit):

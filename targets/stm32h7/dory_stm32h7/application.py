@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 _DIGITS = 6  # of the digest in names of the driver
 _HAL = _HERE / "hal"
+_MDMA, _MEMCPY = ("dory_mdma.c", "dory_mdma_blocks.h"), ("dory_memcpy.c",)
 _HAL_FILES = (
     "dory_hal_impl.h",
     "dory_stm32h7.c",
@@ -176,13 +177,13 @@ _IMAGE = "#   make image    builds build/{variant}/{program} for the chip\n"
 
 def hal_files(ctx: TargetContext) -> tuple[OutputFile, ...]:
     """Return the HAL: ``hal/stm32h7/``, all that an application with a main of its own needs."""
-    driver = "dory_memcpy.c" if copies(ctx.options) else "dory_mdma.c"
+    driver = _MEMCPY if copies(ctx.options) else _MDMA
     return (
         part_header(part_of(ctx.options)),
         project_sections(part_of(ctx.options)),
         *(
             OutputFile.from_package(_HAL / name, f"hal/stm32h7/{name}")
-            for name in (*_HAL_FILES, driver)
+            for name in (*_HAL_FILES, *driver)
         ),
     )
 
@@ -233,16 +234,16 @@ def _driver_names(by_core: bool) -> str:
         return "".join(f"#define dory_dma_{name} dory_{kind}_{code}_{name}\n" for name in functions)
 
     if by_core:
-        return names("memcpy", _code("dory_memcpy.c"))
-    code = _code("dory_mdma.c")
+        return names("memcpy", _code(_MEMCPY))
+    code = _code(_MDMA)
     cached, uncached = names("mdma_cached", code), names("mdma", code)
     return f"#if DORY_ARENAS_CACHED\n{cached}#else\n{uncached}#endif\n"
 
 
 @functools.cache
-def _code(driver: str) -> str:
+def _code(driver: tuple[str, ...]) -> str:
     """Return digits that tell the code of a driver from that of another release."""
-    text = "".join((_HAL / name).read_text(encoding="utf-8") for name in (driver, *_HAL_FILES))
+    text = "".join((_HAL / name).read_text(encoding="utf-8") for name in (*driver, *_HAL_FILES))
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 

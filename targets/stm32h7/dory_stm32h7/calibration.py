@@ -18,17 +18,20 @@ ENERGY_J_PER_CYCLE_VOS1 = 275e-12 * SUPPLY_VOLTS
 ENERGY_J_PER_CYCLE_VOS0 = ENERGY_J_PER_CYCLE_VOS1 * 1.35 / 1.20
 
 # The MDMA. AHBS, its way to DTCM, is 32 bits wide and runs at half the clock of the core (RM0433,
-# system architecture): at most 2 bytes per cycle of the core. Setting a channel up takes about 60
-# instructions and a dozen accesses to a peripheral on AHB; a block of a repeated transfer is
-# arbitrated again. By counting.
-MDMA_SETUP = 200
-MDMA_ISSUE = 140
+# system architecture): at most 2 bytes per cycle of the core. Setting a channel up and waiting for
+# it takes some 150 instructions and a dozen accesses to a peripheral on AHB; a block of a repeated
+# transfer is arbitrated again. By counting.
+MDMA_SETUP = 230
+MDMA_ISSUE = 170
 MDMA_BYTES_PER_CYCLE = 3.2  # of the bus
 MDMA_ROW = 8.0
 MDMA_ELEMENT = 6.0
+# Sizes of DTCM within which tiles are planned besides all of it: of all networks of the collection
+# the best plan lies at one of them, or within 0.5 % of it.
+SMALLER_L1 = (8192, 16384, 24576, 32768, 65536)
 # From flash. It answers with 256 bits after 2 to 4 wait states at the AXI clock, so that the 32-bit
 # side of the transfer stays the narrow one.
-FLASH_SETUP = 220
+FLASH_SETUP = 250
 FLASH_BYTES_PER_CYCLE = 2.8  # of the bus
 # A copy loop of the core: four bytes per load and store from non-cacheable SRAM. By counting.
 MEMCPY_SETUP = 60
@@ -61,6 +64,25 @@ AHB_LINE = AHB_ACCESS + 7
 # Flash: wait states (RM0433, embedded flash memory) in cycles of the bus, once for every 256 bits.
 FLASH_WAITS_VOS1 = 2
 FLASH_WAITS_VOS0 = 4
+
+# What the model of the pipeline leaves out of the cycles of kernels: branches that are predicted
+# wrongly, and code that is fetched for the first time. Percent, and cycles of a call; from a trace
+# of images through a model of caches, branch predictor and fetch. Cycles of a layer likewise.
+LAYER = 500
+BEYOND = {
+    "dory_stm32h7_conv": (4, 600),
+    "dory_stm32h7_depthwise": (11, 1300),
+    "dory_stm32h7_linear": (3, 420),
+    "dory_stm32h7_avgpool": (53, 590),
+    "dory_stm32h7_maxpool": (0, 600),
+    "dory_stm32h7_softmax": (12, 480),
+    "dory_stm32h7_move": (46, 200),
+    "dory_stm32h7_concat": (46, 200),
+    "dory_stm32h7_lut": (27, 150),
+}
+BEYOND_ANY = (0, 350)
+# A requantisation of an element in portable C, in 64 bits.
+PORTABLE_STEP = 170
 
 # Below: tenths of cycles, unless a name says otherwise.
 # A call of a kernel: arguments, loop over groups.
@@ -121,9 +143,10 @@ LINEAR_FOUR_OUTPUTS = 540
 LINEAR_ONE = 54
 LINEAR_ONE_OUTPUT = 277
 LINEAR_TURNED = 45
-# Depthwise, four channels: a tap; a pixel beside taps, one at a border; a row of pixels; two
-# addends of an output. One channel: a tap, an output.
+# Depthwise, four channels: a tap, one where padding has a value; a pixel beside taps, one at a
+# border; a row of pixels; two addends of an output. One channel: a tap, an output.
 DEPTHWISE_TAP = 76
+DEPTHWISE_PADDED_TAP = 196
 DEPTHWISE_PIXEL = 477
 DEPTHWISE_BORDER = 1016
 DEPTHWISE_ROW = 861

@@ -19,6 +19,7 @@ from dory_core.testing.graphs import GraphBuilder
 from dory_core.tools import load_plugins
 
 DRIVER = "hal/stm32h7/dory_mdma.c"
+BLOCKS = "hal/stm32h7/dory_mdma_blocks.h"
 CHIP = "hal/stm32h7/dory_stm32h7.c"
 REGISTERS = "hal/stm32h7/dory_stm32h7_registers.h"
 PART = "hal/stm32h7/dory_stm32h7_part.h"
@@ -75,14 +76,14 @@ FAULTS = (
     ),
     Fault(
         "axi_bus_for_dtcm",
-        DRIVER,
+        BLOCKS,
         "(to_tcm ? MDMA_TBR_DBUS : 0u)",
         "0u",
         "lies in DTCM, the AXI bus is selected",
     ),
     Fault(
         "tcm_bus_for_axi",
-        DRIVER,
+        BLOCKS,
         "(from_tcm ? MDMA_TBR_SBUS : 0u)",
         "MDMA_TBR_SBUS",
         "the TCM port is selected",
@@ -103,13 +104,13 @@ FAULTS = (
     ),
     Fault(
         "offset_from_the_start_of_the_block",
-        DRIVER,
+        BLOCKS,
         "(uint32_t)job->src_row - job->bytes;",
         "(uint32_t)job->src_row;",
     ),
     Fault(
         "offset_of_destination_from_the_start",
-        DRIVER,
+        BLOCKS,
         "(uint32_t)job->dst_row - job->bytes;",
         "(uint32_t)job->dst_row;",
     ),
@@ -121,7 +122,7 @@ FAULTS = (
     ),
     Fault(
         "one_block_too_many",
-        DRIVER,
+        BLOCKS,
         "MDMA_BNDTR_BRC(blocks - 1u)",
         "MDMA_BNDTR_BRC(blocks)",
     ),
@@ -155,43 +156,43 @@ FAULTS = (
     ),
     Fault(
         "double_words_on_the_tcm_port",
-        DRIVER,
+        BLOCKS,
         "to_tcm ? 2u : 3u);",
         "3u);",
         "the TCM port has 32",
     ),
     Fault(
         "widest_elements_always",
-        DRIVER,
+        BLOCKS,
         "return lowest(bits | 1u << most);",
         "return (void)bits, most;",
         "no multiple of",
     ),
     Fault(
         "burst_of_the_whole_buffer",
-        DRIVER,
+        BLOCKS,
         "(buffer - 1u) | 1u",
         "buffer",
         "not shorter than a buffer",
     ),
-    Fault("widths_without_packing", DRIVER, "MDMA_TCR_PKE : 0u", "0u : 0u", "PKE = 0"),
+    Fault("widths_without_packing", BLOCKS, "MDMA_TCR_PKE : 0u", "0u : 0u", "PKE = 0"),
     Fault(
         "trigger_covers_one_buffer",
-        DRIVER,
+        BLOCKS,
         "MDMA_TCR_TRGM_ALL",
         "0u",
         "nothing is in flight",
     ),
     Fault(
         "trigger_covers_one_block",
-        DRIVER,
+        BLOCKS,
         "MDMA_TCR_TRGM_ALL",
         "(1u << 28)",
         "nothing is in flight",
     ),
     Fault(
         "trigger_covers_no_list",
-        DRIVER,
+        BLOCKS,
         "MDMA_TCR_TRGM_ALL",
         "(2u << 28)",
         "nothing is in flight",

@@ -819,7 +819,10 @@ def test_instructions_per_multiplication(name: str, counts: Counts) -> None:
 
 @pytest.mark.parametrize("name", ESTIMATES)
 def test_estimates_are_those_of_the_pipeline(name: str, counts: Counts) -> None:
-    """Within 10 % of the model; 1.1 to 2 instructions per cycle, which needs no disassembler."""
+    """Within 10 % of the model; 1.1 to 2 instructions per cycle, which needs no disassembler.
+
+    Without what the model leaves out, which the target adds to its kernels.
+    """
     compiler, measured = counts
     kernel, layer = ESTIMATES[name]
     estimate = int(kernel.cycles(layer, make_tile(layer, *layer.output.shape)))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dory_stm32h7 import calibration
 
 if TYPE_CHECKING:
     from dory_core.api import Kernel, Layer, TargetContext
@@ -14,9 +17,9 @@ def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     from dory_stm32h7.hardware import CMSIS_NN
     from dory_stm32h7.options import cmsis_nn_path, kernels_of
 
-    portable = list(portable_kernels(ctx.memory.cores))
+    portable = [_timed(kernel) for kernel in portable_kernels(ctx.memory.cores)]
     if isinstance(layer.op, ops.Lstm):  # it is not tiled: in L2 where L1 is too small
-        whole = portable_kernels(ctx.memory.cores, in_place=True)
+        whole = map(_timed, portable_kernels(ctx.memory.cores, in_place=True))
         portable += [kernel for kernel in whole if kernel.accepts(layer) is None]
     chosen = kernels_of(ctx)
     if chosen == "portable":
@@ -30,6 +33,11 @@ def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     return [*_on_core(ctx, [*cmsis_kernels(library), *builtin_kernels()]), *portable]
 
 
+def _timed(kernel: Any) -> Any:
+    """Return a portable kernel with what its steps take on this core."""
+    return replace(kernel, costs=replace(kernel.costs, step=calibration.PORTABLE_STEP))
+
+
 def _on_core(ctx: TargetContext, kernels: list[Kernel]) -> list[Kernel]:
     """Return new kernels with the speed and the FPU of the part's core; all are legal on each."""
     from dory_stm32h7.backend.instance import InstanceKernel, TimedKernel
@@ -37,6 +45,8 @@ def _on_core(ctx: TargetContext, kernels: list[Kernel]) -> list[Kernel]:
 
     core = part_of(ctx.options).core
     for kernel in kernels:
+        if isinstance(kernel, TimedKernel):
+            kernel.beyond = calibration.BEYOND.get(kernel.name, calibration.BEYOND_ANY)
         if core.cycles_percent != 100 and isinstance(kernel, TimedKernel):
             kernel.percent = core.cycles_percent
         if core.fpv5 and isinstance(kernel, InstanceKernel):

@@ -233,17 +233,24 @@ def _block_costs(window: ops.Window) -> tuple[int, int, int]:
 
 def _from_pixels(layer: Layer, tile: Tile) -> Number:
     """Return the tenths of cycles pixel by pixel; fewer than four channels one by one."""
-    window = layer.window
-    _, kernel_w = window.kernel
+    window, padded = layer.window, pad_value(layer) != 0
     taps = window.taps
     output = output_extra(epilogue(layer)) + costs.DEPTHWISE_TURNED * epilogue(layer).turned
+    tap = costs.DEPTHWISE_PADDED_TAP if padded else costs.DEPTHWISE_TAP
     pixel = costs.DEPTHWISE_PIXEL + 4 * output + costs.DEPTHWISE_TAP * taps
-    border = costs.DEPTHWISE_BORDER + 4 * output + costs.DEPTHWISE_TAP * taps
-    reach = (kernel_w - 1) * window.dilations[1] + 1
-    columns = min(reach - 1, 2 * ceil_div(window.pads[1] + window.pads[3], 2))
-    at_border = minimum(tile.w, ceil_div(columns, window.strides[1]))
-    row = costs.DEPTHWISE_ROW + (tile.w - at_border) * pixel + at_border * border
+    border = costs.DEPTHWISE_BORDER + 4 * output + tap * taps
+    # Padding with a value counts above and below the image, too.
+    cut = _at_border(window, 0, tile.h) if padded else 0
+    at_border = cut * tile.w + (tile.h - cut) * _at_border(window, 1, tile.w)
+    pixels = tile.h * costs.DEPTHWISE_ROW + (tile.h * tile.w - at_border) * pixel
     blocks = tile.c_out // 4 + minimum(tile.c_out % 4, 1) * minimum(tile.c_out // 4, 1)
     narrow = maximum(4 - tile.c_out, 0) * minimum(tile.c_out, 3) * tile.h * tile.w
     one = taps * costs.DEPTHWISE_NARROW + costs.DEPTHWISE_NARROW_OUTPUT + output
-    return costs.CALL + blocks * tile.h * row + narrow * one
+    return costs.CALL + blocks * (pixels + at_border * border) + narrow * one
+
+
+def _at_border(window: ops.Window, axis: int, size: Number) -> Number:
+    """Return how many outputs of a tile see padding along an axis."""
+    reach = (window.kernel[axis] - 1) * window.dilations[axis]
+    seen = min(reach, 2 * ceil_div(window.pads[axis] + window.pads[axis + 2], 2))
+    return minimum(size, ceil_div(seen, window.strides[axis]))

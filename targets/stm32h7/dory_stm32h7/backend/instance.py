@@ -75,9 +75,12 @@ class TimedKernel(Kernel):
     """A kernel whose cycles are known.
 
     percent: of a core's cycles for the kernel by those of a Cortex-M7 (``parts.Core``).
+    beyond: what the model of the pipeline leaves out (calibration.BEYOND), percent and cycles of a
+    call.
     """
 
     percent = 100
+    beyond = (0, 0)
 
     @abstractmethod
     def tenths(self, layer: Layer, tile: Tile) -> Number:
@@ -85,9 +88,8 @@ class TimedKernel(Kernel):
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Return the cycles of one call on ``tile``."""
-        if self.percent == 100:
-            return ceil_div(self.tenths(layer, tile), 10)
-        return ceil_div(self.tenths(layer, tile) * self.percent, 1000)
+        percent, call = self.beyond
+        return ceil_div(self.tenths(layer, tile) * self.percent * (100 + percent), 100_000) + call
 
 
 class InstanceKernel(TimedKernel):

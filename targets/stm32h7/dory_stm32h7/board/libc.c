@@ -19,7 +19,8 @@ static int word_aligned(const void *a, const void *b)
   return (((uintptr_t)a | (uintptr_t)b) & 3u) == 0;
 }
 
-LIBCALL void *memcpy(void *restrict dst, const void *restrict src, size_t bytes)
+/* Copies from the first byte on; what lies behind `dst` may be part of the source. */
+static void *copy_forward(void *dst, const void *src, size_t bytes)
 {
   uint8_t *to = dst;
   const uint8_t *from = src;
@@ -50,20 +51,21 @@ LIBCALL void *memcpy(void *restrict dst, const void *restrict src, size_t bytes)
   return dst;
 }
 
+LIBCALL void *memcpy(void *restrict dst, const void *restrict src, size_t bytes)
+{
+  return copy_forward(dst, src, bytes);
+}
+
 LIBCALL void *memmove(void *dst, const void *src, size_t bytes)
 {
   uint8_t *const to = dst;
   const uint8_t *const from = src;
   if ((uintptr_t)dst <= (uintptr_t)src || (uintptr_t)dst >= (uintptr_t)src + bytes) {
-    for (size_t i = 0; i < bytes; i++) {
-      to[i] = from[i];
-      KEEP_LOOP();
-    }
-  } else {
-    for (size_t i = bytes; i-- > 0;) {
-      to[i] = from[i];
-      KEEP_LOOP();
-    }
+    return copy_forward(dst, src, bytes);
+  }
+  for (size_t i = bytes; i-- > 0;) {
+    to[i] = from[i];
+    KEEP_LOOP();
   }
   return dst;
 }

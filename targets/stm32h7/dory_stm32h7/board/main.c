@@ -169,7 +169,10 @@ int main(void)
       break;
     }
     memset(handed_out, 0, sizeof handed_out);
-#ifndef DORY_NETWORK_INPUT_ROWS
+#if DORY_INPUT_IN_PLACE
+    memcpy(dory_stm32h7_input(), current_input, DORY_NETWORK_INPUT_BYTES);
+    io.input = dory_stm32h7_input();
+#elif !defined(DORY_NETWORK_INPUT_ROWS)
     io.input = current_input;
 #endif
 #ifdef DORY_NETWORK_STATES
