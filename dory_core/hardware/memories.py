@@ -197,7 +197,7 @@ class MemoryHierarchy:
             at most 32. A target whose kernels profit from whole bytes omits 2 and 4.
         channel_multiple: Divisor of the number of channels that remain when channels with constant
             values are removed. For elements narrower than a byte it counts bytes.
-        layer_cycles: Cycles of a layer in addition to its tiles: its function is entered, and
+        layer_cycles: Cycles of a tiled layer in addition to its tiles: its function is entered, and
             fetched when the instruction cache has something else.
         step_cycles: Cycles of a tile in addition to kernel, barriers and transfers, for example for
             instructions that are not in the cache.

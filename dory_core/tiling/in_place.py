@@ -117,7 +117,7 @@ def whole_timeline(
         if accesses is None:
             accesses = pixel_by_pixel(bound, tile)
         waiting = waiting_cycles(accesses, places, hierarchy.cache)
-    cycles = compute + waiting + hierarchy.layer_cycles
+    cycles = compute + waiting
     estimate = LayerEstimate(
         cycles,
         compute,

@@ -96,7 +96,7 @@ SECOND = 100
 # Convolutions. Each group; what two pixels or a last one take beside columns and blocks.
 CONV_GROUP = 1000
 PIXELS = 540
-# The 2 x 2 block in assembly: a vector of four elements, a round of eight; outputs and loop; two
+# The 2 x 2 block in assembly: a vector of four elements, a round of sixteen; outputs and loop; two
 # addends; a step in binary32.
 BLOCK_VECTOR = 90
 BLOCK_ROUND = 10
@@ -144,11 +144,12 @@ LINEAR_ONE = 54
 LINEAR_ONE_OUTPUT = 277
 LINEAR_TURNED = 45
 # Depthwise, four channels: a tap, one where padding has a value; a pixel beside taps, one at a
-# border; a row of pixels; two addends of an output. One channel: a tap, an output.
+# border and a row of its taps; a row of pixels; two addends of an output. One channel: a tap, an output.
 DEPTHWISE_TAP = 76
 DEPTHWISE_PADDED_TAP = 196
 DEPTHWISE_PIXEL = 477
-DEPTHWISE_BORDER = 1016
+DEPTHWISE_BORDER = 776
+DEPTHWISE_BORDER_ROW = 80
 DEPTHWISE_ROW = 861
 DEPTHWISE_TURNED = 22
 DEPTHWISE_NARROW = 170
@@ -157,8 +158,8 @@ DEPTHWISE_NARROW_OUTPUT = 200
 # channel: a row; blocks of four outputs and of two in assembly, by the step along a row; in C a
 # block of four outputs, or of two by a step of 2; an output; two addends.
 PLANAR_STRIP = 3600
-PLANAR_LAID = 380
-PLANAR_PAIR = 136
+PLANAR_LAID = 60
+PLANAR_PAIR = 126
 PLANAR_ROW = 170
 PLANAR_FOUR = (390, 430)
 PLANAR_TWO = (270, 290)

@@ -22,13 +22,12 @@ _EXAMPLE = """\
 #include "{prefix}_stm32h7.h"
 #include "{prefix}_network.h"
 
-static {x} input[{name}_INPUT_BYTES / sizeof({x})];
-static {y} output[{name}_OUTPUT_BYTES / sizeof({y})];
+{before}static {y} output[{name}_OUTPUT_BYTES / sizeof({y})];
 
 int main(void)
 {{
   {prefix}_stm32h7_init();
-  for (unsigned i = 0; i < sizeof input / sizeof *input; i++) {{
+{within}  for (unsigned i = 0; i < {name}_INPUT_BYTES / sizeof *input; i++) {{
     input[i] = 0; /* element i of the input, H x W x C */
   }}
   if ({prefix}_stm32h7_run(input, output, 0, 0) != DORY_OK) {{
@@ -244,7 +243,7 @@ def readme(ctx: TargetContext, app: Application, cached: bool) -> str:
     names = {"prefix": app.prefix, "name": app.prefix.upper()}
     types = {"x": _c_type(app.inputs[0].tensor), "y": _c_type(app.outputs[0].tensor)}
     excluded = "`hal/host/` and `build/`" if library else "`hal/host/`, `board/` and `build/`"
-    example = _EXAMPLE.format(**names, **types)
+    example = _EXAMPLE.format(**names, **types, **_input(app, types["x"]))
     projects = _PROJECTS.format(**names, excluded=excluded)
     first = app.inputs[0]
     if first.passing:
@@ -255,6 +254,16 @@ def readme(ctx: TargetContext, app: Application, cached: bool) -> str:
         example = ""  # it has the whole output
     outside = _outside(part, app, library)
     return f"{app.readme}\n{outside}{example}{_ARENAS.format(**names)}{_SEVERAL}{projects}{own}"
+
+
+def _input(app: Application, kind: str) -> dict[str, str]:
+    """Return the declaration of the input in the example: where the network reads it, if it may."""
+    name, prefix = app.prefix.upper(), app.prefix
+    if len(app.inputs) == 1:
+        line = f"  {kind} *const input = {prefix}_stm32h7_input(); /* it is not copied */\n"
+        return {"before": "", "within": line}
+    line = f"static {kind} input[{name}_INPUT_BYTES / sizeof({kind})];\n"
+    return {"before": line, "within": ""}
 
 
 def _c_type(tensor: Tensor) -> str:

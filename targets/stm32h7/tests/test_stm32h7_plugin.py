@@ -51,7 +51,10 @@ def test_options_choose_who_moves_the_data() -> None:
         dma: {file.path for file in plugin.dory_dma_hal(context(dma=dma)).files}
         for dma in ("mdma", "memcpy")
     }
-    assert names["mdma"] - names["memcpy"] == {"hal/stm32h7/dory_mdma.c"}
+    assert names["mdma"] - names["memcpy"] == {
+        "hal/stm32h7/dory_mdma.c",
+        "hal/stm32h7/dory_mdma_blocks.h",
+    }
     assert names["memcpy"] - names["mdma"] == {"hal/stm32h7/dory_memcpy.c"}
 
 

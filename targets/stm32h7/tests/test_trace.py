@@ -1,7 +1,8 @@
 """Plans against a trace of images through a model of the whole chip, which is not ours.
 
-The model of caches, branch predictor, fetch and MDMA lies beside the collection of networks; without
-it the tests are skipped. What it counts is a layer's own: the hand-over of inputs and states is not.
+The model of caches, branch predictor, fetch and MDMA lies beside the collection of networks;
+without it the tests are skipped. What it counts is a layer's own: the hand-over of inputs and of
+states is not.
 """
 
 from __future__ import annotations

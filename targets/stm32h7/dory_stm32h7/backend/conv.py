@@ -36,7 +36,7 @@ from dory_stm32h7.backend.weighted import (
 )
 
 # Vectors of four in a round of the assembly (DORY_VECTORS).
-_ROUND = 8
+_ROUND = 16
 # Outputs of a row whose columns lie next to each other (DORY_STRIP).
 _STRIP = 16
 # Inputs of an output up to which their copies are straight code.

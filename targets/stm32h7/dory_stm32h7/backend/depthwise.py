@@ -236,9 +236,11 @@ def _from_pixels(layer: Layer, tile: Tile) -> Number:
     window, padded = layer.window, pad_value(layer) != 0
     taps = window.taps
     output = output_extra(epilogue(layer)) + costs.DEPTHWISE_TURNED * epilogue(layer).turned
+    seen = taps if padded else round(taps * _inside(window, layer, 0) * _inside(window, layer, 1))
     tap = costs.DEPTHWISE_PADDED_TAP if padded else costs.DEPTHWISE_TAP
-    pixel = costs.DEPTHWISE_PIXEL + 4 * output + costs.DEPTHWISE_TAP * taps
-    border = costs.DEPTHWISE_BORDER + 4 * output + tap * taps
+    pixel = costs.DEPTHWISE_PIXEL + 4 * output + costs.DEPTHWISE_TAP * seen
+    border = costs.DEPTHWISE_BORDER + 4 * output + tap * seen
+    border += costs.DEPTHWISE_BORDER_ROW * window.kernel[0]
     # Padding with a value counts above and below the image, too.
     cut = _at_border(window, 0, tile.h) if padded else 0
     at_border = cut * tile.w + (tile.h - cut) * _at_border(window, 1, tile.w)
@@ -254,3 +256,16 @@ def _at_border(window: ops.Window, axis: int, size: Number) -> Number:
     reach = (window.kernel[axis] - 1) * window.dilations[axis]
     seen = min(reach, 2 * ceil_div(window.pads[axis] + window.pads[axis + 2], 2))
     return minimum(size, ceil_div(seen, window.strides[axis]))
+
+
+def _inside(window: ops.Window, layer: Layer, axis: int) -> float:
+    """Return the share of the taps of all outputs along an axis that lie in the image."""
+    x, y = layer.inputs[0], layer.output
+    length, outputs = (x.height, y.height) if axis == 0 else (x.width, y.width)
+    kernel, step, dilation = window.kernel[axis], window.strides[axis], window.dilations[axis]
+    inside = sum(
+        0 <= n * step - window.pads[axis] + tap * dilation < length
+        for n in range(outputs)
+        for tap in range(kernel)
+    )
+    return inside / (outputs * kernel)

@@ -25,7 +25,7 @@ from dory_stm32h7.backend.instance import (
 from dory_stm32h7.backend.weighted import output_extra, vectors
 
 # Vectors of four in a round of the assembly (DORY_VECTORS), and whose sums a vector has.
-_ROUND, _SUMMED = 8, 64
+_ROUND, _SUMMED = 16, 64
 
 
 class MatricesKernel(InstanceKernel):

@@ -60,9 +60,9 @@ static inline uint32_t dory_pixel(const dory_stm32h7_conv_t *a, const uint8_t *r
   return word;
 }
 
-/* Lays out a row, any pair of columns of which may lie beside the image; any number of channels. */
-static uint32_t *dory_lay_out_ends(const dory_stm32h7_conv_t *a, const uint8_t *row, int32_t column,
-                                   int32_t count, uint32_t *p)
+/* Lays out a row of fewer than four channels: any pair of columns may lie beside the image. */
+static uint32_t *dory_lay_out_few(const dory_stm32h7_conv_t *a, const uint8_t *row, int32_t column,
+                                  int32_t count, uint32_t *p)
 {
   for (; count > 0; count--, column += 2) {
     p = dory_put(p, dory_pixel(a, row, column), dory_pixel(a, row, column + 1));
@@ -74,31 +74,35 @@ static uint32_t *dory_lay_out_ends(const dory_stm32h7_conv_t *a, const uint8_t *
 DORY_SEPARATE void dory_lay_out(const dory_stm32h7_conv_t *a, const uint8_t *x, int32_t top,
                                 dory_rows_t size, uint32_t *p)
 {
-  const int32_t pixel = a->x_c, left = a->pad_left;
-  /* Pairs begin .. end - 1 lie inside. */
-  const int32_t begin = (left + 1) / 2;
-  const int32_t last = (a->x_w + left) / 2;
-  const int32_t end = last < size.pairs ? last : size.pairs;
+  const int32_t pixel = a->x_c, left = a->pad_left, room = 2 * size.pairs - left;
+  const int32_t inside = room < 0 ? 0 : a->x_w < room ? a->x_w : room; /* columns of the image */
+  const int32_t before = room < 0 ? size.pairs : left / 2;
+  const int32_t first = inside > 0 ? left % 2 : 0; /* 1: the first column follows padding */
+  const int32_t whole = (inside - first) / 2, last = (inside - first) % 2;
+  const int32_t after = size.pairs - before - first - whole - last;
   for (int32_t i = 0; i < size.rows; i++, top++) {
+    const uint8_t *from = x + top * a->x_w * pixel;
     if (top < 0 || top >= a->x_h) {
       p = dory_put_padding(p, size.pairs);
       continue;
     }
-    const uint8_t *const row = x + top * a->x_w * pixel;
     if (pixel < 4) {
-      p = dory_lay_out_ends(a, row, -left, size.pairs, p);
+      p = dory_lay_out_few(a, from, -left, size.pairs, p);
       continue;
     }
-    const uint8_t *from = row + (2 * begin - left) * pixel;
-    p = dory_lay_out_ends(a, row, -left, begin, p);
-    for (int32_t k = begin; k < end; k++) {
+    p = dory_put_padding(p, before);
+    if (first) {
+      p = dory_put(p, DORY_PAD_WORD, dory_load4(from));
+      from += pixel;
+    }
+    for (int32_t k = whole; k > 0; k--) {
       p = dory_put(p, dory_load4(from), dory_load4(from + pixel));
       from += 2 * pixel;
     }
-    const int32_t done = end > begin ? end : begin;
-    const int32_t ends = size.pairs - done < 1 ? size.pairs - done : 1;
-    p = dory_lay_out_ends(a, row, 2 * done - left, ends, p);
-    p = dory_put_padding(p, size.pairs - done - ends);
+    if (last) {
+      p = dory_put(p, dory_load4(from), DORY_PAD_WORD);
+    }
+    p = dory_put_padding(p, after);
   }
 }
 
