@@ -144,7 +144,8 @@ LINEAR_ONE = 54
 LINEAR_ONE_OUTPUT = 277
 LINEAR_TURNED = 45
 # Depthwise, four channels: a tap, one where padding has a value; a pixel beside taps, one at a
-# border and a row of its taps; a row of pixels; two addends of an output. One channel: a tap, an output.
+# border and a row of its taps; a row of pixels; two addends of an output. One channel: a tap, an
+# output.
 DEPTHWISE_TAP = 76
 DEPTHWISE_PADDED_TAP = 196
 DEPTHWISE_PIXEL = 477

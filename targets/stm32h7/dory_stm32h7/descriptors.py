@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 # Bytes of a node of a linked list, and nodes of a list at most: longer copies go on when they are
 # waited for.
 NODE_BYTES = 40
+# Variables of the driver: a job for each channel, and three words.
+DRIVER_BYTES = 16 * 56 + 12
 MOST_NODES = 24
 # What one block of the MDMA moves at most, and how often it is repeated.
 _MOST_BLOCK = 65536

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dory_stm32h7 import toolchain
-from dory_stm32h7.descriptors import list_bytes
+from dory_stm32h7.descriptors import DRIVER_BYTES, list_bytes
 from dory_stm32h7.hardware import copies
 from dory_stm32h7.part import KIB
 from dory_stm32h7.part_files import cube_aliases
@@ -105,7 +105,11 @@ names. Each `NAME_stm32h7_init` is called once; one network runs at a time.
 
 """
 
-_ARENAS = """## Arenas of your own
+_ARENAS = """## Memory beside the network's
+
+{memory}
+
+## Arenas of your own
 
 `{prefix}_stm32h7_run` has arenas. With one of your own for `{prefix}_network_run`, leave 16 bytes
 behind the `{name}_L1_BYTES` of L1, and behind the constants, that may be read: kernels in assembly
@@ -147,8 +151,8 @@ For example one of CubeIDE:
   the rest, `dory_stm32h7_config.h` all that can be chosen: `DORY_MDMA_CHANNELS=0x000F` leaves
   channels 4 to 15 of the MDMA to you. Define `dory_stm32h7_wait` to sleep or yield while a
   transfer runs, and `dory_stm32h7_fault` to be told of errors and time-outs of transfers, after
-  which the run returns `DORY_EDMA`. The arenas take {l1} B of DTCM and {l2} B of AXI SRAM, and
-  lists of the MDMA {lists} B of AXI SRAM; `--l1` and `--l2` make the arenas smaller.
+  which the run returns `DORY_EDMA`. The arenas take {l1} B of DTCM and {l2} B of AXI SRAM;
+  `--l1` and `--l2` make them smaller.
 - An input that the program writes to `{prefix}_stm32h7_input()` is not copied, and an output that
   stays at `{prefix}_stm32h7_output()` neither, where `{name}_INPUT_IN_PLACE` and
   `{name}_OUTPUT_IN_PLACE` are 1.
@@ -234,7 +238,6 @@ def readme(ctx: TargetContext, app: Application, cached: bool) -> str:
             name=app.prefix.upper(),
             l1=app.l1_bytes,
             l2=app.l2_bytes,
-            lists=0 if copies(ctx.options) else list_bytes(app),
             aliases=aliases,
         )
         own += "" if cached else _uncached(part)
@@ -253,7 +256,18 @@ def readme(ctx: TargetContext, app: Application, cached: bool) -> str:
     elif app.outputs[0].passing:
         example = ""  # it has the whole output
     outside = _outside(part, app, library)
-    return f"{app.readme}\n{outside}{example}{_ARENAS.format(**names)}{_SEVERAL}{projects}{own}"
+    arenas = _ARENAS.format(**names, memory=_driver_memory(ctx, app))
+    return f"{app.readme}\n{outside}{example}{arenas}{_SEVERAL}{projects}{own}"
+
+
+def _driver_memory(ctx: TargetContext, app: Application) -> str:
+    """Return what the driver of the MDMA takes of which memory."""
+    if copies(ctx.options):
+        return "The core moves the data itself: the driver has no memory of its own."
+    return (
+        f"Lists of the MDMA take {list_bytes(app)} B of AXI SRAM (section `.dory_mdma`), once in\n"
+        f"a program, and the driver {DRIVER_BYTES} B of variables. The stack needs less than 1 KiB."
+    )
 
 
 def _input(app: Application, kind: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dory_stm32h7.descriptors import DRIVER_BYTES
 from dory_stm32h7.emulator.elf import read_elf
 from dory_stm32h7.emulator.machine import Machine
 from dory_stm32h7.emulator.mdma import Channel
@@ -135,8 +136,12 @@ def test_waiting_calls_the_program_and_ends(sound: Path, tmp_path: Path) -> None
     assert rest.endswith(f", status {1 << 31}\n")
 
 
-def test_a_network_without_boxes_has_no_lists(plain: Observed) -> None:
+def test_a_network_without_boxes_has_no_lists(sound: Path, plain: Observed) -> None:
+    """The README counts what the driver takes."""
     assert plain.chip.image.find("nodes") is None
+    assert plain.chip.image.symbol("jobs").size + 12 == DRIVER_BYTES
+    text = (sound / "README.md").read_text()
+    assert "Lists of the MDMA take 0 B" in text and f"driver {DRIVER_BYTES} B" in text
 
 
 # The first transfers fail, and the program goes on: it runs the network again.
