@@ -37,6 +37,7 @@ from dory_core.planning.planner import make_plan
 from dory_core.planning.search import Trial, trials_text
 from dory_core.plugins.frontend import Frontend, FrontendOptions
 from dory_core.plugins.manager import Plugins
+from dory_core.schedule.loops import Schedule
 from dory_core.tiling.network import (
     Progress,
     TiledGraph,
@@ -234,15 +235,24 @@ def _plan(tiled: TiledGraph, setup: Setup) -> Plan:
     waits = best.cycles * (1 - LEAST_WAITS) > computed
     if setup.objective not in ("heuristic", "cycles") or not waits:
         return best
+    tried = {_tiles(tiled)}
     for l1_bytes in setup.ctx.memory.smaller_l1:
         if l1_bytes >= setup.budgets.bytes[1]:
             break
+        small = in_smaller_tiles(tiled, tiler, l1_bytes)
+        if _tiles(small) in tried:
+            continue
+        tried.add(_tiles(small))
         try:
-            other = _plan_in(in_smaller_tiles(tiled, tiler, l1_bytes), setup)
+            other = _plan_in(small, setup)
         except DoesNotFit:
             continue
         best = other if other.cycles < best.cycles else best
     return best
+
+
+def _tiles(tiled: TiledGraph) -> tuple[Schedule, ...]:
+    return tuple(one.schedule for one in tiled.best)
 
 
 def _plan_in(tiled: TiledGraph, setup: Setup, show: Show | None = None) -> Plan:

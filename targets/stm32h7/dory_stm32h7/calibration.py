@@ -70,9 +70,9 @@ FLASH_WAITS_VOS0 = 4
 # of images through a model of caches, branch predictor and fetch. Cycles of a layer likewise.
 LAYER = 500
 BEYOND = {
-    "dory_stm32h7_conv": (4, 600),
-    "dory_stm32h7_depthwise": (11, 1300),
-    "dory_stm32h7_linear": (3, 420),
+    "dory_stm32h7_conv": (2, 830),
+    "dory_stm32h7_depthwise": (7, 1350),
+    "dory_stm32h7_linear": (5, 450),
     "dory_stm32h7_avgpool": (53, 590),
     "dory_stm32h7_maxpool": (0, 600),
     "dory_stm32h7_softmax": (12, 480),

@@ -83,7 +83,8 @@ _PROJECTS = """## In other builds
 - CMake: `add_subdirectory` of this folder, and
   `target_link_libraries(firmware PRIVATE {prefix}_network)`. Variables `DORY_L1_SECTION`,
   `DORY_L2_SECTION`, `DORY_WEIGHTS_SECTION` and so on name sections of a linker script of yours.
-  Without a cross compiler the library is the host simulation.
+  Other macros of `dory_stm32h7_config.h` are for both targets, `{prefix}_network` and
+  `dory_support`. Without a cross compiler the library is the host simulation.
 - STM32CubeIDE: drag this folder into the project, exclude {excluded} from
   the build and add the include paths `inc`, `src`, `hal/include`, `hal/stm32h7`, `kernels`; or make
   a CMake project of it as above.
