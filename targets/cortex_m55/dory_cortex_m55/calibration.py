@@ -13,3 +13,38 @@ RAM_LATENCY = 12
 DMA_SETUP = 150
 DMA_ISSUE = 100
 DMA_ROW = 8.0
+
+# Kernels: cycles of the core, which executes half of a vector in a cycle and lets an instruction of
+# another kind begin behind the first half.
+CALL = 60
+# Two pixels by two channels: pointers, sums and their stores; 16 inputs: four loads and four
+# products, each pair of a load and a product in two cycles.
+BLOCK = 26
+BLOCK_ROUND = 8
+# One pixel by four channels: 16 inputs are five loads and four products.
+ROWS = 24
+ROWS_ROUND = 10
+# A column: where it begins; a run of neighbours that is copied; 16 bytes of it.
+COLUMN = 20
+RUN = 24
+COPY_VECTOR = 5
+# Depthwise: a pixel; eight channels of it, a tap, and where sums of 16 bits become some of 32.
+PIXEL = 30
+EIGHT = 24
+EIGHT_TAP = 10
+EIGHT_GROUP = 12
+# Four sums of tables, with two loads that gather.
+SUMS_FOUR = 24
+# 16 bytes by a table: a load that gathers takes a cycle for each.
+LUT_VECTOR = 26
+# A vector of channels of a pool, and a tap of it.
+POOL_VECTOR = 14
+MAXPOOL_TAP = 14
+AVGPOOL_TAP = 14
+# Requantisation of a vector of four sums: by form.
+FINISH = {"VECTOR": 20, "TURNED": 28, "SCALAR": 90}
+
+
+def finish(form: str) -> int:
+    """Return the cycles of the requantisation of four sums."""
+    return FINISH[form]

@@ -11,9 +11,34 @@ if TYPE_CHECKING:
 def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """Return the kernels that may compute ``layer``, best first, portable C last."""
     from dory_core.api import ops, portable_kernels
+    from dory_cortex_m55.hardware import PORTABLE
 
     portable = list(portable_kernels(ctx.memory.cores))
     if isinstance(layer.op, ops.Lstm):  # it is not tiled: in SRAM where DTCM is too small
         whole = portable_kernels(ctx.memory.cores, in_place=True)
         portable += [kernel for kernel in whole if kernel.accepts(layer) is None]
-    return portable
+    if ctx.options.get("kernels") == PORTABLE:
+        return portable
+    return [*vector_kernels(), *portable]
+
+
+def vector_kernels() -> list[Kernel]:
+    """Return the kernels of the target, best first."""
+    from dory_cortex_m55.backend.conv import ConvKernel, LinearKernel
+    from dory_cortex_m55.backend.depthwise import DepthwiseKernel
+    from dory_cortex_m55.backend.elementwise import (
+        AvgPoolKernel,
+        LutKernel,
+        MaxPoolKernel,
+        SumsKernel,
+    )
+
+    return [
+        DepthwiseKernel(),
+        ConvKernel(),
+        LinearKernel(),
+        SumsKernel(),
+        LutKernel(),
+        MaxPoolKernel(),
+        AvgPoolKernel(),
+    ]

@@ -1,0 +1,237 @@
+"""Convolutions of any window, and fully connected layers: sums of 16 products an instruction."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.api import (
+    Argument,
+    Constraint,
+    Feature,
+    FunctionCall,
+    Layer,
+    Number,
+    Operand,
+    Rejection,
+    Term,
+    Tile,
+    WeightBlock,
+    ceil_div,
+    named,
+    ops,
+    reject_weights,
+    size,
+)
+from dory_cortex_m55 import calibration as costs
+from dory_cortex_m55.backend.base import (
+    VectorKernel,
+    flip_of,
+    numbers_of,
+    pad_value,
+    reject_bytes,
+    whole,
+    window_members,
+)
+from dory_cortex_m55.backend.requant import form_of, reject_form
+
+# Channels of a group, and bytes to which a row of weights is filled up.
+_FOUR = 4
+_MOST_PARAMETER = 8  # alignment of 64-bit parameters
+#: Bytes behind columns that a load may touch (dory_cortex_m55_dot.h).
+OVERRUN = 16
+
+
+class RowsKernel(VectorKernel):
+    """Rows of weights by columns of inputs, two columns and two rows at a time."""
+
+    file = "conv"
+
+    def reject(self, layer: Layer) -> Rejection | None:
+        """Return why types, weights or requantisation are not possible."""
+        return reject_bytes(layer) or reject_weights(layer) or reject_form(layer)
+
+    def rows(self, layer: Layer) -> npt.NDArray[np.int8]:
+        """Return the weights, a row for each output channel."""
+        raise NotImplementedError
+
+    def length(self, layer: Layer) -> int:
+        """Return the elements of a column."""
+        raise NotImplementedError
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Parameters of channels in fours, then their rows."""
+        pitch = int(whole(self.length(layer), _FOUR))
+        each = form_of(layer).channel_bytes + pitch
+        return whole(whole(tile.c_out, _FOUR) * each, _MOST_PARAMETER)
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Return arrays of parameters, the bias, and rows of weights."""
+        form, rows = form_of(layer), self.rows(layer)
+        numbers = numbers_of(c_out, _FOUR)
+        lifted = flip_of(layer.inputs[0]) * rows.astype(np.int64).sum(axis=1)
+        parameters = form.parameters(numbers, form.bias + lifted)
+        data = np.zeros((len(numbers), int(whole(rows.shape[1], _FOUR))), np.int8)
+        data[: c_out[1] - c_out[0], : rows.shape[1]] = rows[slice(*c_out)]
+        block = parameters + data.tobytes()
+        bias = len(parameters) - 4 * len(numbers)
+        parts = {"mul": 0, "bias": bias, "weights": len(parameters)}
+        return WeightBlock(block + bytes(-len(block) % _MOST_PARAMETER), parts)
+
+    def members(self, layer: Layer) -> dict[str, Argument]:
+        """Return the members of the struct that all layers have."""
+        form, length = form_of(layer), self.length(layer)
+        channels = (size("y_c") + 3) // _FOUR * _FOUR
+        return {
+            "x": Operand("x"),
+            "y": Operand("y"),
+            "weights": Operand("weights", "const int8_t *"),
+            "bias": Operand("bias", "const int32_t *"),
+            "length": length,
+            "pitch": int(whole(length, _FOUR)),
+            "flip": flip_of(layer.inputs[0]),
+            "requant": form.struct(channels * form.word_bytes),
+        }
+
+    def products_cycles(self, layer: Layer, channels: Number, pixels: Number) -> Number:
+        """Return the cycles of all sums and their requantisation."""
+        rounds = int(ceil_div(self.length(layer), 16))
+        fours = ceil_div(channels, _FOUR)
+        pair = 2 * (costs.BLOCK + rounds * costs.BLOCK_ROUND)
+        one = costs.ROWS + rounds * costs.ROWS_ROUND
+        finish = costs.finish(form_of(layer).form)
+        pairs, rest = pixels // 2, pixels % 2
+        return fours * (pairs * (pair + 2 * finish) + rest * (one + finish))
+
+
+class ConvKernel(RowsKernel):
+    """Convolution of any window with one group."""
+
+    name = "dory_cortex_m55_conv"
+    summary = "Convolution, 16 products an instruction, two pixels by two channels"
+    features = RowsKernel.features | {Feature.PAD_VALUE}
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Any window, of all channels."""
+        conv = layer.op
+        if not isinstance(conv, ops.Conv):
+            return Rejection("it computes convolutions", other_kind=True)
+        if conv.groups != 1:
+            return Rejection("it knows no groups")
+        return self.reject(layer)
+
+    def rows(self, layer: Layer) -> npt.NDArray[np.int8]:
+        """Taps row by row, the channels of each."""
+        weights = np.moveaxis(layer.of(ops.Conv).weights.values, 1, 3)
+        return weights.reshape(len(weights), -1).astype(np.int8)
+
+    def length(self, layer: Layer) -> int:
+        """Taps by input channels."""
+        return layer.window.taps * layer.inputs[0].channels
+
+    def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
+        """Channels of a group are computed together."""
+        return ()
+
+    def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
+        """Whole groups of channels, pairs of pixels, and columns that serve many channels."""
+        return (
+            Term("CHANNELS_IN_FOURS", 1e6, (tile.c_out - 1) % _FOUR),
+            Term("PIXELS_IN_PAIRS", 1e6, (tile.h * tile.w - 1) % 2),
+            Term("COLUMNS_SERVE_MANY", 1e2, tile.c_out),
+        )
+
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Two columns, unless pixels are columns where they lie."""
+        return 0 if _is_direct(layer) else 2 * int(whole(self.length(layer), _FOUR)) + OVERRUN
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Columns, then sums of all channels."""
+        pixels = tile.h * tile.w
+        laid: Number = 0
+        if not _is_direct(layer):
+            window = layer.window
+            runs = window.kernel[0] if window.dilations[1] == 1 else window.taps
+            vectors = runs * int(ceil_div(self.length(layer), 16 * runs))
+            laid = pixels * (costs.COLUMN + runs * costs.RUN + vectors * costs.COPY_VECTOR)
+        return costs.CALL + laid + self.products_cycles(layer, tile.c_out, pixels)
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call of a tile."""
+        x = layer.inputs[0]
+        members: dict[str, Argument] = {
+            **self.members(layer),
+            "columns": None if _is_direct(layer) else Operand("scratch"),
+            **named("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),
+            **window_members(layer.window),
+            "padding": (pad_value(layer) & 0xFF) ^ flip_of(x),
+        }
+        return self.struct_call(layer, members)
+
+
+class LinearKernel(RowsKernel):
+    """Fully connected layer."""
+
+    name = "dory_cortex_m55_linear"
+    summary = "Fully connected layer, 16 products an instruction, four outputs at a time"
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """All inputs at once."""
+        if not isinstance(layer.op, ops.Linear):
+            return Rejection("it computes fully connected layers", other_kind=True)
+        return self.reject(layer)
+
+    def symbol(self, layer: Layer) -> str:
+        """Return the function: it is a convolution of one pixel."""
+        return ConvKernel.name
+
+    def rows(self, layer: Layer) -> npt.NDArray[np.int8]:
+        """All inputs of each output."""
+        weights = layer.of(ops.Linear).weights.values
+        return weights.reshape(len(weights), -1).astype(np.int8)
+
+    def length(self, layer: Layer) -> int:
+        """All elements of the input."""
+        return int(np.prod(layer.of(ops.Linear).weights.values.shape[1:]))
+
+    def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
+        """Outputs in fours."""
+        return (Term("OUTPUTS_IN_FOURS", 1e6, (tile.c_out - 1) % _FOUR),)
+
+    def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """The inputs as bytes with a sign, where they have none."""
+        return _flipped_bytes(self.length(layer)) if flip_of(layer.inputs[0]) else 0
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Sums of all outputs."""
+        copied = 0
+        if flip_of(layer.inputs[0]):
+            copied = costs.COLUMN + int(ceil_div(self.length(layer), 16)) * costs.COPY_VECTOR
+        return costs.CALL + copied + self.products_cycles(layer, tile.c_out, 1)
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call of a tile: one pixel that has all inputs as channels."""
+        one = ("x_h", "x_w", "y_h", "y_w", "kernel_h", "kernel_w", "stride_h", "stride_w")
+        members: dict[str, Argument] = {
+            **self.members(layer),
+            "columns": Operand("scratch") if flip_of(layer.inputs[0]) else None,
+            **dict.fromkeys((*one, "dilation_h", "dilation_w"), 1),
+            "x_c": self.length(layer),
+            "y_c": size("y_c"),
+            "pad_top": 0,
+            "pad_left": 0,
+            "padding": 0,
+        }
+        return self.struct_call(layer, members)
+
+
+def _flipped_bytes(length: int) -> int:
+    return 2 * int(whole(length, _FOUR)) + OVERRUN
+
+
+def _is_direct(layer: Layer) -> bool:
+    """Return True when the channels of a pixel are a column as they lie."""
+    window = layer.window
+    return window.kernel == (1, 1) and not any(window.pads) and layer.inputs[0].signed

@@ -1,0 +1,257 @@
+"""Sums of two tensors, functions of one byte, and pools."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.api import (
+    Argument,
+    Feature,
+    FunctionCall,
+    Layer,
+    Number,
+    Operand,
+    Rejection,
+    Requant,
+    Tensor,
+    Tile,
+    WeightBlock,
+    ceil_div,
+    named,
+    ops,
+    reject_maximum,
+    reject_type,
+    requantisation,
+    size,
+)
+from dory_cortex_m55 import calibration as costs
+from dory_cortex_m55.backend.base import (
+    BYTES,
+    VectorKernel,
+    elements,
+    pad_value,
+    reject_bytes,
+    window_members,
+)
+from dory_cortex_m55.backend.requant import Form, form_between, form_of, reject_form
+
+_FOUR = np.zeros(4, np.intp)  # the same channel four times
+_TABLE = 256
+_INT31 = (1 << 30) - 1
+
+
+class SumsKernel(VectorKernel):
+    """Sum of two tensors of bytes: a table says what each byte of an operand adds."""
+
+    name = "dory_cortex_m55_sums"
+    file = "sums"
+    summary = "Sum of bytes by a table for each operand"
+    features = VectorKernel.features | {Feature.OTHER_OPERAND}
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Two tensors of one shape, one requantisation for all channels."""
+        kind = layer.op
+        if not isinstance(kind, ops.Add) or kind.constant is not None:
+            return Rejection("it computes sums of two tensors", other_kind=True)
+        x, x2 = layer.inputs
+        if x.shape != x2.shape:
+            return Rejection("its second operand is smaller")
+        if any(step.is_channelwise for step in kind.steps):
+            return Rejection("its requantisation differs from channel to channel")
+        rejection = reject_bytes(layer) or reject_type(x2, "second operand", BYTES)
+        if rejection is None and _sums(layer) is None:
+            return Rejection("no factor, addend and shift have the values of its requantisation")
+        return rejection
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Two tables, and parameters."""
+        return 2 * _TABLE * 4 + 4 * _found(layer)[1].channel_bytes
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Return the tables, and the parameters of one channel four times."""
+        tables, form = _found(layer)
+        data = tables.astype("<i4").tobytes()
+        block = data + form.parameters(_FOUR, form.bias)
+        return WeightBlock(block, {"weights": 0, "mul": len(data)})
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Elements in fours."""
+        each = costs.SUMS_FOUR + costs.finish(_found(layer)[1].form)
+        return costs.CALL + ceil_div(elements(tile), 4) * each
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call of a tile."""
+        form = _found(layer)[1]
+        members: dict[str, Argument] = {
+            **named("x", "x2", "y"),
+            "tables": Operand("weights", "const int32_t *"),
+            "count": size("y_h") * size("y_w") * size("y_c"),
+            "requant": form.struct(4 * form.word_bytes),
+        }
+        return self.struct_call(layer, members)
+
+
+@requantisation.cached_per_layer
+def _sums(layer: Layer) -> tuple[npt.NDArray[np.int64], Form] | None:
+    """Return what each byte of the operands adds, and the form of the sums; None without one.
+
+    The bias of the form is part of the first table.
+    """
+    kind = layer.of(ops.Add)
+    if not kind.requants or kind.requants[-1].lo is None:
+        return None
+    tables = [
+        _by_byte(x, step) for x, step in zip(layer.inputs, kind.operand_requants, strict=True)
+    ]
+    used = [_values(x, step) for x, step in zip(layer.inputs, kind.operand_requants, strict=True)]
+    lo, hi = (np.array([sum(int(end(own)) for own in used)]) for end in (np.min, np.max))
+    form = form_between(kind.requants, lo, hi, 1)
+    if form is None:
+        return None
+    tables[0] = tables[0] + form.bias[0]
+    if max(np.abs(table).max() for table in tables) > _INT31:
+        return None
+    return np.concatenate(tables), form
+
+
+def _found(layer: Layer) -> tuple[npt.NDArray[np.int64], Form]:
+    found = _sums(layer)
+    assert found is not None
+    return found
+
+
+def _values(x: Tensor, step: Requant | None) -> npt.NDArray[np.int64]:
+    values = np.arange(x.lo, x.hi + 1, dtype=np.int64)
+    return values if step is None else step.apply(values[None])[0]
+
+
+def _by_byte(x: Tensor, step: Requant | None) -> npt.NDArray[np.int64]:
+    """Return the values of an operand by the byte that stores its number; 0 elsewhere."""
+    table = np.zeros(_TABLE, np.int64)
+    table[np.arange(x.lo, x.hi + 1) & 0xFF] = _values(x, step)
+    return table
+
+
+class LutKernel(VectorKernel):
+    """Function of one byte by a table."""
+
+    name = "dory_cortex_m55_lut"
+    file = "lut"
+    summary = "Function of one byte by a table, 16 at a time"
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """One table for all channels."""
+        if not isinstance(layer.op, ops.Lut):
+            return Rejection("it computes functions of one byte", other_kind=True)
+        rejection = reject_bytes(layer)
+        if rejection is None and requantisation.byte_table(layer) is None:
+            return Rejection("it has one table for all channels")
+        return rejection
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """The table."""
+        return _TABLE
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Return the table."""
+        table = requantisation.byte_table(layer)
+        assert table is not None
+        return WeightBlock((table & 0xFF).astype(np.uint8).tobytes(), {"weights": 0})
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Elements, 16 at a time."""
+        return costs.CALL + ceil_div(elements(tile), 16) * costs.LUT_VECTOR
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call of a tile."""
+        count = size("y_h") * size("y_w") * size("y_c")
+        return FunctionCall(
+            self.symbol(layer), {**named("x", "y"), "table": Operand("weights"), "count": count}
+        )
+
+
+class PoolKernel(VectorKernel):
+    """What pools share."""
+
+    file = "pool"
+
+    def members(self, layer: Layer) -> dict[str, Argument]:
+        """Return the members of the struct that both kinds have."""
+        return {
+            **named("x", "y", "x_h", "x_w", "y_h", "y_w"),
+            "c": size("y_c"),
+            **named("pad_top", "pad_left"),
+            **window_members(layer.window),
+            "x_signed": int(layer.inputs[0].signed),
+        }
+
+
+class MaxPoolKernel(PoolKernel):
+    """Maximum over a window, 16 channels at a time."""
+
+    name = "dory_cortex_m55_maxpool"
+    summary = "Maximum pooling of 16 channels at a time"
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Any window; the maximum is stored as it is."""
+        return reject_maximum(layer) or reject_type(layer.inputs[0], "input", BYTES)
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Taps of 16 channels."""
+        vector = costs.POOL_VECTOR + layer.window.taps * costs.MAXPOOL_TAP
+        return costs.CALL + tile.h * tile.w * (costs.PIXEL + ceil_div(tile.c_out, 16) * vector)
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call of a tile."""
+        return self.struct_call(layer, self.members(layer))
+
+
+class AvgPoolKernel(PoolKernel):
+    """Sum over a window, four channels at a time; the requantisation divides."""
+
+    name = "dory_cortex_m55_avgpool"
+    summary = "Average pooling of four channels at a time"
+    features = PoolKernel.features | {Feature.PAD_VALUE}
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Any window, one requantisation for all channels."""
+        kind = layer.op
+        if not isinstance(kind, ops.AvgPool) or kind.real is not None:
+            return Rejection("it computes averages in integers", other_kind=True)
+        if any(step.is_channelwise for step in kind.requants):
+            return Rejection("its requantisation differs from channel to channel")
+        return reject_bytes(layer) or reject_form(layer)
+
+    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
+        """Parameters of one channel, four times."""
+        return 4 * form_of(layer).channel_bytes
+
+    def weight_block(
+        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
+    ) -> WeightBlock:
+        """Return the parameters of one channel four times."""
+        form = form_of(layer)
+        data = form.parameters(_FOUR, form.bias)
+        return WeightBlock(data, {"mul": 0, "bias": len(data) - 16})
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Taps of four channels."""
+        each = costs.POOL_VECTOR + layer.window.taps * costs.AVGPOOL_TAP
+        each += costs.finish(form_of(layer).form)
+        return costs.CALL + tile.h * tile.w * (costs.PIXEL + ceil_div(tile.c_out, 4) * each)
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call of a tile."""
+        form = form_of(layer)
+        members: dict[str, Argument] = {
+            **self.members(layer),
+            "padding": pad_value(layer),
+            "bias": Operand("bias", "const int32_t *"),
+            "requant": form.struct(4 * form.word_bytes),
+        }
+        return self.struct_call(layer, members)

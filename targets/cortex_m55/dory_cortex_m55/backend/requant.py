@@ -1,0 +1,264 @@
+"""From sums to outputs: parameters of ``dory_cortex_m55_requant_t`` with the network's values.
+
+The vector unit has products of 32 bits and their upper half. A sum is shifted to where its steps
+fill 31 bits, an addend follows, and the upper half of one product has the output in its top bits:
+
+    y = clip(((saturated(x << up) + add) * mul >> 32) >> down)
+
+which is a line of slope mul * 2^up / 2^(32 + down). Where thresholds of a channel allow none, the
+same line is computed in 64 bits (SCALAR).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.api import Argument, Layer, Operand, Rejection, Struct, Symbol, requantisation
+
+Integers = npt.NDArray[np.int64]
+
+_INT32 = (1 << 31) - 1
+# Bits of x << up around the thresholds; an addend follows, within 32 bits.
+_BITS = 29
+# y * 2^(32 + down) is compared within 62 bits.
+_MOST_DOWN = 18
+# Steps of the search for the slope that leaves the most room for the addend.
+_ROUNDS = 40
+# Beyond every sum.
+_FAR = 1 << 40
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Form:
+    """Parameters of all channels, int64, shape (C,); x is a sum that began with the bias.
+
+    below: what is added as well where x is negative, None for nothing.
+    """
+
+    form: str
+    bias: Integers
+    add: Integers
+    mul: Integers
+    below: Integers | None
+    up: int
+    down: int
+    clip: tuple[int, int]
+
+    @property
+    def parts(self) -> int:
+        """Arrays of ``channels``."""
+        return 2 if self.form == "VECTOR" else 3
+
+    @property
+    def word_bytes(self) -> int:
+        """Bytes of a number in ``channels``."""
+        return 8 if self.form == "SCALAR" else 4
+
+    @property
+    def channel_bytes(self) -> int:
+        """Bytes of the parameters of a channel, its bias included."""
+        return 4 + self.parts * self.word_bytes
+
+    def parameters(self, order: npt.NDArray[np.intp], bias: Integers) -> bytes:
+        """Return the arrays of ``channels`` and, behind them, the bias: of channels by number.
+
+        order: numbers of channels, -1 for one that is not there. bias: int64, shape (C,).
+        """
+        zeros = np.zeros(len(self.add), np.int64)
+        below = zeros if self.below is None else self.below
+        arrays = (self.add, self.mul, below)[: self.parts]
+        kind = f"<i{self.word_bytes}"
+        taken = [np.where(order < 0, 0, values[order]) for values in (*arrays, bias)]
+        data = b"".join(values.astype(kind).tobytes() for values in taken[:-1])
+        return data + taken[-1].astype("<i4").tobytes()
+
+    def struct(self, stride: Argument) -> Struct:
+        """Return the ``dory_cortex_m55_requant_t`` of a tile. stride: bytes of one array."""
+        members: dict[str, Argument] = {
+            "channels": Operand("mul", "const uint8_t *"),
+            "stride": stride,
+            "form": Symbol(f"DORY_REQUANT_{self.form}"),
+            "up": self.up,
+            "down": self.down,
+            "lo": self.clip[0],
+            "hi": self.clip[1],
+        }
+        return Struct(members)
+
+
+def reject_form(layer: Layer) -> Rejection | None:
+    """Return why the requantisation of a layer is not possible."""
+    if find_form(layer) is None:
+        return Rejection("no factor, addend and shift have the values of its requantisation")
+    return None
+
+
+def form_of(layer: Layer) -> Form:
+    """Return the parameters of a layer that has them."""
+    found = find_form(layer)
+    assert found is not None
+    return found
+
+
+@requantisation.cached_per_layer
+def find_form(layer: Layer) -> Form | None:
+    """Return the parameters of a layer's requantisation, None where there are none."""
+    steps = layer.op.requants
+    if not steps or steps[-1].lo is None or steps[-1].hi is None:
+        return None
+    sums, lo, hi = requantisation.steps_of_sums(layer)
+    return form_between(sums, lo, hi, layer.output.channels)
+
+
+def form_between(sums: object, lo: Integers, hi: Integers, channels: int) -> Form | None:
+    """Return the parameters of steps over sums lo .. hi, shape (C,) or (1,)."""
+    if max(abs(int(end.max())) for end in (lo, -lo, hi)) > _INT32 >> 1:
+        return None
+    found = requantisation.search_steps(_vector, sums, lo, hi)
+    if found is None:
+        found = requantisation.search_steps(_scalar, sums, lo, hi)
+    return None if found is None else _broadcast(found, channels)
+
+
+def _broadcast(form: Form, channels: int) -> Form:
+    def of_all(values: Integers | None) -> Integers | None:
+        return None if values is None else np.broadcast_to(values, (channels,)).astype(np.int64)
+
+    bias, add, mul = map(of_all, (form.bias, form.add, form.mul))
+    assert bias is not None and add is not None and mul is not None
+    return replace(form, bias=bias, add=add, mul=mul, below=of_all(form.below))
+
+
+def _scalar(stairs: requantisation.Stairs) -> Form | None:
+    """Return a line in 64 bits."""
+    whole = stairs if isinstance(stairs, requantisation.Staircase) else stairs.whole
+    found = requantisation.widest(stairs)
+    if found is None or whole.clip is None:
+        return None
+    below = None if found.add_negative is None else found.add_negative - found.add
+    offset = np.zeros_like(found.mul) if found.offset is None else found.offset
+    return Form("SCALAR", offset, found.add, found.mul, below, 0, found.shift, whole.clip)
+
+
+def _vector(stairs: requantisation.Stairs) -> Form | None:
+    """Return a line in the arithmetic of the vector unit, the same shifts for all channels."""
+    line = requantisation.widest(stairs)
+    if isinstance(stairs, requantisation.Staircase):
+        whole, sides = stairs, (stairs,)
+    else:
+        whole, sides = stairs.whole, (stairs.above, stairs.below)
+    if line is None or whole.clip is None or whole.falling.any():
+        return None
+    sides = tuple(map(_within_clip, sides))
+    if len(sides) == 1:
+        centre = (sides[0].x_lo + sides[0].x_hi) >> 1
+        sides, bias = (sides[0].moved(-centre),), -centre
+    else:
+        bias = stairs.offset
+    ends = [np.where(side.constant, 0, end) for side in sides for end in (side.x_lo, side.x_hi)]
+    reach = max(int(np.abs(end).max()) for end in ends)
+    up = _BITS - reach.bit_length()
+    if up < 0:
+        return None
+    slope = line.mul / 2.0**line.shift
+    steepest = max(float(slope.max()), 2.0**-31)
+    # The largest factor has 31 bits: mul = slope * 2^(32 + down - up).
+    down = min(int(np.floor(-np.log2(steepest))) + up - 2, _MOST_DOWN)
+    if down < 0:
+        return None
+    mul = np.maximum(np.rint(slope * 2.0 ** (32 + down - up)).astype(np.int64), 1)
+    mul, adds = _best(sides, mul, up, down)
+    below = None if len(adds) == 1 else adds[1] - adds[0]
+    numbers = (bias, *adds) if below is None else (bias, *adds, below)
+    if any(np.abs(values).max() > _INT32 >> 1 for values in numbers):
+        return None
+    form = Form("VECTOR", bias, adds[0], mul, below, up, down, whole.clip)
+    form = form if below is None else replace(form, form="TURNED")
+    wide = (whole.moved(bias),) if below is None else (stairs.above, stairs.below)
+    return form if all(_keeps(form, side) for side in wide) else None
+
+
+def _keeps(form: Form, stairs: requantisation.Staircase) -> bool:
+    """Return True when a form has the outputs of a staircase over sums with their bias.
+
+    Both rise: they are equal when they are at both ends and on both sides of each threshold.
+    """
+    ends = np.stack([stairs.x_lo, stairs.x_hi], axis=1)
+    still = stairs.constant[:, None]
+    steps = np.where(still, ends[:, :1], stairs.thresholds)
+    x = np.clip(np.concatenate([ends, steps, steps - 1], axis=1), ends[:, :1], ends[:, 1:])
+    numbers = np.sort(np.where(still, _FAR, stairs.thresholds), axis=1)
+    levels = np.concatenate(
+        [stairs.first[:, None], np.broadcast_to(stairs.levels, numbers.shape)], axis=1
+    )
+    passed = [np.searchsorted(own, at, side="right") for own, at in zip(numbers, x, strict=True)]
+    wanted = np.take_along_axis(levels, np.array(passed), axis=1)
+    return bool(np.array_equal(_outputs(form, x), wanted))
+
+
+def _outputs(form: Form, x: Integers) -> Integers:
+    """Return what the vector unit computes of sums with their bias, shape (C, n)."""
+    add = form.add[:, None]
+    if form.below is not None:
+        add = np.where(x < 0, add + form.below[:, None], add)
+    shifted = np.clip(x << form.up, -_INT32 - 1, _INT32)
+    upper = (np.clip(shifted + add, -_INT32 - 1, _INT32) * form.mul[:, None]) >> 32
+    outputs: Integers = np.clip(upper >> form.down, *form.clip)
+    return outputs
+
+
+def _within_clip(stairs: requantisation.Staircase) -> requantisation.Staircase:
+    """Return the part of each channel in which it changes; beyond, a clip keeps its value."""
+    lo, hi = stairs.x_lo, stairs.x_hi
+    if stairs.clip is not None:
+        first, last = stairs.window()
+        inside = ~stairs.constant
+        lo = np.where(inside & (stairs.first == stairs.clip[0]), np.maximum(lo, first), lo)
+        hi = np.where(inside & (stairs.last == stairs.clip[1]), np.minimum(hi, last), hi)
+    return stairs.between(lo, hi)
+
+
+def _best(
+    sides: tuple[requantisation.Staircase, ...], mul: Integers, up: int, down: int
+) -> tuple[Integers, list[Integers]]:
+    """Return the best factors near ``mul`` and an addend of each side; it may have other steps.
+
+    The room for the addend is concave in the factor: the search goes to where there is most.
+    """
+    reach = np.maximum(mul >> 8, 4)
+    lo, hi = np.maximum(mul - reach, 1), np.minimum(mul + reach, _INT32)
+    for _ in range(_ROUNDS):
+        third = (hi - lo) // 3
+        left, right = lo + third, hi - third
+        better = _room(sides, left, up, down) >= _room(sides, right, up, down)
+        lo, hi = np.where(better, lo, left), np.where(better, right, hi)
+    tried = [np.minimum(lo + more, hi) for more in range(4)]
+    ends = [[_addends(side, mul, up, down) for side in sides] for mul in tried]
+    room = [np.min([last - first for first, last in one], axis=0) for one in ends]
+    chosen = np.argmax(room, axis=0)
+    middle = [[(first + last) >> 1 for first, last in one] for one in ends]
+    adds = [np.choose(chosen, [one[side] for one in middle]) for side in range(len(sides))]
+    return np.choose(chosen, tried), adds
+
+
+def _room(
+    sides: tuple[requantisation.Staircase, ...], mul: Integers, up: int, down: int
+) -> Integers:
+    """Return how many addends there are, less than 0 for none: as real numbers times mul."""
+    rooms = []
+    for side in sides:
+        lo, hi = requantisation.exact_addend_interval(side, mul << up, 1 << 32 + down)
+        rooms.append(hi - lo)
+    least: Integers = np.min(rooms, axis=0)
+    return least
+
+
+def _addends(
+    side: requantisation.Staircase, mul: Integers, up: int, down: int
+) -> tuple[Integers, Integers]:
+    """Return (first, last) addend of x << up with which a factor has the steps of a side."""
+    lo, hi = requantisation.exact_addend_interval(side, mul << up, 1 << 32 + down)
+    return -(-lo // mul), hi // mul

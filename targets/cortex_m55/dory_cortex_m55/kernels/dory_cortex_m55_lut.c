@@ -1,0 +1,11 @@
+#include "dory_cortex_m55_lut.h"
+
+#include "dory_cortex_m55_mve.h"
+
+void dory_cortex_m55_lut(const uint8_t *x, uint8_t *y, const uint8_t *table, uint32_t count)
+{
+  for (uint32_t i = 0; i < count; i += 16u) {
+    const mve_pred16_t lanes = vctp8q(count - i);
+    vstrbq_p_u8(y + i, vldrbq_gather_offset_z_u8(table, vldrbq_z_u8(x + i, lanes), lanes), lanes);
+  }
+}

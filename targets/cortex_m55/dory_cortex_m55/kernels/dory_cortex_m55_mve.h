@@ -1,0 +1,242 @@
+/* The vector instructions that the kernels use: those of the core (MVE, Helium), or the same in C.
+ *
+ * A kernel is one text for both: names, types and meaning are those of arm_mve.h. */
+#ifndef DORY_CORTEX_M55_MVE_H
+#define DORY_CORTEX_M55_MVE_H
+
+#include <stdint.h>
+
+#if defined(__ARM_FEATURE_MVE)
+
+#include <arm_mve.h>
+
+#else
+
+typedef struct {
+  int32_t lane[4];
+} int32x4_t;
+typedef struct {
+  int16_t lane[8];
+} int16x8_t;
+typedef struct {
+  uint8_t lane[16];
+} uint8x16_t;
+/* A bit for each byte of a vector. */
+typedef uint16_t mve_pred16_t;
+
+#define EACH(count_) for (int i = 0; i < (count_); i++)
+
+static inline mve_pred16_t vctp8q(uint32_t n)
+{
+  return (mve_pred16_t)(n < 16u ? (1u << n) - 1u : 0xFFFFu);
+}
+static inline mve_pred16_t vctp16q(uint32_t n) { return vctp8q(n < 8u ? 2u * n : 16u); }
+static inline mve_pred16_t vctp32q(uint32_t n) { return vctp8q(n < 4u ? 4u * n : 16u); }
+static inline int in_lane(mve_pred16_t lanes, int byte) { return (lanes >> byte & 1) != 0; }
+
+static inline int32x4_t vdupq_n_s32(int32_t value)
+{
+  int32x4_t y;
+  EACH(4) y.lane[i] = value;
+  return y;
+}
+static inline int16x8_t vdupq_n_s16(int16_t value)
+{
+  int16x8_t y;
+  EACH(8) y.lane[i] = value;
+  return y;
+}
+static inline uint8x16_t vdupq_n_u8(uint8_t value)
+{
+  uint8x16_t y;
+  EACH(16) y.lane[i] = value;
+  return y;
+}
+static inline int32x4_t vldrwq_s32(const int32_t *from)
+{
+  int32x4_t y;
+  EACH(4) y.lane[i] = from[i];
+  return y;
+}
+static inline void vst1q_s32(int32_t *to, int32x4_t x) { EACH(4) to[i] = x.lane[i]; }
+static inline int32x4_t vldrbq_z_s32(const int8_t *from, mve_pred16_t lanes)
+{
+  int32x4_t y;
+  EACH(4) y.lane[i] = in_lane(lanes, 4 * i) ? from[i] : 0;
+  return y;
+}
+static inline int16x8_t vldrbq_z_s16(const int8_t *from, mve_pred16_t lanes)
+{
+  int16x8_t y;
+  EACH(8) y.lane[i] = (int16_t)(in_lane(lanes, 2 * i) ? from[i] : 0);
+  return y;
+}
+static inline uint8x16_t vldrbq_z_u8(const uint8_t *from, mve_pred16_t lanes)
+{
+  uint8x16_t y;
+  EACH(16) y.lane[i] = (uint8_t)(in_lane(lanes, i) ? from[i] : 0);
+  return y;
+}
+static inline void vstrbq_p_u8(uint8_t *to, uint8x16_t x, mve_pred16_t lanes)
+{
+  EACH(16) if (in_lane(lanes, i)) to[i] = x.lane[i];
+}
+static inline void vstrbq_p_s32(int8_t *to, int32x4_t x, mve_pred16_t lanes)
+{
+  EACH(4) if (in_lane(lanes, 4 * i)) to[i] = (int8_t)(x.lane[i] & 0xFF);
+}
+
+/* Sums and products go round at the ends of their type where they do not saturate. */
+static inline int32_t saturated32(int64_t x)
+{
+  return x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : (int32_t)x;
+}
+static inline int32x4_t vaddq_s32(int32x4_t a, int32x4_t b)
+{
+  EACH(4) a.lane[i] = (int32_t)((uint32_t)a.lane[i] + (uint32_t)b.lane[i]);
+  return a;
+}
+static inline int32x4_t vaddq_n_s32(int32x4_t a, int32_t b) { return vaddq_s32(a, vdupq_n_s32(b)); }
+static inline int32x4_t vqaddq_s32(int32x4_t a, int32x4_t b)
+{
+  EACH(4) a.lane[i] = saturated32((int64_t)a.lane[i] + b.lane[i]);
+  return a;
+}
+static inline int32x4_t vmulhq_s32(int32x4_t a, int32x4_t b)
+{
+  EACH(4)
+  {
+    const int64_t product = (int64_t)a.lane[i] * b.lane[i];
+    a.lane[i] = (int32_t)(product < 0 ? ~(~product >> 32) : product >> 32);
+  }
+  return a;
+}
+static inline int32x4_t vqshlq_r_s32(int32x4_t a, int32_t bits)
+{
+  EACH(4) a.lane[i] = saturated32((int64_t)a.lane[i] * ((int64_t)1 << bits));
+  return a;
+}
+/* bits: not positive, a shift to the right. */
+static inline int32x4_t vshlq_r_s32(int32x4_t a, int32_t bits)
+{
+  EACH(4) a.lane[i] = a.lane[i] < 0 ? ~(~a.lane[i] >> -bits) : a.lane[i] >> -bits;
+  return a;
+}
+static inline int32x4_t vmaxq_s32(int32x4_t a, int32x4_t b)
+{
+  EACH(4) a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i];
+  return a;
+}
+static inline int32x4_t vminq_s32(int32x4_t a, int32x4_t b)
+{
+  EACH(4) a.lane[i] = a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i];
+  return a;
+}
+static inline mve_pred16_t vcmpltq_n_s32(int32x4_t a, int32_t b)
+{
+  uint32_t lanes = 0;
+  EACH(4) lanes |= (a.lane[i] < b ? 0xFu : 0u) << 4 * i;
+  return (mve_pred16_t)lanes;
+}
+static inline int32x4_t vpselq_s32(int32x4_t a, int32x4_t b, mve_pred16_t lanes)
+{
+  EACH(4) a.lane[i] = in_lane(lanes, 4 * i) ? a.lane[i] : b.lane[i];
+  return a;
+}
+static inline int16x8_t vmulq_s16(int16x8_t a, int16x8_t b)
+{
+  EACH(8) a.lane[i] = (int16_t)(uint16_t)((uint32_t)(a.lane[i] * b.lane[i]) & 0xFFFFu);
+  return a;
+}
+static inline int16x8_t vaddq_s16(int16x8_t a, int16x8_t b)
+{
+  EACH(8) a.lane[i] = (int16_t)(uint16_t)((uint32_t)(a.lane[i] + b.lane[i]) & 0xFFFFu);
+  return a;
+}
+static inline int32x4_t vmovlbq_s16(int16x8_t a)
+{
+  int32x4_t y;
+  EACH(4) y.lane[i] = a.lane[2 * i];
+  return y;
+}
+static inline int32x4_t vmovltq_s16(int16x8_t a)
+{
+  int32x4_t y;
+  EACH(4) y.lane[i] = a.lane[2 * i + 1];
+  return y;
+}
+static inline uint8x16_t veorq_u8(uint8x16_t a, uint8x16_t b)
+{
+  EACH(16) a.lane[i] ^= b.lane[i];
+  return a;
+}
+static inline uint8x16_t vmaxq_u8(uint8x16_t a, uint8x16_t b)
+{
+  EACH(16) a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i];
+  return a;
+}
+static inline uint8x16_t vldrbq_gather_offset_z_u8(const uint8_t *base, uint8x16_t at,
+                                                   mve_pred16_t lanes)
+{
+  uint8x16_t y;
+  EACH(16) y.lane[i] = (uint8_t)(in_lane(lanes, i) ? base[at.lane[i]] : 0);
+  return y;
+}
+static inline void vstrbq_p_s16(int8_t *to, int16x8_t x, mve_pred16_t lanes)
+{
+  EACH(8) if (in_lane(lanes, 2 * i)) to[i] = (int8_t)(x.lane[i] & 0xFF);
+}
+static inline int32x4_t bytes_as_s32(const uint8_t *from, mve_pred16_t lanes)
+{
+  int32x4_t y;
+  EACH(4) y.lane[i] = in_lane(lanes, 4 * i) ? from[i] : 0;
+  return y;
+}
+static inline int16x8_t bytes_as_s16(const uint8_t *from, mve_pred16_t lanes)
+{
+  int16x8_t y;
+  EACH(8) y.lane[i] = (int16_t)(in_lane(lanes, 2 * i) ? from[i] : 0);
+  return y;
+}
+static inline int32x4_t words_of_table(const int32_t *base, const uint8_t *at, mve_pred16_t lanes)
+{
+  int32x4_t y;
+  EACH(4) y.lane[i] = in_lane(lanes, 4 * i) ? base[at[i]] : 0;
+  return y;
+}
+static inline int16x8_t joined(int32x4_t even, int32x4_t odd)
+{
+  int16x8_t y;
+  EACH(8) y.lane[i] = (int16_t)(uint16_t)((uint32_t)(i % 2 ? odd : even).lane[i / 2] & 0xFFFFu);
+  return y;
+}
+
+#undef EACH
+
+#endif
+
+/* The instructions with a name of their own: both forms keep to these comments.
+ *
+ * bytes_as_s32, bytes_as_s16: elements without a sign, 0 in lanes that are off.
+ * words_of_table: base[at[i]], 0 in lanes that are off.
+ * joined: lower halves, even lanes first and third and so on. */
+#if defined(__ARM_FEATURE_MVE)
+static inline int32x4_t bytes_as_s32(const uint8_t *from, mve_pred16_t lanes)
+{
+  return vreinterpretq_s32_u32(vldrbq_z_u32(from, lanes));
+}
+static inline int16x8_t bytes_as_s16(const uint8_t *from, mve_pred16_t lanes)
+{
+  return vreinterpretq_s16_u16(vldrbq_z_u16(from, lanes));
+}
+static inline int32x4_t words_of_table(const int32_t *base, const uint8_t *at, mve_pred16_t lanes)
+{
+  return vldrwq_gather_shifted_offset_z_s32(base, vldrbq_z_u32(at, lanes), lanes);
+}
+static inline int16x8_t joined(int32x4_t even, int32x4_t odd)
+{
+  return vmovntq_s32(vmovnbq_s32(vdupq_n_s16(0), even), odd);
+}
+#endif
+
+#endif

@@ -1,0 +1,97 @@
+#include "dory_cortex_m55_pool.h"
+
+/* Taps of a window that lie inside of x: rows first.row .. end.row - 1, columns likewise. */
+typedef struct {
+  int32_t row, column;
+} place_t;
+
+typedef struct {
+  place_t corner, first, end;
+} window_t;
+
+static int32_t first_inside(int32_t corner, uint32_t dilation)
+{
+  return corner >= 0 ? 0 : (-corner + (int32_t)dilation - 1) / (int32_t)dilation;
+}
+
+static int32_t end_inside(int32_t corner, uint32_t size, uint32_t taps, uint32_t dilation)
+{
+  const int32_t room = (int32_t)size - corner;
+  const int32_t most = room <= 0 ? 0 : (room + (int32_t)dilation - 1) / (int32_t)dilation;
+  return most < (int32_t)taps ? most : (int32_t)taps;
+}
+
+static window_t window_of(const dory_cortex_m55_pool_t *a, uint32_t row, uint32_t column)
+{
+  window_t w;
+  w.corner.row = (int32_t)(row * a->stride_h) - a->pad_top;
+  w.corner.column = (int32_t)(column * a->stride_w) - a->pad_left;
+  w.first.row = first_inside(w.corner.row, a->dilation_h);
+  w.first.column = first_inside(w.corner.column, a->dilation_w);
+  w.end.row = end_inside(w.corner.row, a->x_h, a->kernel_h, a->dilation_h);
+  w.end.column = end_inside(w.corner.column, a->x_w, a->kernel_w, a->dilation_w);
+  return w;
+}
+
+static const uint8_t *tap_of(const dory_cortex_m55_pool_t *a, const window_t *w, int32_t row,
+                             int32_t column)
+{
+  const int32_t y = w->corner.row + row * (int32_t)a->dilation_h;
+  const int32_t x = w->corner.column + column * (int32_t)a->dilation_w;
+  return a->x + (y * (int32_t)a->x_w + x) * (int32_t)a->c;
+}
+
+static void average(const dory_cortex_m55_pool_t *a, const window_t *w, uint8_t *y)
+{
+  const int32_t rows = w->end.row - w->first.row, columns = w->end.column - w->first.column;
+  const int32_t inside = rows > 0 && columns > 0 ? rows * columns : 0;
+  const int32_t beside = (int32_t)(a->kernel_h * a->kernel_w) - inside;
+  for (uint32_t c = 0; c < a->c; c += 4u) {
+    const mve_pred16_t lanes = vctp32q(a->c - c);
+    int32x4_t sums = vaddq_n_s32(vldrwq_s32(a->bias), beside * a->padding);
+    for (int32_t i = w->first.row; i < w->end.row; i++) {
+      for (int32_t j = w->first.column; j < w->end.column; j++) {
+        const uint8_t *const x = tap_of(a, w, i, j) + c;
+        sums = vaddq_s32(sums, a->x_signed ? vldrbq_z_s32((const int8_t *)x, lanes)
+                                           : bytes_as_s32(x, lanes));
+      }
+    }
+    vstrbq_p_s32((int8_t *)y + c, dory_m55_requant(&a->requant, sums, 0), lanes);
+  }
+}
+
+/* Bytes with a sign are compared without one after their highest bit was turned over. */
+static void maximum(const dory_cortex_m55_pool_t *a, const window_t *w, uint8_t *y)
+{
+  const uint8x16_t flip = vdupq_n_u8(a->x_signed ? 0x80u : 0u);
+  for (uint32_t c = 0; c < a->c; c += 16u) {
+    const mve_pred16_t lanes = vctp8q(a->c - c);
+    uint8x16_t most = vdupq_n_u8(0);
+    for (int32_t i = w->first.row; i < w->end.row; i++) {
+      for (int32_t j = w->first.column; j < w->end.column; j++) {
+        most = vmaxq_u8(most, veorq_u8(vldrbq_z_u8(tap_of(a, w, i, j) + c, lanes), flip));
+      }
+    }
+    vstrbq_p_u8(y + c, veorq_u8(most, flip), lanes);
+  }
+}
+
+void dory_cortex_m55_avgpool(const dory_cortex_m55_pool_t *a)
+{
+  for (uint32_t i = 0; i < a->y_h; i++) {
+    for (uint32_t j = 0; j < a->y_w; j++) {
+      const window_t window = window_of(a, i, j);
+      average(a, &window, a->y + (i * a->y_w + j) * a->c);
+    }
+  }
+}
+
+void dory_cortex_m55_maxpool(const dory_cortex_m55_pool_t *a)
+{
+  for (uint32_t i = 0; i < a->y_h; i++) {
+    for (uint32_t j = 0; j < a->y_w; j++) {
+      const window_t window = window_of(a, i, j);
+      maximum(a, &window, a->y + (i * a->y_w + j) * a->c);
+    }
+  }
+}

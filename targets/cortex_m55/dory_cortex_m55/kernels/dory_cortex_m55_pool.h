@@ -1,0 +1,24 @@
+/* Sums and maxima over windows of bytes. */
+#ifndef DORY_CORTEX_M55_POOL_H
+#define DORY_CORTEX_M55_POOL_H
+
+#include <stdint.h>
+
+#include "dory_cortex_m55_requant.h"
+
+typedef struct {
+  const uint8_t *x; /* [x_h][x_w][c] */
+  uint8_t *y;       /* [y_h][y_w][c] */
+  uint32_t x_h, x_w, y_h, y_w, c;
+  int32_t pad_top, pad_left;
+  uint32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+  uint32_t x_signed;
+  int32_t padding; /* of an average: the element outside of x */
+  const int32_t *bias; /* of an average: four times where a sum begins */
+  dory_cortex_m55_requant_t requant; /* of an average: four times the same */
+} dory_cortex_m55_pool_t;
+
+void dory_cortex_m55_avgpool(const dory_cortex_m55_pool_t *a);
+void dory_cortex_m55_maxpool(const dory_cortex_m55_pool_t *a);
+
+#endif

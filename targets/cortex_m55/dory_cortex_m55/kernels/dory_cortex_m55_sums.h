@@ -1,0 +1,19 @@
+/* Sums of two tensors of bytes, element by element. */
+#ifndef DORY_CORTEX_M55_SUMS_H
+#define DORY_CORTEX_M55_SUMS_H
+
+#include <stdint.h>
+
+#include "dory_cortex_m55_requant.h"
+
+typedef struct {
+  const uint8_t *x, *x2;
+  uint8_t *y;
+  const int32_t *tables; /* what each byte of x adds to the sum, then each of x2 */
+  uint32_t count;
+  dory_cortex_m55_requant_t requant; /* four times the same */
+} dory_cortex_m55_sums_t;
+
+void dory_cortex_m55_sums(const dory_cortex_m55_sums_t *a);
+
+#endif
