@@ -35,6 +35,8 @@ EIGHT_TAP = 10
 EIGHT_GROUP = 12
 # Four sums of tables, with two loads that gather.
 SUMS_FOUR = 24
+# Four multiples of two operands.
+LINE_FOUR = 22
 # 16 bytes by a table: a load that gathers takes a cycle for each.
 LUT_VECTOR = 26
 # A vector of channels of a pool, and a tap of it.
@@ -42,7 +44,7 @@ POOL_VECTOR = 14
 MAXPOOL_TAP = 14
 AVGPOOL_TAP = 14
 # Requantisation of a vector of four sums: by form.
-FINISH = {"VECTOR": 20, "TURNED": 28, "SCALAR": 90}
+FINISH = {"VECTOR": 20, "TURNED": 28, "SHIFTED": 30, "SCALAR": 90}
 
 
 def finish(form: str) -> int:

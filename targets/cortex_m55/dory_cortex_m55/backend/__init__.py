@@ -28,6 +28,7 @@ def vector_kernels() -> list[Kernel]:
     from dory_cortex_m55.backend.depthwise import DepthwiseKernel
     from dory_cortex_m55.backend.elementwise import (
         AvgPoolKernel,
+        LineKernel,
         LutKernel,
         MaxPoolKernel,
         SumsKernel,
@@ -37,6 +38,7 @@ def vector_kernels() -> list[Kernel]:
         DepthwiseKernel(),
         ConvKernel(),
         LinearKernel(),
+        LineKernel(),
         SumsKernel(),
         LutKernel(),
         MaxPoolKernel(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,6 +16,7 @@ from dory_core.api import (
     Operand,
     Rejection,
     Requant,
+    Struct,
     Tensor,
     Tile,
     WeightBlock,
@@ -39,6 +42,7 @@ from dory_cortex_m55.backend.requant import Form, form_between, form_of, reject_
 _FOUR = np.zeros(4, np.intp)  # the same channel four times
 _TABLE = 256
 _INT31 = (1 << 30) - 1
+_INT32 = (1 << 31) - 1
 
 
 class SumsKernel(VectorKernel):
@@ -51,15 +55,7 @@ class SumsKernel(VectorKernel):
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Two tensors of one shape, one requantisation for all channels."""
-        kind = layer.op
-        if not isinstance(kind, ops.Add) or kind.constant is not None:
-            return Rejection("it computes sums of two tensors", other_kind=True)
-        x, x2 = layer.inputs
-        if x.shape != x2.shape:
-            return Rejection("its second operand is smaller")
-        if any(step.is_channelwise for step in kind.steps):
-            return Rejection("its requantisation differs from channel to channel")
-        rejection = reject_bytes(layer) or reject_type(x2, "second operand", BYTES)
+        rejection = reject_pair(layer)
         if rejection is None and _sums(layer) is None:
             return Rejection("no factor, addend and shift have the values of its requantisation")
         return rejection
@@ -133,6 +129,94 @@ def _by_byte(x: Tensor, step: Requant | None) -> npt.NDArray[np.int64]:
     table = np.zeros(_TABLE, np.int64)
     table[np.arange(x.lo, x.hi + 1) & 0xFF] = _values(x, step)
     return table
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """y = clip((mul * x + mul2 * x2 + add) >> down); all before the clip has 32 bits."""
+
+    mul: int
+    mul2: int
+    add: int
+    down: int
+    lo: int
+    hi: int
+
+
+class LineKernel(VectorKernel):
+    """Sum of two tensors of bytes of which each counts a number of times."""
+
+    name = "dory_cortex_m55_line"
+    file = "sums"
+    summary = "Sum of multiples of two bytes, four at a time"
+    features = VectorKernel.features | {Feature.OTHER_OPERAND}
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Two tensors of one shape, products and one shift."""
+        rejection = reject_pair(layer)
+        if rejection is None and _line(layer) is None:
+            return Rejection("its requantisation is no sum of multiples with one shift")
+        return rejection
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Elements in fours."""
+        return costs.CALL + ceil_div(elements(tile), 4) * costs.LINE_FOUR
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call of a tile."""
+        line = _line(layer)
+        assert line is not None
+        members: dict[str, Argument] = {
+            **named("x", "x2", "y"),
+            "count": size("y_h") * size("y_w") * size("y_c"),
+            "x_signed": int(layer.inputs[0].signed),
+            "x2_signed": int(layer.inputs[1].signed),
+            **asdict(line),
+        }
+        struct = Struct(members, "dory_cortex_m55_line_t")
+        return FunctionCall(self.symbol(layer), {"arguments": struct})
+
+
+@requantisation.cached_per_layer
+def _line(layer: Layer) -> Line | None:
+    """Return the sum of multiples that a layer is, None for another one."""
+    kind = layer.of(ops.Add)
+    if len(kind.requants) != 1:
+        return None
+    [last] = kind.requants
+    plain = all(step is None or _only_multiplies(step) for step in kind.operand_requants)
+    if not plain or last.lo is None or last.hi is None or last.shift is None:
+        return None
+    if last.add_negative is not None or last.float32 or last.shift > 31:
+        return None
+    muls, adds = [], []
+    for step in kind.operand_requants:
+        muls.append(last.mul[0] * (1 if step is None else step.mul[0]))
+        adds.append(last.mul[0] * (0 if step is None else step.add[0]))
+    add = last.add[0] + sum(adds)
+    most = abs(add)
+    for mul, x in zip(muls, layer.inputs, strict=True):
+        most += abs(mul) * max(abs(x.lo), abs(x.hi))
+    if most > _INT32:
+        return None
+    return Line(muls[0], muls[1], add, last.shift, last.lo, last.hi)
+
+
+def _only_multiplies(step: Requant) -> bool:
+    return step.div == 1 and step.lo is None and step.add_negative is None and not step.float32
+
+
+def reject_pair(layer: Layer) -> Rejection | None:
+    """Return why a layer is no sum of two tensors of bytes that are treated alike."""
+    kind = layer.op
+    if not isinstance(kind, ops.Add) or kind.constant is not None:
+        return Rejection("it computes sums of two tensors", other_kind=True)
+    x, x2 = layer.inputs
+    if x.shape != x2.shape:
+        return Rejection("its second operand is smaller")
+    if any(step.is_channelwise for step in kind.steps):
+        return Rejection("its requantisation differs from channel to channel")
+    return reject_bytes(layer) or reject_type(x2, "second operand", BYTES)
 
 
 class LutKernel(VectorKernel):

@@ -35,7 +35,7 @@ _FAR = 1 << 40
 class Form:
     """Parameters of all channels, int64, shape (C,); x is a sum that began with the bias.
 
-    below: what is added as well where x is negative, None for nothing.
+    below: what is added as well where x is negative, None for nothing. up: of SCALAR without use.
     """
 
     form: str
@@ -43,14 +43,14 @@ class Form:
     add: Integers
     mul: Integers
     below: Integers | None
-    up: int
+    up: Integers
     down: int
     clip: tuple[int, int]
 
     @property
     def parts(self) -> int:
         """Arrays of ``channels``."""
-        return 2 if self.form == "VECTOR" else 3
+        return {"VECTOR": 2, "TURNED": 3, "SHIFTED": 4, "SCALAR": 3}[self.form]
 
     @property
     def word_bytes(self) -> int:
@@ -69,7 +69,7 @@ class Form:
         """
         zeros = np.zeros(len(self.add), np.int64)
         below = zeros if self.below is None else self.below
-        arrays = (self.add, self.mul, below)[: self.parts]
+        arrays = (self.add, self.mul, below, self.up)[: self.parts]
         kind = f"<i{self.word_bytes}"
         taken = [np.where(order < 0, 0, values[order]) for values in (*arrays, bias)]
         data = b"".join(values.astype(kind).tobytes() for values in taken[:-1])
@@ -81,7 +81,7 @@ class Form:
             "channels": Operand("mul", "const uint8_t *"),
             "stride": stride,
             "form": Symbol(f"DORY_REQUANT_{self.form}"),
-            "up": self.up,
+            "up": int(self.up[0]),
             "down": self.down,
             "lo": self.clip[0],
             "hi": self.clip[1],
@@ -127,9 +127,9 @@ def _broadcast(form: Form, channels: int) -> Form:
     def of_all(values: Integers | None) -> Integers | None:
         return None if values is None else np.broadcast_to(values, (channels,)).astype(np.int64)
 
-    bias, add, mul = map(of_all, (form.bias, form.add, form.mul))
-    assert bias is not None and add is not None and mul is not None
-    return replace(form, bias=bias, add=add, mul=mul, below=of_all(form.below))
+    bias, add, mul, up = map(of_all, (form.bias, form.add, form.mul, form.up))
+    assert bias is not None and add is not None and mul is not None and up is not None
+    return replace(form, bias=bias, add=add, mul=mul, below=of_all(form.below), up=up)
 
 
 def _scalar(stairs: requantisation.Stairs) -> Form | None:
@@ -140,45 +140,64 @@ def _scalar(stairs: requantisation.Stairs) -> Form | None:
         return None
     below = None if found.add_negative is None else found.add_negative - found.add
     offset = np.zeros_like(found.mul) if found.offset is None else found.offset
-    return Form("SCALAR", offset, found.add, found.mul, below, 0, found.shift, whole.clip)
+    return Form("SCALAR", offset, found.add, found.mul, below, 0 * offset, found.shift, whole.clip)
 
 
 def _vector(stairs: requantisation.Stairs) -> Form | None:
-    """Return a line in the arithmetic of the vector unit, the same shifts for all channels."""
+    """Return a line in the arithmetic of the vector unit, with one shift for all if it can be."""
     line = requantisation.widest(stairs)
-    if isinstance(stairs, requantisation.Staircase):
-        whole, sides = stairs, (stairs,)
-    else:
-        whole, sides = stairs.whole, (stairs.above, stairs.below)
+    whole = stairs if isinstance(stairs, requantisation.Staircase) else stairs.whole
     if line is None or whole.clip is None or whole.falling.any():
         return None
-    sides = tuple(map(_within_clip, sides))
-    if len(sides) == 1:
-        centre = (sides[0].x_lo + sides[0].x_hi) >> 1
-        sides, bias = (sides[0].moved(-centre),), -centre
+    sides: tuple[requantisation.Staircase, ...]
+    if isinstance(stairs, requantisation.Staircase):
+        inside = _within_clip(stairs)
+        bias = _bias(inside)
+        sides, wide = (inside.moved(bias),), (stairs.moved(bias),)
     else:
-        bias = stairs.offset
+        bias, wide = stairs.offset, (stairs.above, stairs.below)
+        sides = (_within_clip(stairs.above), _within_clip(stairs.below))
     ends = [np.where(side.constant, 0, end) for side in sides for end in (side.x_lo, side.x_hi)]
-    reach = max(int(np.abs(end).max()) for end in ends)
-    up = _BITS - reach.bit_length()
-    if up < 0:
-        return None
-    slope = line.mul / 2.0**line.shift
+    room = _BITS - np.ceil(np.log2(np.abs(ends).max(axis=0) + 1)).astype(np.int64)
+    slope = np.where(whole.constant, 0.0, line.mul / 2.0**line.shift)
     steepest = max(float(slope.max()), 2.0**-31)
-    # The largest factor has 31 bits: mul = slope * 2^(32 + down - up).
-    down = min(int(np.floor(-np.log2(steepest))) + up - 2, _MOST_DOWN)
+    # The largest factor has 30 bits: mul = slope * 2^(32 + down - up).
+    down = min(int(np.floor(-np.log2(steepest))) + int(room.min()) - 2, _MOST_DOWN)
     if down < 0:
         return None
-    mul = np.maximum(np.rint(slope * 2.0 ** (32 + down - up)).astype(np.int64), 1)
+    largest = np.floor(_BITS + 1 - 32 - down - np.log2(np.maximum(slope, 2.0**-40)))
+    own = np.where(whole.constant, 0, np.clip(-largest.astype(np.int64), 0, room))
+    for up in (np.full_like(room, room.min()), own):
+        form = _with_shifts(sides, slope, (up, down), bias)
+        if form is not None and all(_keeps(form, side) for side in wide):
+            return form
+    return None
+
+
+def _with_shifts(
+    sides: tuple[requantisation.Staircase, ...],
+    slope: npt.NDArray[np.float64],
+    shifts: tuple[Integers, int],
+    bias: Integers,
+) -> Form | None:
+    """Return the form with the most room for its addends; it may have other steps.
+
+    shifts: to the left, shape (C,), and to the right.
+    """
+    up, down = shifts
+    assert sides[0].clip is not None
+    if (up < 0).any():
+        return None
+    mul = np.rint(slope * 2.0 ** (32 + down - up)).astype(np.int64)
+    mul = np.where(slope > 0, np.clip(mul, 1, _INT32), 1 << _BITS)
     mul, adds = _best(sides, mul, up, down)
     below = None if len(adds) == 1 else adds[1] - adds[0]
     numbers = (bias, *adds) if below is None else (bias, *adds, below)
     if any(np.abs(values).max() > _INT32 >> 1 for values in numbers):
         return None
-    form = Form("VECTOR", bias, adds[0], mul, below, up, down, whole.clip)
-    form = form if below is None else replace(form, form="TURNED")
-    wide = (whole.moved(bias),) if below is None else (stairs.above, stairs.below)
-    return form if all(_keeps(form, side) for side in wide) else None
+    kind = "VECTOR" if below is None else "TURNED"
+    kind = kind if (up == up[0]).all() else "SHIFTED"
+    return Form(kind, bias, adds[0], mul, below, up, down, sides[0].clip)
 
 
 def _keeps(form: Form, stairs: requantisation.Staircase) -> bool:
@@ -204,10 +223,21 @@ def _outputs(form: Form, x: Integers) -> Integers:
     add = form.add[:, None]
     if form.below is not None:
         add = np.where(x < 0, add + form.below[:, None], add)
-    shifted = np.clip(x << form.up, -_INT32 - 1, _INT32)
+    shifted = np.clip(x << form.up[:, None], -_INT32 - 1, _INT32)
     upper = (np.clip(shifted + add, -_INT32 - 1, _INT32) * form.mul[:, None]) >> 32
     outputs: Integers = np.clip(upper >> form.down, *form.clip)
     return outputs
+
+
+def _bias(stairs: requantisation.Staircase) -> Integers:
+    """Return what moves the steps of each channel to both sides of zero.
+
+    All sums of a channel that stays at a bound of the clip come to lie beyond this bound.
+    """
+    assert stairs.clip is not None
+    bias = -((stairs.x_lo + stairs.x_hi) >> 1)
+    bias = np.where(stairs.constant & (stairs.first == stairs.clip[1]), -stairs.x_lo, bias)
+    return np.where(stairs.constant & (stairs.first == stairs.clip[0]), -stairs.x_hi, bias)
 
 
 def _within_clip(stairs: requantisation.Staircase) -> requantisation.Staircase:
@@ -222,7 +252,7 @@ def _within_clip(stairs: requantisation.Staircase) -> requantisation.Staircase:
 
 
 def _best(
-    sides: tuple[requantisation.Staircase, ...], mul: Integers, up: int, down: int
+    sides: tuple[requantisation.Staircase, ...], mul: Integers, up: Integers, down: int
 ) -> tuple[Integers, list[Integers]]:
     """Return the best factors near ``mul`` and an addend of each side; it may have other steps.
 
@@ -245,7 +275,7 @@ def _best(
 
 
 def _room(
-    sides: tuple[requantisation.Staircase, ...], mul: Integers, up: int, down: int
+    sides: tuple[requantisation.Staircase, ...], mul: Integers, up: Integers, down: int
 ) -> Integers:
     """Return how many addends there are, less than 0 for none: as real numbers times mul."""
     rooms = []
@@ -257,8 +287,9 @@ def _room(
 
 
 def _addends(
-    side: requantisation.Staircase, mul: Integers, up: int, down: int
+    side: requantisation.Staircase, mul: Integers, up: Integers, down: int
 ) -> tuple[Integers, Integers]:
     """Return (first, last) addend of x << up with which a factor has the steps of a side."""
     lo, hi = requantisation.exact_addend_interval(side, mul << up, 1 << 32 + down)
-    return -(-lo // mul), hi // mul
+    most = _INT32 >> 2
+    return np.maximum(-(-lo // mul), -most), np.minimum(hi // mul, most)

@@ -97,6 +97,11 @@ static inline int32x4_t vaddq_s32(int32x4_t a, int32x4_t b)
   return a;
 }
 static inline int32x4_t vaddq_n_s32(int32x4_t a, int32_t b) { return vaddq_s32(a, vdupq_n_s32(b)); }
+static inline int32x4_t vmlaq_n_s32(int32x4_t sum, int32x4_t a, int32_t b)
+{
+  EACH(4) sum.lane[i] = (int32_t)((uint32_t)sum.lane[i] + (uint32_t)a.lane[i] * (uint32_t)b);
+  return sum;
+}
 static inline int32x4_t vqaddq_s32(int32x4_t a, int32x4_t b)
 {
   EACH(4) a.lane[i] = saturated32((int64_t)a.lane[i] + b.lane[i]);
@@ -114,6 +119,11 @@ static inline int32x4_t vmulhq_s32(int32x4_t a, int32x4_t b)
 static inline int32x4_t vqshlq_r_s32(int32x4_t a, int32_t bits)
 {
   EACH(4) a.lane[i] = saturated32((int64_t)a.lane[i] * ((int64_t)1 << bits));
+  return a;
+}
+static inline int32x4_t vqshlq_s32(int32x4_t a, int32x4_t bits)
+{
+  EACH(4) a.lane[i] = saturated32((int64_t)a.lane[i] * ((int64_t)1 << bits.lane[i]));
   return a;
 }
 /* bits: not positive, a shift to the right. */

@@ -1,10 +1,11 @@
-/* From sums of products to outputs, four channels at a time.
+/* From sums of products to outputs, four channels at a time: x is a sum that began with a bias.
  *
- * VECTOR: x = sum, which began with the channel's bias,
- *         y = clip(((saturated(x << up) + add [+ below where x < 0]) * mul >> 32) >> down)
- *   with numbers for which y is that of the network for every sum that can occur.
- * SCALAR: y = clip((mul * x + add [+ below where x < 0]) >> shift) in 64 bits, where there are none.
- */
+ * VECTOR   y = clip(((saturated(x << up) + add) * mul >> 32) >> down)
+ * TURNED   the same, with another addend where x < 0: add + below
+ * SHIFTED  the same, and each channel has its own up
+ * SCALAR   y = clip((mul * x + add + (below where x < 0)) >> down) in 64 bits
+ *
+ * The numbers are such that y is that of the network for every sum that can occur. */
 #ifndef DORY_CORTEX_M55_REQUANT_H
 #define DORY_CORTEX_M55_REQUANT_H
 
@@ -12,15 +13,15 @@
 
 #include "dory_cortex_m55_mve.h"
 
-enum { DORY_REQUANT_VECTOR, DORY_REQUANT_TURNED, DORY_REQUANT_SCALAR };
+enum { DORY_REQUANT_VECTOR, DORY_REQUANT_TURNED, DORY_REQUANT_SHIFTED, DORY_REQUANT_SCALAR };
 
 typedef struct {
-  /* int32 or, of SCALAR, int64 numbers of all channels: add, mul and, but of VECTOR, below; each
-   * part has ``stride`` bytes. */
+  /* int32 or, of SCALAR, int64 numbers of all channels: add, mul, below, up as far as the form has
+   * them, ``stride`` bytes each. */
   const uint8_t *channels;
   uint32_t stride;
   uint32_t form;
-  int32_t up, down; /* of SCALAR, down is the shift */
+  int32_t up, down;
   int32_t lo, hi;
 } dory_cortex_m55_requant_t;
 
@@ -49,8 +50,11 @@ static inline int32x4_t dory_m55_requant(const dory_cortex_m55_requant_t *a, int
     return dory_m55_scalar(a, sums, channel);
   }
   const uint8_t *const own = a->channels + 4u * channel;
-  int32x4_t x = vqaddq_s32(vqshlq_r_s32(sums, a->up), vldrwq_s32((const int32_t *)(const void *)own));
-  if (a->form == DORY_REQUANT_TURNED) {
+  int32x4_t x = a->form == DORY_REQUANT_SHIFTED
+                  ? vqshlq_s32(sums, vldrwq_s32((const int32_t *)(const void *)(own + 3u * a->stride)))
+                  : vqshlq_r_s32(sums, a->up);
+  x = vqaddq_s32(x, vldrwq_s32((const int32_t *)(const void *)own));
+  if (a->form != DORY_REQUANT_VECTOR) {
     const int32x4_t below = vldrwq_s32((const int32_t *)(const void *)(own + 2u * a->stride));
     x = vpselq_s32(vqaddq_s32(x, below), x, vcmpltq_n_s32(sums, 0));
   }

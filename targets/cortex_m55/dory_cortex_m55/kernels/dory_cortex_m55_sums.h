@@ -16,4 +16,17 @@ typedef struct {
 
 void dory_cortex_m55_sums(const dory_cortex_m55_sums_t *a);
 
+typedef struct {
+  const uint8_t *x, *x2;
+  uint8_t *y;
+  uint32_t count;
+  uint32_t x_signed, x2_signed;
+  int32_t mul, mul2, add; /* all that follows stays within 32 bits */
+  int32_t down;
+  int32_t lo, hi;
+} dory_cortex_m55_line_t;
+
+/* y = clip((mul * x + mul2 * x2 + add) >> down) */
+void dory_cortex_m55_line(const dory_cortex_m55_line_t *a);
+
 #endif
