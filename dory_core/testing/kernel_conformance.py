@@ -101,7 +101,12 @@ class KernelConformance:
         return _matching(cls.candidates, cls.operators, cls.kernels)
 
     @classmethod
-    def _sample(cls, seed: int, count: int) -> list[KernelCase]:
+    def sample(cls, seed: int, count: int) -> list[KernelCase]:
+        """Return cases of every kernel, some ``count`` of each, for a :class:`Machine` of your own.
+
+        The tests of this class draw theirs alike and run them on this machine; an emulator of the
+        chip runs the same cases.
+        """
         return [case for kind in cls._setup() for case in cls._drawn(kind, seed, count)]
 
     @classmethod
@@ -167,7 +172,7 @@ class KernelConformance:
         A kernel that one core calls has no races.
         """
         require_sanitizer(sanitizer)
-        sample = type(self)._sample(7, count)
+        sample = type(self).sample(7, count)
         if sanitizer != "thread":
             HostLibrary(sample, SANITIZE).check()
             return
@@ -177,7 +182,7 @@ class KernelConformance:
 
     def test_other_numbers_of_cores_compute_the_same(self, cores: int) -> None:
         """A sample runs with each other value of the target's option ``cores``."""
-        cases = type(self)._cases_on(cores, type(self)._sample(9, 1))
+        cases = type(self)._cases_on(cores, type(self).sample(9, 1))
         assert cases, f"no kernel runs on {cores} cores"
         HostLibrary(cases).check()
 
@@ -186,6 +191,6 @@ class KernelConformance:
         others = other_compilers()
         if not others:
             pytest.skip("no second C compiler (tried gcc, clang and the ziglang wheel)")
-        drawn = type(self)._sample(8, count)
+        drawn = type(self).sample(8, count)
         for compiler in others:
             HostLibrary(drawn, compiler=compiler.command).check()

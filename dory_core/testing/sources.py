@@ -41,7 +41,7 @@ def write_sources(cases: Sequence[KernelCase], folder: Path) -> list[str]:
             content = files.setdefault(file.path, file.content)
             assert content == file.content, f"two contents of {file.path}"
     headers = sorted({h for case in cases for h in case.kernel.headers(case.layer)})
-    text = "".join(f'#include "{name}"\n' for name in ("stdint.h", *headers))
+    text = "".join(f'#include "{name}"\n' for name in ("stddef.h", "stdint.h", *headers))
     for number, case in enumerate(cases):
         call = _text(case)
         head = f"void call_{number}(void *const *pointers, const int32_t *numbers)"

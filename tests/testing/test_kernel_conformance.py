@@ -61,7 +61,7 @@ def test_only_kernels_of_the_patterns_are_drawn(chip: None) -> None:
         pass
 
     assert Named._setup() == ("dory_portable_maxpool", ADD)
-    assert {case.kernel.name for case in Named._sample(0, 1)} == {"dory_portable_maxpool", ADD}
+    assert {case.kernel.name for case in Named.sample(0, 1)} == {"dory_portable_maxpool", ADD}
 
 
 def test_a_pattern_without_a_kernel_is_an_error(chip: None) -> None:

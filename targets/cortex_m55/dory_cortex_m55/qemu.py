@@ -13,7 +13,10 @@ from dory_cortex_m55.toolchain import find_toolchain, has_toolchain
 
 NAME = "qemu"
 PROGRAM = "qemu-system-arm"
-BOARD = "mps3-an547"
+COMMAND = (
+    *(PROGRAM, "-M", "mps3-an547", "-display", "none", "-monitor", "none", "-serial", "none"),
+    *("-semihosting-config", "enable=on,target=native"),
+)
 
 # One instruction takes 2^SHIFT ns of virtual time; the system counter of the board runs at 32 MHz.
 SHIFT = 7
@@ -70,9 +73,7 @@ def run_qemu(app_dir: Path, request: simulate.RunRequest) -> simulate.RunResult:
 
 
 def _execute(image: Path, folder: Path, timeout_s: float) -> None:
-    command = [PROGRAM, "-M", BOARD, "-display", "none", "-monitor", "none", "-serial", "none"]
-    command += ["-semihosting-config", "enable=on,target=native"]
-    command += ["-icount", f"shift={SHIFT}", "-kernel", str(image)]
+    command = [*COMMAND, "-icount", f"shift={SHIFT}", "-kernel", str(image)]
     result = simulate.run_process(command, folder, timeout_s, "the image")
     if result.returncode != 0:
         text = (result.stdout + result.stderr).strip()[:400]

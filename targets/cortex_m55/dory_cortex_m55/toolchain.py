@@ -13,7 +13,7 @@ from dory_core.api import ToolMissing, simulate
 GCC = "arm-none-eabi-gcc"
 GCC_LINK_FLAGS = ("-nostdlib", "-lgcc")
 GCC_FLAGS = ("-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard")
-ZIG_FLAGS = ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m55")
+ZIG_FLAGS = ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m55+mve_fp")
 FLAGS = (
     "-O2",
     "-std=c99",

@@ -225,14 +225,17 @@ class LutKernel(VectorKernel):
     name = "dory_cortex_m55_lut"
     file = "lut"
     summary = "Function of one byte by a table, 16 at a time"
+    features = VectorKernel.features | {Feature.OTHER_OPERAND}
 
     def accepts(self, layer: Layer) -> Rejection | None:
-        """One table for all channels."""
-        if not isinstance(layer.op, ops.Lut):
+        """One table for all channels; a pair of a tensor and a number is such a function."""
+        if not isinstance(layer.op, ops.Lut | ops.Pairwise):
             return Rejection("it computes functions of one byte", other_kind=True)
         rejection = reject_bytes(layer)
-        if rejection is None and requantisation.byte_table(layer) is None:
-            return Rejection("it has one table for all channels")
+        if rejection is None:
+            table = requantisation.byte_table(layer)
+            if table is None or table.ndim > 1:
+                return Rejection("it has one table of bytes for all channels")
         return rejection
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:

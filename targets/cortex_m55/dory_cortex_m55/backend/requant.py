@@ -25,8 +25,9 @@ _INT32 = (1 << 31) - 1
 _BITS = 29
 # y * 2^(32 + down) is compared within 62 bits.
 _MOST_DOWN = 18
-# Steps of the search for the slope that leaves the most room for the addend.
-_ROUNDS = 40
+# The search for the factor that leaves the most room for the addend: how near it is, in bits less
+# than those of the factor, and its rounds.
+_NEAR, _ROUNDS = 9, 32
 # Beyond every sum.
 _FAR = 1 << 40
 
@@ -254,24 +255,34 @@ def _within_clip(stairs: requantisation.Staircase) -> requantisation.Staircase:
 def _best(
     sides: tuple[requantisation.Staircase, ...], mul: Integers, up: Integers, down: int
 ) -> tuple[Integers, list[Integers]]:
-    """Return the best factors near ``mul`` and an addend of each side; it may have other steps.
+    """Return factors near ``mul`` and an addend of each side; they may have other steps.
 
-    The room for the addend is concave in the factor: the search goes to where there is most.
+    The room for the addend is concave in the factor: where ``mul`` leaves none, the search goes to
+    where there is most.
     """
-    reach = np.maximum(mul >> 8, 4)
+    ends = [_addends(side, mul, up, down) for side in sides]
+    missed = np.flatnonzero(np.any([first > last for first, last in ends], axis=0))
+    if len(missed):
+        parts = tuple(side.take(missed) for side in sides)
+        mul = mul.copy()
+        mul[missed] = _roomiest(parts, mul[missed], up[missed], down)
+        ends = [_addends(side, mul, up, down) for side in sides]
+    return mul, [(first + last) >> 1 for first, last in ends]
+
+
+def _roomiest(
+    sides: tuple[requantisation.Staircase, ...], mul: Integers, up: Integers, down: int
+) -> Integers:
+    """Return the factors near ``mul`` that leave the most room for the addend."""
+    reach = np.maximum(mul >> _NEAR, 4)
     lo, hi = np.maximum(mul - reach, 1), np.minimum(mul + reach, _INT32)
     for _ in range(_ROUNDS):
         third = (hi - lo) // 3
         left, right = lo + third, hi - third
         better = _room(sides, left, up, down) >= _room(sides, right, up, down)
         lo, hi = np.where(better, lo, left), np.where(better, right, hi)
-    tried = [np.minimum(lo + more, hi) for more in range(4)]
-    ends = [[_addends(side, mul, up, down) for side in sides] for mul in tried]
-    room = [np.min([last - first for first, last in one], axis=0) for one in ends]
-    chosen = np.argmax(room, axis=0)
-    middle = [[(first + last) >> 1 for first, last in one] for one in ends]
-    adds = [np.choose(chosen, [one[side] for one in middle]) for side in range(len(sides))]
-    return np.choose(chosen, tried), adds
+    best: Integers = (lo + hi) >> 1
+    return best
 
 
 def _room(

@@ -1,0 +1,65 @@
+"""Kernels of the Cortex-M55 against the reference: as C on this machine, as Helium on QEMU."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from dory_cortex_m55.backend import vector_kernels
+from emulated import Qemu, choose_compiler, require_qemu
+
+from dory_core.api import Feature
+from dory_core.testing import KernelConformance
+from dory_core.testing.kernel_cases import takes
+from dory_core.testing.kernels import KernelCase, make_case
+from dory_core.testing.random_layers import LayerSpace, RandomLayers
+
+FEATURES = frozenset({Feature.PAD_VALUE, Feature.TWO_ADDENDS, Feature.TURN})
+SPACE = LayerSpace(
+    inputs=((0, 255), (-128, 127), (0, 127), (-100, 90)),
+    outputs=((0, 255), (-128, 127), (-20, 31)),
+    filters_per_channel=(1,),
+    features=FEATURES,
+)
+KINDS = ("conv", "depthwise", "linear", "avgpool", "maxpool", "add", "lut")
+
+
+@cache
+def cases_of(kind: str, seed: int, count: int) -> list[KernelCase]:
+    """Return random cases of a kind of layers, of those that a kernel accepts."""
+    random, cases = RandomLayers(SPACE, 500 + seed), []
+    for _ in range(12 * count):
+        layer = random.layer(kind)
+        taken = [kernel for kernel in vector_kernels() if takes(kernel, layer)]
+        cases += [make_case(kernel, layer, random.numbers) for kernel in taken[:1]]
+        if len(cases) == count:
+            return cases
+    raise AssertionError(f"{kind}: few layers have a kernel")
+
+
+@pytest.mark.sample(2)
+class TestCortexM55Cases(KernelConformance):
+    """Random layers of each kind, in random tiles."""
+
+    cases = staticmethod(cases_of)
+    kinds = KINDS
+
+
+@pytest.mark.slow
+class TestCortexM55Kernels(KernelConformance):
+    """Every kernel on all that it accepts, one property changed at a time."""
+
+    target = "cortex_m55"
+
+    @pytest.mark.parametrize("seed", range(20, 24))
+    def test_helium_computes_the_same(self, seed: int) -> None:
+        require_qemu()
+        Qemu(self.sample(seed, 20)).check()
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "zig"])
+def test_helium_computes_the_same(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_qemu()
+    choose_compiler(compiler, monkeypatch)
+    seed = 3 if compiler == "gcc" else 4
+    Qemu([case for kind in KINDS for case in cases_of(kind, seed, 6)]).check()
