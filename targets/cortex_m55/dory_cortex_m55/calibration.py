@@ -17,13 +17,17 @@ DMA_ROW = 8.0
 # Kernels: cycles of the core, which executes half of a vector in a cycle and lets an instruction of
 # another kind begin behind the first half.
 CALL = 60
-# Two pixels by two channels: pointers, sums and their stores; 16 inputs: four loads and four
-# products, each pair of a load and a product in two cycles.
-BLOCK = 26
+# A product of 16 bytes with the load of the next: two cycles each, one behind the other's half.
+PRODUCT = 2
+# A column in registers: the call of its loop, a load of 16 bytes; two channels: their sums are stored.
+HELD = 20
+HELD_LOAD = 2
+HELD_TWO = 4
+# Two columns by two channels: pointers, sums and the loop; 16 inputs: four loads, four products. The
+# same of one column: three loads, two products.
+BLOCK = 16
 BLOCK_ROUND = 8
-# One pixel by four channels: 16 inputs are five loads and four products.
-ROWS = 24
-ROWS_ROUND = 10
+ONE_ROUND = 6
 # A column: where it begins; a run of neighbours that is copied; 16 bytes of it.
 COLUMN = 20
 RUN = 24
@@ -43,8 +47,10 @@ LUT_VECTOR = 26
 POOL_VECTOR = 14
 MAXPOOL_TAP = 14
 AVGPOOL_TAP = 14
-# Requantisation of a vector of four sums: by form.
-FINISH = {"VECTOR": 20, "TURNED": 28, "SHIFTED": 30, "SCALAR": 90}
+# Requantisation of the sums of a pixel, and of four of them by form: eight instructions in two cycles
+# each, behind which loads hide.
+FINISH_ROW = 16
+FINISH = {"VECTOR": 18, "TURNED": 26, "SHIFTED": 28, "SCALAR": 90}
 
 
 def finish(form: str) -> int:

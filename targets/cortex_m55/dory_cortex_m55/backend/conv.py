@@ -35,11 +35,16 @@ from dory_cortex_m55.backend.base import (
 )
 from dory_cortex_m55.backend.requant import form_of, reject_form
 
-# Channels of a group, and bytes to which a row of weights is filled up.
+# Channels of a group.
 _FOUR = 4
+_VECTOR = 16
+# Vectors of a column that stay in registers (dory_cortex_m55_dot.h).
+_HELD = 6
 _MOST_PARAMETER = 8  # alignment of 64-bit parameters
-#: Bytes behind columns that a load may touch (dory_cortex_m55_dot.h).
-OVERRUN = 16
+# Pixels that are computed together (dory_cortex_m55_conv.c).
+_PIXELS = 4
+# Bytes behind columns that a load may touch (dory_cortex_m55_dot.h).
+_OVERRUN = 16
 
 
 class RowsKernel(VectorKernel):
@@ -59,9 +64,13 @@ class RowsKernel(VectorKernel):
         """Return the elements of a column."""
         raise NotImplementedError
 
+    def pitch(self, layer: Layer) -> int:
+        """Return the bytes of a row of weights, in whole vectors."""
+        return int(whole(self.length(layer), _VECTOR))
+
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Parameters of channels in fours, then their rows."""
-        pitch = int(whole(self.length(layer), _FOUR))
+        pitch = self.pitch(layer)
         each = form_of(layer).channel_bytes + pitch
         return whole(whole(tile.c_out, _FOUR) * each, _MOST_PARAMETER)
 
@@ -73,12 +82,18 @@ class RowsKernel(VectorKernel):
         numbers = numbers_of(c_out, _FOUR)
         lifted = flip_of(layer.inputs[0]) * rows.astype(np.int64).sum(axis=1)
         parameters = form.parameters(numbers, form.bias + lifted)
-        data = np.zeros((len(numbers), int(whole(rows.shape[1], _FOUR))), np.int8)
+        data = np.zeros((len(numbers), self.pitch(layer)), np.int8)
         data[: c_out[1] - c_out[0], : rows.shape[1]] = rows[slice(*c_out)]
+        if data.shape[1] > _HELD * _VECTOR:
+            data = data.reshape(-1, 2, data.shape[1] // _VECTOR, _VECTOR).swapaxes(1, 2)
         block = parameters + data.tobytes()
         bias = len(parameters) - 4 * len(numbers)
         parts = {"mul": 0, "bias": bias, "weights": len(parameters)}
         return WeightBlock(block + bytes(-len(block) % _MOST_PARAMETER), parts)
+
+    def columns_bytes(self, layer: Layer) -> int:
+        """Return the bytes of the columns of pixels that are computed together."""
+        return _PIXELS * self.pitch(layer) + _OVERRUN
 
     def members(self, layer: Layer) -> dict[str, Argument]:
         """Return the members of the struct that all layers have."""
@@ -90,20 +105,25 @@ class RowsKernel(VectorKernel):
             "weights": Operand("weights", "const int8_t *"),
             "bias": Operand("bias", "const int32_t *"),
             "length": length,
-            "pitch": int(whole(length, _FOUR)),
+            "pitch": self.pitch(layer),
             "flip": flip_of(layer.inputs[0]),
             "requant": form.struct(channels * form.word_bytes),
         }
 
     def products_cycles(self, layer: Layer, channels: Number, pixels: Number) -> Number:
         """Return the cycles of all sums and their requantisation."""
-        rounds = int(ceil_div(self.length(layer), 16))
+        vectors = self.pitch(layer) // _VECTOR
         fours = ceil_div(channels, _FOUR)
-        pair = 2 * (costs.BLOCK + rounds * costs.BLOCK_ROUND)
-        one = costs.ROWS + rounds * costs.ROWS_ROUND
         finish = costs.finish(form_of(layer).form)
+        if vectors <= _HELD:
+            pixel = costs.HELD + vectors * costs.HELD_LOAD
+            four = 2 * (costs.HELD_TWO + 2 * vectors * costs.PRODUCT)
+            return pixels * (pixel + costs.FINISH_ROW + fours * (four + finish))
+        pair = 2 * (costs.BLOCK + vectors * costs.BLOCK_ROUND)
+        one = 2 * (costs.BLOCK + vectors * costs.ONE_ROUND)
         pairs, rest = pixels // 2, pixels % 2
-        return fours * (pairs * (pair + 2 * finish) + rest * (one + finish))
+        all_sums = fours * (pairs * pair + rest * one)
+        return all_sums + pixels * (costs.FINISH_ROW + fours * finish)
 
 
 class ConvKernel(RowsKernel):
@@ -144,8 +164,8 @@ class ConvKernel(RowsKernel):
         )
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Two columns, unless pixels are columns where they lie."""
-        return 0 if _is_direct(layer) else 2 * int(whole(self.length(layer), _FOUR)) + OVERRUN
+        """Columns, unless pixels are columns where they lie."""
+        return 0 if _is_direct(layer) else self.columns_bytes(layer)
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Columns, then sums of all channels."""
@@ -154,7 +174,7 @@ class ConvKernel(RowsKernel):
         if not _is_direct(layer):
             window = layer.window
             runs = window.kernel[0] if window.dilations[1] == 1 else window.taps
-            vectors = runs * int(ceil_div(self.length(layer), 16 * runs))
+            vectors = runs * int(ceil_div(self.length(layer), _VECTOR * runs))
             laid = pixels * (costs.COLUMN + runs * costs.RUN + vectors * costs.COPY_VECTOR)
         return costs.CALL + laid + self.products_cycles(layer, tile.c_out, pixels)
 
@@ -202,13 +222,13 @@ class LinearKernel(RowsKernel):
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """The inputs as bytes with a sign, where they have none."""
-        return _flipped_bytes(self.length(layer)) if flip_of(layer.inputs[0]) else 0
+        return self.columns_bytes(layer) if flip_of(layer.inputs[0]) else 0
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Sums of all outputs."""
         copied = 0
         if flip_of(layer.inputs[0]):
-            copied = costs.COLUMN + int(ceil_div(self.length(layer), 16)) * costs.COPY_VECTOR
+            copied = costs.COLUMN + self.pitch(layer) // _VECTOR * costs.COPY_VECTOR
         return costs.CALL + copied + self.products_cycles(layer, tile.c_out, 1)
 
     def call(self, layer: Layer) -> FunctionCall:
@@ -225,10 +245,6 @@ class LinearKernel(RowsKernel):
             "padding": 0,
         }
         return self.struct_call(layer, members)
-
-
-def _flipped_bytes(length: int) -> int:
-    return 2 * int(whole(length, _FOUR)) + OVERRUN
 
 
 def _is_direct(layer: Layer) -> bool:

@@ -81,8 +81,10 @@ class DepthwiseKernel(VectorKernel):
         return WeightBlock(parameters + eights.tobytes(), parts)
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Offsets of taps, and a window of all channels with its padding."""
-        return layer.window.taps * (8 + tile.c_out)
+        """Offsets of taps, sums of a row, a window of all channels; loads go on behind it."""
+        taps = layer.window.taps
+        sums = 4 * tile.w * whole(tile.c_out, _EIGHT)
+        return 8 * taps + sums + taps * tile.c_out + _EIGHT
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Eights of channels, and windows that are copied where they reach beyond the border."""

@@ -15,8 +15,11 @@
 /* No object has no bytes. */
 #define ROOM(bytes_) ((bytes_) > 0u ? (bytes_) : 1u)
 
+/* Loads of kernels go on behind their last operand, to the end of a vector or two. */
+#define OVERRUN 32u
+
 /* What is used of each memory; the rest is the program's. Nothing in them has a first value. */
-static uint8_t l1_arena[ROOM(DORY_L1_USED)] ARENA(DORY_L1_SECTION);
+static uint8_t l1_arena[ROOM(DORY_L1_USED) + OVERRUN] ARENA(DORY_L1_SECTION);
 static uint8_t l2_arena[ROOM(DORY_L2_USED)] ARENA(DORY_L2_SECTION);
 
 int @PREFIX@_cortex_m55_run_io(const dory_network_io_t *given)
@@ -24,7 +27,7 @@ int @PREFIX@_cortex_m55_run_io(const dory_network_io_t *given)
   dory_network_io_t io = *given;
   io.l1 = l1_arena;
   io.l2 = l2_arena;
-  io.l1_size = sizeof l1_arena;
+  io.l1_size = sizeof l1_arena - OVERRUN;
   io.l2_size = sizeof l2_arena;
   return @PREFIX@_network_run(&io);
 }

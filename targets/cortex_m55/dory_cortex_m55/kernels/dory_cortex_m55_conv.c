@@ -20,6 +20,10 @@ static uint8_t *copy_taps(const dory_cortex_m55_conv_t *a, uint8_t *to, const ui
     const int32_t left = width - column < taps ? width - column : taps;
     const int32_t last = left > first ? left : first;
     const uint32_t c = a->x_c;
+    if (last - first == taps) {
+      dory_m55_copy(to, row + column * (int32_t)c, (uint32_t)taps * c, a->flip);
+      return to + (uint32_t)taps * c;
+    }
     dory_m55_fill(to, a->padding, (uint32_t)first * c);
     dory_m55_copy(to + (uint32_t)first * c, row + (column + first) * (int32_t)c,
                   (uint32_t)(last - first) * c, a->flip);
@@ -51,59 +55,74 @@ static void lay_column(const dory_cortex_m55_conv_t *a, uint8_t *to, corner_t co
   }
 }
 
-/* Returns the column of an output, in one of two places or where it lies. */
-static const int8_t *column_of(const dory_cortex_m55_conv_t *a, uint32_t pixel, uint32_t place)
+/* Channels and pixels whose sums wait for their requantisation. */
+enum { ROWS = 128, PIXELS = 4 };
+
+static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* Columns of outputs that follow each other in a row, step bytes apart. */
+typedef struct {
+  const int8_t *x;
+  uint32_t step, count;
+} columns_t;
+
+static columns_t columns_of(const dory_cortex_m55_conv_t *a, uint32_t row, uint32_t column)
 {
-  const uint32_t row = pixel / a->y_w * a->stride_h, column = pixel % a->y_w * a->stride_w;
+  columns_t columns = {(const int8_t *)a->columns, a->pitch, least(a->y_w - column, PIXELS)};
+  const uint32_t y = row * a->stride_h, x = column * a->stride_w;
   if (a->columns == NULL) {
-    return (const int8_t *)a->x + (row * a->x_w + column) * a->x_c;
+    columns.x = (const int8_t *)a->x + (y * a->x_w + x) * a->x_c;
+    columns.step = a->stride_w * a->x_c;
+    return columns;
   }
-  uint8_t *const to = a->columns + place * a->pitch;
-  lay_column(a, to, (corner_t){(int32_t)row - a->pad_top, (int32_t)column - a->pad_left});
-  return (const int8_t *)to;
+  corner_t corner = {(int32_t)y - a->pad_top, (int32_t)x - a->pad_left};
+  for (uint32_t i = 0; i < columns.count; i++, corner.column += (int32_t)a->stride_w) {
+    lay_column(a, a->columns + i * a->pitch, corner);
+  }
+  return columns;
 }
 
-/* Two outputs of all channels. */
-static void two_pixels(const dory_cortex_m55_conv_t *a, uint32_t pixel)
+/* Sums of columns that are too long for registers, two by two. */
+static void long_sums(const dory_cortex_m55_conv_t *a, const columns_t *columns, const int8_t *w,
+                      uint32_t rows, int32_t sums[PIXELS][ROWS])
 {
-  const int8_t *const x0 = column_of(a, pixel, 0), *const x1 = column_of(a, pixel + 1u, 1);
-  uint8_t *const y = a->y + pixel * a->y_c;
-  const int8_t *w = a->weights;
-  for (uint32_t c = 0; c < a->y_c; c += 4, w += 4u * a->pitch) {
-    int32_t sums[2][4];
-    for (uint32_t k = 0; k < 4u; k += 2u) {
-      int32_t block[2][2] = {
-        {a->bias[c + k], a->bias[c + k + 1u]}, {a->bias[c + k], a->bias[c + k + 1u]}};
-      const int8_t *const row = w + k * a->pitch;
-      dory_m55_dot_2x2(x0, x1, row, row + a->pitch, a->length, block);
-      sums[0][k] = block[0][0], sums[0][k + 1u] = block[0][1];
-      sums[1][k] = block[1][0], sums[1][k + 1u] = block[1][1];
+  uint32_t i = 0;
+  for (; i + 1u < columns->count; i += 2u) {
+    const int8_t *const x = columns->x + i * columns->step;
+    dory_m55_dot_two(x, x + columns->step, w, a->length, rows, sums[i], sums[i + 1u]);
+  }
+  if (i < columns->count) {
+    dory_m55_dot_one(columns->x + i * columns->step, w, a->length, rows, sums[i]);
+  }
+}
+
+/* Some outputs of a row, of all channels. */
+static void some_pixels(const dory_cortex_m55_conv_t *a, const columns_t *columns, uint8_t *y)
+{
+  int32_t sums[PIXELS][ROWS];
+  for (uint32_t c = 0; c < a->y_c; c += ROWS) {
+    const uint32_t count = least(a->y_c - c, ROWS), rows = (count + 1u) & ~1u;
+    const int8_t *const w = a->weights + c * a->pitch;
+    if (a->pitch <= 16u * DORY_HELD) {
+      dory_m55_dot_held(columns->x, columns->step, columns->count, w, a->length, rows, sums[0],
+                        ROWS);
+    } else {
+      long_sums(a, columns, w, rows, sums);
     }
-    dory_m55_finish(&a->requant, y, vldrwq_s32(sums[0]), c, a->y_c);
-    dory_m55_finish(&a->requant, y + a->y_c, vldrwq_s32(sums[1]), c, a->y_c);
-  }
-}
-
-/* One output of all channels. */
-static void one_pixel(const dory_cortex_m55_conv_t *a, uint32_t pixel)
-{
-  const int8_t *const x = column_of(a, pixel, 0);
-  const int8_t *w = a->weights;
-  for (uint32_t c = 0; c < a->y_c; c += 4, w += 4u * a->pitch) {
-    int32_t sums[4] = {a->bias[c], a->bias[c + 1u], a->bias[c + 2u], a->bias[c + 3u]};
-    dory_m55_dot_1x4(x, w, a->pitch, a->length, sums);
-    dory_m55_finish(&a->requant, a->y + pixel * a->y_c, vldrwq_s32(sums), c, a->y_c);
+    const dory_cortex_m55_outputs_t outputs = {
+      y + c, sums[0], a->bias, c, count, columns->count, ROWS, a->y_c};
+    dory_m55_finish(&a->requant, &outputs);
   }
 }
 
 void dory_cortex_m55_conv(const dory_cortex_m55_conv_t *a)
 {
-  const uint32_t pixels = a->y_h * a->y_w;
-  uint32_t pixel = 0;
-  for (; pixel + 1u < pixels; pixel += 2u) {
-    two_pixels(a, pixel);
-  }
-  if (pixel < pixels) {
-    one_pixel(a, pixel);
+  uint8_t *y = a->y;
+  for (uint32_t row = 0; row < a->y_h; row++) {
+    for (uint32_t column = 0; column < a->y_w; column += PIXELS) {
+      const columns_t columns = columns_of(a, row, column);
+      some_pixels(a, &columns, y);
+      y += columns.count * a->y_c;
+    }
   }
 }

@@ -2,53 +2,135 @@
 
 #include "dory_cortex_m55_dot.h"
 
-/* An output: where its window begins, and where its taps lie from there. */
+/* An output: where its window begins, where its taps lie from there, and its sums. */
 typedef struct {
   const uint8_t *x;
   const uint32_t *offsets;
-  uint8_t *y;
+  int32_t *sums; /* [c in eights][8]: first the even channels of each eight */
 } window_t;
 
-static inline int16x8_t loaded(const uint8_t *x, mve_pred16_t lanes, uint32_t is_signed)
+DORY_M55_INLINE int16x8_t loaded(const uint8_t *x, mve_pred16_t lanes, uint32_t is_signed)
 {
   return is_signed ? vldrbq_z_s16((const int8_t *)x, lanes) : bytes_as_s16(x, lanes);
 }
 
-/* Eight channels of an output. Products are summed up in 16 bits as far as they fit. */
-static inline void eight_channels(const dory_cortex_m55_depthwise_t *a, const window_t *window,
-                                  uint32_t channel, uint32_t is_signed)
+/* Sums of all channels of any window. Products are summed up in 16 bits as far as they fit. */
+DORY_M55_INLINE void sums_of(const dory_cortex_m55_depthwise_t *a, const window_t *window,
+                             uint32_t is_signed)
 {
-  const mve_pred16_t lanes = vctp16q(a->c - channel), all = vctp16q(8);
   const uint32_t taps = a->kernel_h * a->kernel_w;
-  const int8_t *w = a->weights + channel * taps;
-  const uint8_t *const x = window->x + channel;
-  int32x4_t even = vldrwq_s32(a->bias + channel), odd = vldrwq_s32(a->bias + channel + 4u);
-  for (uint32_t tap = 0; tap < taps;) {
-    const uint32_t end = taps - tap < a->together ? taps : tap + a->together;
-    int16x8_t sums =
-      vmulq_s16(loaded(x + window->offsets[tap], lanes, is_signed), vldrbq_z_s16(w, all));
-    for (tap++, w += 8; tap < end; tap++, w += 8) {
-      sums = vaddq_s16(sums, vmulq_s16(loaded(x + window->offsets[tap], lanes, is_signed),
-                                       vldrbq_z_s16(w, all)));
+  const int8_t *w = a->weights;
+  for (uint32_t channel = 0; channel < a->c; channel += 8u) {
+    const mve_pred16_t lanes = vctp16q(a->c - channel);
+    const uint8_t *const x = window->x + channel;
+    int32x4_t even = vdupq_n_s32(0), odd = even;
+    for (uint32_t tap = 0; tap < taps;) {
+      const uint32_t end = taps - tap < a->together ? taps : tap + a->together;
+      int16x8_t sums =
+        vmulq_s16(loaded(x + window->offsets[tap], lanes, is_signed), vldrbq_s16(w));
+      for (tap++, w += 8; tap < end; tap++, w += 8) {
+        sums = vaddq_s16(sums, vmulq_s16(loaded(x + window->offsets[tap], lanes, is_signed),
+                                         vldrbq_s16(w)));
+      }
+      even = vaddq_s32(even, vmovlbq_s16(sums));
+      odd = vaddq_s32(odd, vmovltq_s16(sums));
     }
-    even = vaddq_s32(even, vmovlbq_s16(sums));
-    odd = vaddq_s32(odd, vmovltq_s16(sums));
+    vst1q_s32(window->sums + channel, even);
+    vst1q_s32(window->sums + channel + 4u, odd);
   }
-  even = dory_m55_requant(&a->requant, even, channel);
-  odd = dory_m55_requant(&a->requant, odd, channel + 4u);
-  vstrbq_p_s16((int8_t *)window->y + channel, joined(even, odd), lanes);
 }
 
-static void all_channels(const dory_cortex_m55_depthwise_t *a, const window_t *window)
+#if defined(__ARM_FEATURE_MVE)
+
+/* A product of eight channels: the first of a row of taps, the next one of it. */
+#define FIRST(load_, row_, y_)                                                                 \
+  load_ " q0, [%[" row_ "]]\n\tadd %[x], %[" row_ "], %[right]\n\t"                            \
+        "vldrb.s16 q1, [%[w]], #8\n\tadds %[" row_ "], #8\n\tvmul.i16 " y_ ", q0, q1\n\t"
+#define NEXT(load_, y_)                                                                        \
+  load_ " q0, [%[x]]\n\tvldrb.s16 q1, [%[w]], #8\n\tadd %[x], %[right]\n\tvmul.i16 " y_          \
+        ", q0, q1\n\t"
+/* Sums of 16 bits become some of 32 bits: of even channels in q4, of odd ones in q5. */
+#define WIDENED "vmovlb.s16 q4, q2\n\tvmovlt.s16 q5, q2\n\t"
+#define ADDED                                                                                  \
+  "vmovlb.s16 q6, q2\n\tvmovlt.s16 q7, q2\n\tvadd.i32 q4, q4, q6\n\tvadd.i32 q5, q5, q7\n\t"
+#define TWO "vadd.i16 q2, q2, q3\n\t"
+#define SUMS_3X3(load_)                                                                        \
+  __asm__ volatile("dls lr, %[eights]\n"                                                       \
+                   "1:\n\t" FIRST(load_, "x0", "q2") NEXT(load_, "q3") TWO WIDENED             \
+                     NEXT(load_, "q2") FIRST(load_, "x1", "q3") TWO ADDED                      \
+                     NEXT(load_, "q2") NEXT(load_, "q3") TWO ADDED                             \
+                     FIRST(load_, "x2", "q2") NEXT(load_, "q3") TWO ADDED                      \
+                     NEXT(load_, "q2") ADDED                                                   \
+                   "vstrw.32 q4, [%[sums]], #16\n\t"                                           \
+                   "vstrw.32 q5, [%[sums]], #16\n\t"                                           \
+                   "le lr, 1b"                                                                 \
+                   : [x0] "+l"(x0), [x1] "+l"(x1), [x2] "+l"(x2), [x] "=&l"(x), [w] "+l"(w),   \
+                     [sums] "+r"(sums)                                                         \
+                   : [right] "r"(right), [eights] "r"(eights)                                  \
+                   : "lr", "cc", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "memory")
+
+/* Sums of all channels of a 3x3 window of which two products have 16 bits. Loads go on to the end of
+ * the last eight. */
+static void sums_of_3x3(const dory_cortex_m55_depthwise_t *a, const window_t *window)
 {
+  const uint32_t right = window->offsets[1], down = window->offsets[3], eights = (a->c + 7u) / 8u;
+  const uint8_t *x0 = window->x, *x1 = x0 + down, *x2 = x1 + down, *x;
+  const int8_t *w = a->weights;
+  int32_t *sums = window->sums;
   if (a->x_signed) {
-    for (uint32_t channel = 0; channel < a->c; channel += 8u) {
-      eight_channels(a, window, channel, 1);
-    }
+    SUMS_3X3("vldrb.s16");
   } else {
-    for (uint32_t channel = 0; channel < a->c; channel += 8u) {
-      eight_channels(a, window, channel, 0);
+    SUMS_3X3("vldrb.u16");
+  }
+}
+
+#else
+
+static void sums_of_3x3(const dory_cortex_m55_depthwise_t *a, const window_t *window)
+{
+  sums_of(a, window, a->x_signed);
+}
+
+#endif
+
+/* All outputs of a row. */
+DORY_M55_INLINE void outputs_of(const dory_cortex_m55_depthwise_t *a, const int32_t *sums,
+                                uint8_t *row, uint32_t form)
+{
+  const dory_cortex_m55_requant_t requant = a->requant; /* the row might lie in *a */
+  const int32_t *const bias = a->bias;
+  int8_t *y = (int8_t *)row;
+  const uint32_t count = a->c;
+  for (uint32_t pixels = a->y_w; pixels > 0; pixels--, y += count) {
+    for (uint32_t c = 0; c < count; c += 8u, sums += 8) {
+      const int32x4_t even = vaddq_s32(vldrwq_s32(sums), vldrwq_s32(bias + c));
+      const int32x4_t odd = vaddq_s32(vldrwq_s32(sums + 4), vldrwq_s32(bias + c + 4u));
+      vstrbq_p_s16(y + c,
+                   joined(dory_m55_outputs(&requant, form, even, c),
+                          dory_m55_outputs(&requant, form, odd, c + 4u)),
+                   vctp16q(count - c));
     }
+  }
+}
+
+static void finish_row(const dory_cortex_m55_depthwise_t *a, const int32_t *sums, uint8_t *y)
+{
+  switch (a->requant.form) {
+    case DORY_REQUANT_VECTOR: outputs_of(a, sums, y, DORY_REQUANT_VECTOR); break;
+    case DORY_REQUANT_TURNED: outputs_of(a, sums, y, DORY_REQUANT_TURNED); break;
+    case DORY_REQUANT_SHIFTED: outputs_of(a, sums, y, DORY_REQUANT_SHIFTED); break;
+    default: outputs_of(a, sums, y, DORY_REQUANT_SCALAR); break;
+  }
+}
+
+static void one_output(const dory_cortex_m55_depthwise_t *a, const window_t *window)
+{
+  if (a->together > 1u && a->kernel_h == 3u && a->kernel_w == 3u) {
+    sums_of_3x3(a, window);
+  } else if (a->x_signed) {
+    sums_of(a, window, 1);
+  } else {
+    sums_of(a, window, 0);
   }
 }
 
@@ -70,9 +152,10 @@ static void lay_window(const dory_cortex_m55_depthwise_t *a, uint8_t *to, int32_
 
 void dory_cortex_m55_depthwise(const dory_cortex_m55_depthwise_t *a)
 {
-  const uint32_t taps = a->kernel_h * a->kernel_w;
+  const uint32_t taps = a->kernel_h * a->kernel_w, eights = (a->c + 7u) & ~7u;
   uint32_t *const inside = (uint32_t *)(void *)a->scratch, *const copied = inside + taps;
-  uint8_t *const copy = (uint8_t *)(copied + taps);
+  int32_t *const sums = (int32_t *)(void *)(copied + taps);
+  uint8_t *const copy = (uint8_t *)(sums + a->y_w * eights);
   for (uint32_t tap = 0; tap < taps; tap++) {
     const uint32_t row = tap / a->kernel_w * a->dilation_h;
     const uint32_t column = tap % a->kernel_w * a->dilation_w;
@@ -81,20 +164,22 @@ void dory_cortex_m55_depthwise(const dory_cortex_m55_depthwise_t *a)
   }
   const int32_t reach_h = (int32_t)((a->kernel_h - 1u) * a->dilation_h);
   const int32_t reach_w = (int32_t)((a->kernel_w - 1u) * a->dilation_w);
-  uint8_t *y = a->y;
   for (uint32_t i = 0; i < a->y_h; i++) {
     const int32_t top = (int32_t)(i * a->stride_h) - a->pad_top;
     const int rows_inside = top >= 0 && top + reach_h < (int32_t)a->x_h;
-    for (uint32_t j = 0; j < a->y_w; j++, y += a->c) {
+    window_t window = {copy, copied, sums};
+    for (uint32_t j = 0; j < a->y_w; j++, window.sums += eights) {
       const int32_t left = (int32_t)(j * a->stride_w) - a->pad_left;
-      window_t window = {copy, copied, y};
       if (rows_inside && left >= 0 && left + reach_w < (int32_t)a->x_w) {
         window.x = a->x + ((uint32_t)top * a->x_w + (uint32_t)left) * a->c;
         window.offsets = inside;
       } else {
         lay_window(a, copy, top, left);
+        window.x = copy;
+        window.offsets = copied;
       }
-      all_channels(a, &window);
+      one_output(a, &window);
     }
+    finish_row(a, sums, a->y + i * a->y_w * a->c);
   }
 }

@@ -9,7 +9,7 @@
 typedef struct {
   const uint8_t *x;      /* [x_h][x_w][c] */
   uint8_t *y;            /* [y_h][y_w][c] */
-  uint8_t *scratch;      /* offsets of taps in x and in a window, then a window: [taps][c] */
+  uint8_t *scratch;      /* offsets of taps in x and in a window, sums of a row, a window */
   const int8_t *weights; /* [c in eights][taps][8] */
   const int32_t *bias;   /* [c in eights][8]: first the even channels of each eight */
   uint32_t x_h, x_w, y_h, y_w, c;

@@ -6,57 +6,118 @@
 
 #include "dory_cortex_m55_mve.h"
 
+/* Weights lie as [rows / 2][vectors][2 * 16] where a column is longer than DORY_HELD vectors of 16
+ * bytes, else row after row: [rows][vectors * 16]. What a column has not is zero in all rows: loads
+ * go on to the end of a vector. */
+enum { DORY_HELD = 6 };
+
 #if defined(__ARM_FEATURE_MVE)
 
-/* sums[p][k] += x_p * w_k over n > 0 bytes, for two pixels and two rows of weights. A load and a
- * product alternate, so that each hides behind the other: the first operand of a round is loaded at
- * the end of the round before, at most 16 bytes behind the pixel. */
-static inline void dory_m55_dot_2x2(const int8_t *x0, const int8_t *x1, const int8_t *w0,
-                                    const int8_t *w1, uint32_t n, int32_t sums[2][2])
+/* A product, and the load for the product after the next: each hides behind the other. */
+#define PAIR_FIRST(sum_, x_, w_, next_) \
+  "vldrb.8 " next_ ", [%[w]], #16\n\tvmladav.s8 %[" sum_ "], " x_ ", " w_ "\n\t"
+#define PAIR(sum_, x_, w_, next_) \
+  "vldrb.8 " next_ ", [%[w]], #16\n\tvmladava.s8 %[" sum_ "], " x_ ", " w_ "\n\t"
+#define ROW_1(s_, a_, b_) PAIR_FIRST(s_, "q0", a_, b_)
+#define ROW_2(s_, a_, b_) ROW_1(s_, a_, b_) PAIR(s_, "q1", b_, a_)
+#define ROW_3(s_, a_, b_) ROW_2(s_, a_, b_) PAIR(s_, "q2", a_, b_)
+#define ROW_4(s_, a_, b_) ROW_3(s_, a_, b_) PAIR(s_, "q3", b_, a_)
+#define ROW_5(s_, a_, b_) ROW_4(s_, a_, b_) PAIR(s_, "q4", a_, b_)
+#define ROW_6(s_, a_, b_) ROW_5(s_, a_, b_) PAIR(s_, "q5", b_, a_)
+#define TWO_EVEN(row_) row_("s0", "q6", "q7") row_("s1", "q6", "q7")
+#define TWO_ODD(row_) row_("s0", "q6", "q7") row_("s1", "q7", "q6")
+#define LOADED "vldrb.8 q0, [%[x]]\n\t"
+#define LOADED_AT(q_, at_) "vldrb.8 " q_ ", [%[x], #" at_ "]\n\t"
+#define LOADED_2 LOADED LOADED_AT("q1", "16")
+#define LOADED_3 LOADED_2 LOADED_AT("q2", "32")
+#define LOADED_4 LOADED_3 LOADED_AT("q3", "48")
+#define LOADED_5 LOADED_4 LOADED_AT("q4", "64")
+#define LOADED_6 LOADED_5 LOADED_AT("q5", "80")
+
+/* A column stays in registers, two rows are multiplied in a round. */
+#define HELD(loaded_, two_)                                                                     \
+  for (; x < end; x += step, sums += behind) {                                                  \
+    const int8_t *w = weights;                                                                  \
+    int32_t s0, s1;                                                                             \
+    __asm__ volatile(loaded_ "vldrb.8 q6, [%[w]], #16\n\t"                                      \
+                     "dls lr, %[rounds]\n"                                                      \
+                     "1:\n\t" two_ "strd %[s0], %[s1], [%[sums]], #8\n\t"                       \
+                     "le lr, 1b"                                                                \
+                     : [s0] "=&Te"(s0), [s1] "=&Te"(s1), [w] "+r"(w), [sums] "+r"(sums)         \
+                     : [x] "r"(x), [rounds] "r"(rows / 2u)                                      \
+                     : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "memory");         \
+  }                                                                                             \
+  break;
+
+/* sums[k] = sum of x * w_k over a column of at most DORY_HELD vectors, for an even number of rows:
+ * of several columns, step bytes apart. Their sums are ``pitch`` apart. */
+static inline void dory_m55_dot_held(const int8_t *x, uint32_t step, uint32_t columns,
+                                     const int8_t *weights, uint32_t length, uint32_t rows,
+                                     int32_t *sums, uint32_t pitch)
 {
-  int32_t s00 = sums[0][0], s01 = sums[0][1], s10 = sums[1][0], s11 = sums[1][1];
-  __asm__ volatile("dlstp.8 lr, %[n]\n\t"
-                   "vldrb.8 q0, [%[x0]], #16\n"
-                   "1:\n\t"
-                   "vldrb.8 q1, [%[w0]], #16\n\t"
-                   "vmladava.s8 %[s00], q0, q1\n\t"
-                   "vldrb.8 q2, [%[w1]], #16\n\t"
-                   "vmladava.s8 %[s01], q0, q2\n\t"
-                   "vldrb.8 q3, [%[x1]], #16\n\t"
-                   "vmladava.s8 %[s10], q3, q1\n\t"
-                   "vldrb.8 q0, [%[x0]], #16\n\t"
-                   "vmladava.s8 %[s11], q3, q2\n\t"
-                   "letp lr, 1b"
-                   : [s00] "+Te"(s00), [s01] "+Te"(s01), [s10] "+Te"(s10), [s11] "+Te"(s11),
-                     [x0] "+r"(x0), [x1] "+r"(x1), [w0] "+r"(w0), [w1] "+r"(w1)
-                   : [n] "r"(n)
-                   : "lr", "q0", "q1", "q2", "q3", "memory");
-  sums[0][0] = s00, sums[0][1] = s01, sums[1][0] = s10, sums[1][1] = s11;
+  const int8_t *const end = x + columns * step;
+  const uint32_t behind = pitch - rows;
+  switch ((length + 15u) / 16u) {
+    case 1: HELD(LOADED, TWO_ODD(ROW_1))
+    case 2: HELD(LOADED_2, TWO_EVEN(ROW_2))
+    case 3: HELD(LOADED_3, TWO_ODD(ROW_3))
+    case 4: HELD(LOADED_4, TWO_EVEN(ROW_4))
+    case 5: HELD(LOADED_5, TWO_ODD(ROW_5))
+    default: HELD(LOADED_6, TWO_EVEN(ROW_6))
+  }
 }
 
-/* sums[k] += x * w_k over n > 0 bytes, for four rows of weights, pitch bytes apart. */
-static inline void dory_m55_dot_1x4(const int8_t *x, const int8_t *w, uint32_t pitch, uint32_t n,
-                                    int32_t sums[4])
+/* The same for two longer columns at once. Loads and products alternate; the first operand of a
+ * round is loaded in the round before. */
+static inline void dory_m55_dot_two(const int8_t *x0, const int8_t *x1, const int8_t *w,
+                                    uint32_t length, uint32_t rows, int32_t *sums0,
+                                    int32_t *sums1)
 {
-  const int8_t *w1 = w + pitch, *w2 = w1 + pitch, *w3 = w2 + pitch;
-  int32_t s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];
-  __asm__ volatile("dlstp.8 lr, %[n]\n"
-                   "1:\n\t"
-                   "vldrb.8 q0, [%[x]], #16\n\t"
-                   "vldrb.8 q1, [%[w0]], #16\n\t"
-                   "vmladava.s8 %[s0], q0, q1\n\t"
-                   "vldrb.8 q2, [%[w1]], #16\n\t"
-                   "vmladava.s8 %[s1], q0, q2\n\t"
-                   "vldrb.8 q1, [%[w2]], #16\n\t"
-                   "vmladava.s8 %[s2], q0, q1\n\t"
-                   "vldrb.8 q2, [%[w3]], #16\n\t"
-                   "vmladava.s8 %[s3], q0, q2\n\t"
-                   "letp lr, 1b"
-                   : [s0] "+Te"(s0), [s1] "+Te"(s1), [s2] "+Te"(s2), [s3] "+Te"(s3), [x] "+r"(x),
-                     [w0] "+r"(w), [w1] "+r"(w1), [w2] "+r"(w2), [w3] "+r"(w3)
-                   : [n] "r"(n)
-                   : "lr", "q0", "q1", "q2", "memory");
-  sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;
+  const uint32_t vectors = (length + 15u) / 16u;
+  for (const int32_t *const end = sums0 + rows; sums0 < end; sums0 += 2, sums1 += 2) {
+    const int8_t *a = x0, *b = x1;
+    int32_t s00 = 0, s01 = 0, s10 = 0, s11 = 0;
+    __asm__ volatile("dls lr, %[vectors]\n\t"
+                     "vldrb.8 q0, [%[a]], #16\n"
+                     "1:\n\t"
+                     "vldrb.8 q1, [%[w]], #16\n\t"
+                     "vmladava.s8 %[s00], q0, q1\n\t"
+                     "vldrb.8 q2, [%[w]], #16\n\t"
+                     "vmladava.s8 %[s01], q0, q2\n\t"
+                     "vldrb.8 q3, [%[b]], #16\n\t"
+                     "vmladava.s8 %[s10], q3, q1\n\t"
+                     "vldrb.8 q0, [%[a]], #16\n\t"
+                     "vmladava.s8 %[s11], q3, q2\n\t"
+                     "le lr, 1b"
+                     : [s00] "+Te"(s00), [s01] "+Te"(s01), [s10] "+Te"(s10), [s11] "+Te"(s11),
+                       [a] "+r"(a), [b] "+r"(b), [w] "+r"(w)
+                     : [vectors] "r"(vectors)
+                     : "lr", "q0", "q1", "q2", "q3", "memory");
+    sums0[0] = s00, sums0[1] = s01, sums1[0] = s10, sums1[1] = s11;
+  }
+}
+
+/* The same for one longer column. */
+static inline void dory_m55_dot_one(const int8_t *x, const int8_t *w, uint32_t length,
+                                    uint32_t rows, int32_t *sums)
+{
+  const uint32_t vectors = (length + 15u) / 16u;
+  for (const int32_t *const end = sums + rows; sums < end; sums += 2) {
+    const int8_t *a = x;
+    int32_t s0 = 0, s1 = 0;
+    __asm__ volatile("dls lr, %[vectors]\n"
+                     "1:\n\t"
+                     "vldrb.8 q0, [%[a]], #16\n\t"
+                     "vldrb.8 q1, [%[w]], #16\n\t"
+                     "vmladava.s8 %[s0], q0, q1\n\t"
+                     "vldrb.8 q2, [%[w]], #16\n\t"
+                     "vmladava.s8 %[s1], q0, q2\n\t"
+                     "le lr, 1b"
+                     : [s0] "+Te"(s0), [s1] "+Te"(s1), [a] "+r"(a), [w] "+r"(w)
+                     : [vectors] "r"(vectors)
+                     : "lr", "q0", "q1", "q2", "memory");
+    sums[0] = s0, sums[1] = s1;
+  }
 }
 
 /* y = x ^ flip over bytes. */
@@ -90,30 +151,43 @@ static inline void dory_m55_fill(uint8_t *y, uint8_t value, uint32_t bytes)
 
 #else
 
-static inline int32_t dory_m55_dot(const int8_t *x, const int8_t *w, uint32_t n, int32_t sum)
+/* step: bytes from 16 weights of a row to the next. */
+static inline int32_t dory_m55_dot(const int8_t *x, const int8_t *w, uint32_t step,
+                                   uint32_t length)
 {
-  uint32_t s = (uint32_t)sum; /* like the core's, it goes round */
-  for (uint32_t i = 0; i < n; i++) {
-    s += (uint32_t)(x[i] * w[i]);
+  uint32_t sum = 0; /* like the core's, it goes round */
+  for (uint32_t i = 0; i < length; i++) {
+    sum += (uint32_t)(x[i] * w[i / 16u * step + i % 16u]);
   }
-  return (int32_t)s;
+  return (int32_t)sum;
 }
 
-static inline void dory_m55_dot_2x2(const int8_t *x0, const int8_t *x1, const int8_t *w0,
-                                    const int8_t *w1, uint32_t n, int32_t sums[2][2])
+static inline void dory_m55_dot_held(const int8_t *x, uint32_t step, uint32_t columns,
+                                     const int8_t *weights, uint32_t length, uint32_t rows,
+                                     int32_t *sums, uint32_t pitch)
 {
-  sums[0][0] = dory_m55_dot(x0, w0, n, sums[0][0]);
-  sums[0][1] = dory_m55_dot(x0, w1, n, sums[0][1]);
-  sums[1][0] = dory_m55_dot(x1, w0, n, sums[1][0]);
-  sums[1][1] = dory_m55_dot(x1, w1, n, sums[1][1]);
+  for (uint32_t i = 0; i < columns; i++, x += step, sums += pitch) {
+    for (uint32_t k = 0; k < rows; k++) {
+      sums[k] = dory_m55_dot(x, weights + k * ((length + 15u) & ~15u), 16, length);
+    }
+  }
 }
 
-static inline void dory_m55_dot_1x4(const int8_t *x, const int8_t *w, uint32_t pitch, uint32_t n,
-                                    int32_t sums[4])
+static inline void dory_m55_dot_one(const int8_t *x, const int8_t *w, uint32_t length,
+                                    uint32_t rows, int32_t *sums)
 {
-  for (int k = 0; k < 4; k++) {
-    sums[k] = dory_m55_dot(x, w + (uint32_t)k * pitch, n, sums[k]);
+  for (uint32_t k = 0; k < rows; k++) {
+    const uint32_t pair = k / 2u * 2u * ((length + 15u) & ~15u);
+    sums[k] = dory_m55_dot(x, w + pair + k % 2u * 16u, 32, length);
   }
+}
+
+static inline void dory_m55_dot_two(const int8_t *x0, const int8_t *x1, const int8_t *w,
+                                    uint32_t length, uint32_t rows, int32_t *sums0,
+                                    int32_t *sums1)
+{
+  dory_m55_dot_one(x0, w, length, rows, sums0);
+  dory_m55_dot_one(x1, w, length, rows, sums1);
 }
 
 static inline void dory_m55_copy(uint8_t *y, const uint8_t *x, uint32_t bytes, uint8_t flip)

@@ -6,6 +6,9 @@
 
 #include <stdint.h>
 
+/* Functions that are written once and compiled for each of their constant arguments. */
+#define DORY_M55_INLINE static inline __attribute__((always_inline))
+
 #if defined(__ARM_FEATURE_MVE)
 
 #include <arm_mve.h>
@@ -71,6 +74,7 @@ static inline int16x8_t vldrbq_z_s16(const int8_t *from, mve_pred16_t lanes)
   EACH(8) y.lane[i] = (int16_t)(in_lane(lanes, 2 * i) ? from[i] : 0);
   return y;
 }
+static inline int16x8_t vldrbq_s16(const int8_t *from) { return vldrbq_z_s16(from, 0xFFFFu); }
 static inline uint8x16_t vldrbq_z_u8(const uint8_t *from, mve_pred16_t lanes)
 {
   uint8x16_t y;
@@ -196,6 +200,8 @@ static inline void vstrbq_p_s16(int8_t *to, int16x8_t x, mve_pred16_t lanes)
 {
   EACH(8) if (in_lane(lanes, 2 * i)) to[i] = (int8_t)(x.lane[i] & 0xFF);
 }
+static inline void vstrbq_s32(int8_t *to, int32x4_t x) { vstrbq_p_s32(to, x, 0xFFFFu); }
+static inline void vstrbq_s16(int8_t *to, int16x8_t x) { vstrbq_p_s16(to, x, 0xFFFFu); }
 static inline int32x4_t bytes_as_s32(const uint8_t *from, mve_pred16_t lanes)
 {
   int32x4_t y;
@@ -207,6 +213,10 @@ static inline int16x8_t bytes_as_s16(const uint8_t *from, mve_pred16_t lanes)
   int16x8_t y;
   EACH(8) y.lane[i] = (int16_t)(in_lane(lanes, 2 * i) ? from[i] : 0);
   return y;
+}
+static inline int16x8_t eight_bytes_as_s16(const uint8_t *from)
+{
+  return bytes_as_s16(from, 0xFFFFu);
 }
 static inline int32x4_t words_of_table(const int32_t *base, const uint8_t *at, mve_pred16_t lanes)
 {
@@ -227,7 +237,7 @@ static inline int16x8_t joined(int32x4_t even, int32x4_t odd)
 
 /* The instructions with a name of their own: both forms keep to these comments.
  *
- * bytes_as_s32, bytes_as_s16: elements without a sign, 0 in lanes that are off.
+ * bytes_as_s32, bytes_as_s16, eight_bytes_as_s16: elements without a sign, 0 in lanes that are off.
  * words_of_table: base[at[i]], 0 in lanes that are off.
  * joined: lower halves, even lanes first and third and so on. */
 #if defined(__ARM_FEATURE_MVE)
@@ -238,6 +248,10 @@ static inline int32x4_t bytes_as_s32(const uint8_t *from, mve_pred16_t lanes)
 static inline int16x8_t bytes_as_s16(const uint8_t *from, mve_pred16_t lanes)
 {
   return vreinterpretq_s16_u16(vldrbq_z_u16(from, lanes));
+}
+static inline int16x8_t eight_bytes_as_s16(const uint8_t *from)
+{
+  return vreinterpretq_s16_u16(vldrbq_u16(from));
 }
 static inline int32x4_t words_of_table(const int32_t *base, const uint8_t *at, mve_pred16_t lanes)
 {

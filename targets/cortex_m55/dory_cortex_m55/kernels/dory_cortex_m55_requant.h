@@ -42,33 +42,83 @@ static inline int32x4_t dory_m55_scalar(const dory_cortex_m55_requant_t *a, int3
   return vldrwq_s32(lanes);
 }
 
-/* Returns the outputs of channels channel .. channel + 3, channel a multiple of 4. */
-static inline int32x4_t dory_m55_requant(const dory_cortex_m55_requant_t *a, int32x4_t sums,
-                                         uint32_t channel)
+static inline int32x4_t dory_m55_words(const uint8_t *from)
 {
-  if (a->form == DORY_REQUANT_SCALAR) {
+  return vldrwq_s32((const int32_t *)(const void *)from);
+}
+
+static inline int32x4_t dory_m55_clipped(const dory_cortex_m55_requant_t *a, int32x4_t y)
+{
+  return vminq_s32(vmaxq_s32(y, vdupq_n_s32(a->lo)), vdupq_n_s32(a->hi));
+}
+
+/* Returns the outputs of channels channel .. channel + 3, channel a multiple of 4, as ``form`` has
+ * them. Callers copy the parameters first: what they write might lie in *a. */
+DORY_M55_INLINE int32x4_t dory_m55_outputs(const dory_cortex_m55_requant_t *a, uint32_t form,
+                                           int32x4_t sums, uint32_t channel)
+{
+  if (form == DORY_REQUANT_SCALAR) {
     return dory_m55_scalar(a, sums, channel);
   }
   const uint8_t *const own = a->channels + 4u * channel;
-  int32x4_t x = a->form == DORY_REQUANT_SHIFTED
-                  ? vqshlq_s32(sums, vldrwq_s32((const int32_t *)(const void *)(own + 3u * a->stride)))
+  int32x4_t x = form == DORY_REQUANT_SHIFTED
+                  ? vqshlq_s32(sums, dory_m55_words(own + 3u * a->stride))
                   : vqshlq_r_s32(sums, a->up);
-  x = vqaddq_s32(x, vldrwq_s32((const int32_t *)(const void *)own));
-  if (a->form != DORY_REQUANT_VECTOR) {
-    const int32x4_t below = vldrwq_s32((const int32_t *)(const void *)(own + 2u * a->stride));
-    x = vpselq_s32(vqaddq_s32(x, below), x, vcmpltq_n_s32(sums, 0));
+  x = vqaddq_s32(x, dory_m55_words(own));
+  if (form != DORY_REQUANT_VECTOR) {
+    x = vpselq_s32(vqaddq_s32(x, dory_m55_words(own + 2u * a->stride)), x,
+                   vcmpltq_n_s32(sums, 0));
   }
-  x = vmulhq_s32(x, vldrwq_s32((const int32_t *)(const void *)(own + a->stride)));
-  x = vshlq_r_s32(x, -a->down);
-  return vminq_s32(vmaxq_s32(x, vdupq_n_s32(a->lo)), vdupq_n_s32(a->hi));
+  x = vmulhq_s32(x, dory_m55_words(own + a->stride));
+  return dory_m55_clipped(a, vshlq_r_s32(x, -a->down));
 }
 
-/* Writes the outputs of channels channel .. channel + 3, of which there are ``count`` in all. */
-static inline void dory_m55_finish(const dory_cortex_m55_requant_t *a, uint8_t *y, int32x4_t sums,
-                                   uint32_t channel, uint32_t count)
+/* The same, of whatever form. */
+static inline int32x4_t dory_m55_requant(const dory_cortex_m55_requant_t *a, int32x4_t sums,
+                                         uint32_t channel)
 {
-  vstrbq_p_s32((int8_t *)y + channel, dory_m55_requant(a, sums, channel),
-               vctp32q(count - channel));
+  return a->form == DORY_REQUANT_VECTOR
+           ? dory_m55_outputs(a, DORY_REQUANT_VECTOR, sums, channel)
+           : dory_m55_outputs(a, a->form, sums, channel);
+}
+
+/* Outputs of some channels of some pixels, whose sums are ``pitch`` apart, and they ``y_step``. */
+typedef struct {
+  uint8_t *y;
+  const int32_t *sums, *bias;
+  uint32_t channel, count, pixels, pitch, y_step;
+} dory_cortex_m55_outputs_t;
+
+DORY_M55_INLINE void dory_m55_finish_form(const dory_cortex_m55_requant_t *given, uint32_t form,
+                                          const dory_cortex_m55_outputs_t *all)
+{
+  const dory_cortex_m55_requant_t own = *given;
+  const dory_cortex_m55_outputs_t o = *all;
+  for (uint32_t pixel = 0; pixel < o.pixels; pixel++) {
+    const int32_t *const sums = o.sums + pixel * o.pitch, *const bias = o.bias + o.channel;
+    int8_t *const y = (int8_t *)o.y + pixel * o.y_step;
+    uint32_t c = 0;
+    for (; c + 4u <= o.count; c += 4u) {
+      const int32x4_t x = vaddq_s32(vldrwq_s32(sums + c), vldrwq_s32(bias + c));
+      vstrbq_s32(y + c, dory_m55_outputs(&own, form, x, o.channel + c));
+    }
+    if (c < o.count) {
+      const int32x4_t x = vaddq_s32(vldrwq_s32(sums + c), vldrwq_s32(bias + c));
+      vstrbq_p_s32(y + c, dory_m55_outputs(&own, form, x, o.channel + c), vctp32q(o.count - c));
+    }
+  }
+}
+
+/* Writes outputs: channel is a multiple of 4, and sums have whole fours. */
+static inline void dory_m55_finish(const dory_cortex_m55_requant_t *a,
+                                   const dory_cortex_m55_outputs_t *all)
+{
+  switch (a->form) {
+    case DORY_REQUANT_VECTOR: dory_m55_finish_form(a, DORY_REQUANT_VECTOR, all); break;
+    case DORY_REQUANT_TURNED: dory_m55_finish_form(a, DORY_REQUANT_TURNED, all); break;
+    case DORY_REQUANT_SHIFTED: dory_m55_finish_form(a, DORY_REQUANT_SHIFTED, all); break;
+    default: dory_m55_finish_form(a, DORY_REQUANT_SCALAR, all); break;
+  }
 }
 
 #endif
