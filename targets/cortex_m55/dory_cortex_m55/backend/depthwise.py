@@ -88,10 +88,14 @@ class DepthwiseKernel(VectorKernel):
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Eights of channels, and windows that are copied where they reach beyond the border."""
-        taps, groups = layer.window.taps, ceil_div(layer.window.taps, _together(layer))
+        taps, together = layer.window.taps, _together(layer)
         eights = ceil_div(tile.c_out, _EIGHT)
-        each = costs.EIGHT + taps * costs.EIGHT_TAP + groups * costs.EIGHT_GROUP
-        each += 2 * costs.finish(form_of(layer).form)
+        if layer.window.kernel == (3, 3) and together > 1:
+            each = costs.EIGHT_3X3
+        else:
+            groups = int(ceil_div(taps, together))
+            each = costs.EIGHT + taps * costs.EIGHT_TAP + groups * costs.EIGHT_GROUP
+        each += costs.EIGHT_JOINED + 2 * costs.finish(form_of(layer).form)
         inside = tile.h * tile.w * (costs.PIXEL + eights * each)
         copied = costs.RUN + ceil_div(tile.c_out, 16) * costs.COPY_VECTOR
         border = tile.h + tile.w if any(layer.window.pads) else 0

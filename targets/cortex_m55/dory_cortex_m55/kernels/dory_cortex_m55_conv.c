@@ -9,9 +9,9 @@ typedef struct {
   int32_t row, column;
 } corner_t;
 
-/* Copies a row of taps of which some may lie outside of x. Returns the end of the copy. */
-static uint8_t *copy_taps(const dory_cortex_m55_conv_t *a, uint8_t *to, const uint8_t *row,
-                          int32_t column)
+/* Copies a row of taps of which some may lie outside of x. */
+static void copy_taps(const dory_cortex_m55_conv_t *a, uint8_t *to, const uint8_t *row,
+                      int32_t column)
 {
   const int32_t width = (int32_t)a->x_w;
   if (a->dilation_w == 1u) {
@@ -20,15 +20,11 @@ static uint8_t *copy_taps(const dory_cortex_m55_conv_t *a, uint8_t *to, const ui
     const int32_t left = width - column < taps ? width - column : taps;
     const int32_t last = left > first ? left : first;
     const uint32_t c = a->x_c;
-    if (last - first == taps) {
-      dory_m55_copy(to, row + column * (int32_t)c, (uint32_t)taps * c, a->flip);
-      return to + (uint32_t)taps * c;
-    }
     dory_m55_fill(to, a->padding, (uint32_t)first * c);
     dory_m55_copy(to + (uint32_t)first * c, row + (column + first) * (int32_t)c,
                   (uint32_t)(last - first) * c, a->flip);
     dory_m55_fill(to + (uint32_t)last * c, a->padding, (uint32_t)(taps - last) * c);
-    return to + (uint32_t)taps * c;
+    return;
   }
   for (uint32_t tap = 0; tap < a->kernel_w; tap++, to += a->x_c) {
     const int32_t at = column + (int32_t)(tap * a->dilation_w);
@@ -38,19 +34,23 @@ static uint8_t *copy_taps(const dory_cortex_m55_conv_t *a, uint8_t *to, const ui
       dory_m55_copy(to, row + at * (int32_t)a->x_c, a->x_c, a->flip);
     }
   }
-  return to;
 }
 
 /* Lays the inputs of an output one after the other. */
 static void lay_column(const dory_cortex_m55_conv_t *a, uint8_t *to, corner_t corner)
 {
-  for (uint32_t tap = 0; tap < a->kernel_h; tap++) {
-    const int32_t row = corner.row + (int32_t)(tap * a->dilation_h);
+  const uint32_t run = a->kernel_w * a->x_c, pitch = a->x_w * a->x_c;
+  const int inside = a->dilation_w == 1u && corner.column >= 0 &&
+                     corner.column + (int32_t)a->kernel_w <= (int32_t)a->x_w;
+  const int32_t end = corner.row + (int32_t)(a->kernel_h * a->dilation_h);
+  for (int32_t row = corner.row; row < end; row += (int32_t)a->dilation_h, to += run) {
     if (row < 0 || row >= (int32_t)a->x_h) {
-      dory_m55_fill(to, a->padding, a->kernel_w * a->x_c);
-      to += a->kernel_w * a->x_c;
+      dory_m55_fill(to, a->padding, run);
+    } else if (inside) {
+      dory_m55_copy(to, a->x + (uint32_t)row * pitch + (uint32_t)corner.column * a->x_c, run,
+                    a->flip);
     } else {
-      to = copy_taps(a, to, a->x + (uint32_t)row * a->x_w * a->x_c, corner.column);
+      copy_taps(a, to, a->x + (uint32_t)row * pitch, corner.column);
     }
   }
 }

@@ -1,29 +1,51 @@
 #include "dory_cortex_m55_sums.h"
 
-void dory_cortex_m55_sums(const dory_cortex_m55_sums_t *a)
+DORY_M55_INLINE void sums_as(const dory_cortex_m55_sums_t *a, uint32_t form)
 {
-  for (uint32_t i = 0; i < a->count; i += 4u) {
-    const mve_pred16_t lanes = vctp32q(a->count - i);
-    const int32x4_t sums = vaddq_s32(words_of_table(a->tables, a->x + i, lanes),
-                                     words_of_table(a->tables + 256, a->x2 + i, lanes));
-    vstrbq_p_s32((int8_t *)a->y + i, dory_m55_requant(&a->requant, sums, 0), lanes);
+  const dory_cortex_m55_requant_t requant = a->requant; /* y might lie in *a */
+  const uint8_t *x = a->x, *x2 = a->x2;
+  const int32_t *const table = a->tables, *const table2 = table + 256;
+  int8_t *y = (int8_t *)a->y;
+  for (int32_t left = (int32_t)a->count; left > 0; left -= 4, x += 4, x2 += 4, y += 4) {
+    const mve_pred16_t lanes = vctp32q((uint32_t)left);
+    const int32x4_t sums =
+      vaddq_s32(words_of_table(table, x, lanes), words_of_table(table2, x2, lanes));
+    vstrbq_p_s32(y, dory_m55_outputs(&requant, form, sums, 0), lanes);
   }
 }
 
-static inline int32x4_t loaded(const uint8_t *x, mve_pred16_t lanes, uint32_t is_signed)
+void dory_cortex_m55_sums(const dory_cortex_m55_sums_t *a)
+{
+  if (a->requant.form == DORY_REQUANT_VECTOR) {
+    sums_as(a, DORY_REQUANT_VECTOR);
+  } else {
+    sums_as(a, a->requant.form);
+  }
+}
+
+DORY_M55_INLINE int32x4_t loaded(const uint8_t *x, mve_pred16_t lanes, uint32_t is_signed)
 {
   return is_signed ? vldrbq_z_s32((const int8_t *)x, lanes) : bytes_as_s32(x, lanes);
 }
 
-static inline void line(const dory_cortex_m55_line_t *a, uint32_t x_signed, uint32_t x2_signed)
+DORY_M55_INLINE int32x4_t on_line(const dory_cortex_m55_line_t *a, int32x4_t x, int32x4_t x2)
 {
-  const int32x4_t lo = vdupq_n_s32(a->lo), hi = vdupq_n_s32(a->hi), add = vdupq_n_s32(a->add);
-  for (uint32_t i = 0; i < a->count; i += 4u) {
-    const mve_pred16_t lanes = vctp32q(a->count - i);
-    int32x4_t y = vmlaq_n_s32(add, loaded(a->x + i, lanes, x_signed), a->mul);
-    y = vshlq_r_s32(vmlaq_n_s32(y, loaded(a->x2 + i, lanes, x2_signed), a->mul2), -a->down);
-    vstrbq_p_s32((int8_t *)a->y + i, vminq_s32(vmaxq_s32(y, lo), hi), lanes);
+  const int32x4_t y = vmlaq_n_s32(vmlaq_n_s32(vdupq_n_s32(a->add), x, a->mul), x2, a->mul2);
+  return vminq_s32(vmaxq_s32(vshlq_r_s32(y, -a->down), vdupq_n_s32(a->lo)), vdupq_n_s32(a->hi));
+}
+
+DORY_M55_INLINE void line(const dory_cortex_m55_line_t *given, uint32_t x_signed,
+                          uint32_t x2_signed)
+{
+  const dory_cortex_m55_line_t a = *given; /* y might lie in *given */
+  const uint8_t *x = a.x, *x2 = a.x2;
+  int8_t *y = (int8_t *)a.y;
+  for (uint32_t fours = a.count / 4u; fours > 0; fours--, x += 4, x2 += 4, y += 4) {
+    const mve_pred16_t all = 0xFFFFu;
+    vstrbq_s32(y, on_line(&a, loaded(x, all, x_signed), loaded(x2, all, x2_signed)));
   }
+  const mve_pred16_t lanes = vctp32q(a.count % 4u);
+  vstrbq_p_s32(y, on_line(&a, loaded(x, lanes, x_signed), loaded(x2, lanes, x2_signed)), lanes);
 }
 
 void dory_cortex_m55_line(const dory_cortex_m55_line_t *a)
