@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 #: Folders of headers of kernels.
 KERNEL_FOLDERS = ("kernels", "kernels/external", "kernels/external/host")
 _CALLS = "src/calls.c"
+#: What a call does not set is nonsense, so that a kernel that reads it is found.
+_UNDEFINED = """\
+#ifndef DORY_SIM_UNDEFINED
+#define DORY_SIM_UNDEFINED(ptr, bytes) ((void)memset((ptr), 0xA5, (bytes)))
+#endif
+"""
 # Qualifiers of pointers as in applications.
 _TYPES = {"psum": "int32_t"}
 
@@ -41,7 +47,8 @@ def write_sources(cases: Sequence[KernelCase], folder: Path) -> list[str]:
             content = files.setdefault(file.path, file.content)
             assert content == file.content, f"two contents of {file.path}"
     headers = sorted({h for case in cases for h in case.kernel.headers(case.layer)})
-    text = "".join(f'#include "{name}"\n' for name in ("stddef.h", "stdint.h", *headers))
+    text = "".join(f'#include "{name}"\n' for name in ("stddef.h", "stdint.h", "string.h", *headers))
+    text += _UNDEFINED
     for number, case in enumerate(cases):
         call = _text(case)
         head = f"void call_{number}(void *const *pointers, const int32_t *numbers)"
