@@ -262,7 +262,7 @@ def readme(ctx: TargetContext, app: Application, cached: bool) -> str:
 
 
 def _driver_memory(ctx: TargetContext, app: Application) -> str:
-    """Return what the driver of the MDMA takes of which memory."""
+    """Return the sentence on the memory of the driver."""
     if copies(ctx.options):
         return "The core moves the data itself: the driver has no memory of its own."
     return (

@@ -241,7 +241,7 @@ def _from_pixels(layer: Layer, tile: Tile) -> Number:
     pixel = costs.DEPTHWISE_PIXEL + 4 * output + costs.DEPTHWISE_TAP * seen
     border = costs.DEPTHWISE_BORDER + 4 * output + tap * seen
     border += costs.DEPTHWISE_BORDER_ROW * window.kernel[0]
-    # Padding with a value counts above and below the image, too.
+    # Padding with a value also counts above and below the image.
     cut = _at_border(window, 0, tile.h) if padded else 0
     at_border = cut * tile.w + (tile.h - cut) * _at_border(window, 1, tile.w)
     pixels = tile.h * costs.DEPTHWISE_ROW + (tile.h * tile.w - at_border) * pixel
