@@ -275,7 +275,7 @@ def _input(app: Application, kind: str) -> dict[str, str]:
     """Return the declaration of the input in the example: where the network reads it, if it may."""
     name, prefix = app.prefix.upper(), app.prefix
     if len(app.inputs) == 1:
-        line = f"  {kind} *const input = {prefix}_stm32h7_input(); /* it is not copied */\n"
+        line = f"  {kind} *const input = ({kind} *){prefix}_stm32h7_input(); /* not copied */\n"
         return {"before": "", "within": line}
     line = f"static {kind} input[{name}_INPUT_BYTES / sizeof({kind})];\n"
     return {"before": line, "within": ""}
