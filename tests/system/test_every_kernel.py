@@ -9,7 +9,8 @@ from dory_core.testing.draws import Draws, kernels_of_target, names_of
 from dory_core.testing.kernels import HostLibrary
 
 # Diana's arrays are models of hardware, with a bench of their own.
-TARGETS = [t.name for t in load_plugins().targets() if t.name in ("gap8", "stm32h7", "kite")]
+OURS = ("gap8", "stm32h7", "cortex_m55", "kite")
+TARGETS = [t.name for t in load_plugins().targets() if t.name in OURS]
 
 
 @pytest.mark.slow

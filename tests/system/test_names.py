@@ -17,7 +17,7 @@ from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.evil_names import EVIL_NAMES
 
-FORMS = ("gap8", "stm32h7", "stm32h7 library", "diana", "diana library")
+FORMS = ("gap8", "stm32h7", "stm32h7 library", "cortex_m55", "diana", "diana library")
 _COMMENT_OR_STRING = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\])*"', re.S)
 _TEXTS = frozenset({".c", ".h", ".S", ".mk", ".md", ".html", ".json", ".txt", ".ld", ""})
 

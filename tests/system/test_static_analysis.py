@@ -17,7 +17,7 @@ from dory_core.testing.compilers import require_gcc
 from tests.codegen.test_strict_warnings import STRICT, every_kind
 from tests.nets import net, tflite_net
 
-TARGETS = ("gap8", "stm32h7", "diana")
+TARGETS = ("gap8", "stm32h7", "cortex_m55", "diana")
 FOLDERS = ("src", "kernels")
 # Pointers and products of sizes have 32 bits on the chips: nothing is widened there. Fields of
 # words are taken with shifts of signed values, as on every compiler of these targets. Names that

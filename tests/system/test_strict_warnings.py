@@ -18,6 +18,7 @@ from tests.codegen.test_strict_warnings import check, every_kind
         ("gap8", {"kernels": "portable"}),
         ("stm32h7", {}),
         ("stm32h7", {"memory": "dcache"}),
+        ("cortex_m55", {}),
     ],
     ids=lambda value: "_".join(value.values()) or "default" if isinstance(value, dict) else value,
 )

@@ -119,5 +119,5 @@ def test_all_packages_work_from_their_wheels(tmp_path: Path) -> None:
     environment = installed(tmp_path, files)
     rows = environment.run("dory", "plugins")
     assert "failed" not in rows
-    for target in ("gap8", "stm32h7", "diana", "kite"):
+    for target in ("gap8", "stm32h7", "cortex_m55", "diana", "kite"):
         main_job(environment, target)

@@ -43,8 +43,11 @@ _HELD = 6
 _MOST_PARAMETER = 8  # alignment of 64-bit parameters
 # Pixels that are computed together (dory_cortex_m55_conv.c).
 _PIXELS = 4
+# Bytes of sums that wait for their requantisation (DORY_CORTEX_M55_SUMS).
+_SUMS_BYTES = 4 * _PIXELS * 128
 # Bytes behind columns that a load may touch (dory_cortex_m55_dot.h).
 _OVERRUN = 16
+_COLUMNS = Operand("scratch", offset=_SUMS_BYTES)
 
 
 class RowsKernel(VectorKernel):
@@ -104,6 +107,7 @@ class RowsKernel(VectorKernel):
             "y": Operand("y"),
             "weights": Operand("weights", "const int8_t *"),
             "bias": Operand("bias", "const int32_t *"),
+            "sums": Operand("scratch", "int32_t *"),
             "length": length,
             "pitch": self.pitch(layer),
             "flip": flip_of(layer.inputs[0]),
@@ -164,8 +168,8 @@ class ConvKernel(RowsKernel):
         )
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Columns, unless pixels are columns where they lie."""
-        return 0 if _is_direct(layer) else self.columns_bytes(layer)
+        """Sums, and columns unless pixels are columns where they lie."""
+        return _SUMS_BYTES + (0 if _is_direct(layer) else self.columns_bytes(layer))
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Columns, then sums of all channels."""
@@ -183,7 +187,7 @@ class ConvKernel(RowsKernel):
         x = layer.inputs[0]
         members: dict[str, Argument] = {
             **self.members(layer),
-            "columns": None if _is_direct(layer) else Operand("scratch"),
+            "columns": None if _is_direct(layer) else _COLUMNS,
             **named("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),
             **window_members(layer.window),
             "padding": (pad_value(layer) & 0xFF) ^ flip_of(x),
@@ -221,8 +225,8 @@ class LinearKernel(RowsKernel):
         return (Term("OUTPUTS_IN_FOURS", 1e6, (tile.c_out - 1) % _FOUR),)
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """The inputs as bytes with a sign, where they have none."""
-        return self.columns_bytes(layer) if flip_of(layer.inputs[0]) else 0
+        """Sums, and the inputs as bytes with a sign, where they have none."""
+        return _SUMS_BYTES + (self.columns_bytes(layer) if flip_of(layer.inputs[0]) else 0)
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Sums of all outputs."""
@@ -236,7 +240,7 @@ class LinearKernel(RowsKernel):
         one = ("x_h", "x_w", "y_h", "y_w", "kernel_h", "kernel_w", "stride_h", "stride_w")
         members: dict[str, Argument] = {
             **self.members(layer),
-            "columns": Operand("scratch") if flip_of(layer.inputs[0]) else None,
+            "columns": _COLUMNS if flip_of(layer.inputs[0]) else None,
             **dict.fromkeys((*one, "dilation_h", "dilation_w"), 1),
             "x_c": self.length(layer),
             "y_c": size("y_c"),

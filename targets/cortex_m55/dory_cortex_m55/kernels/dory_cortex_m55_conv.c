@@ -55,8 +55,8 @@ static void lay_column(const dory_cortex_m55_conv_t *a, uint8_t *to, corner_t co
   }
 }
 
-/* Channels and pixels whose sums wait for their requantisation. */
-enum { ROWS = 128, PIXELS = 4 };
+#define PIXELS DORY_CORTEX_M55_PIXELS
+#define ROWS DORY_CORTEX_M55_ROWS
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
@@ -84,33 +84,34 @@ static columns_t columns_of(const dory_cortex_m55_conv_t *a, uint32_t row, uint3
 
 /* Sums of columns that are too long for registers, two by two. */
 static void long_sums(const dory_cortex_m55_conv_t *a, const columns_t *columns, const int8_t *w,
-                      uint32_t rows, int32_t sums[PIXELS][ROWS])
+                      uint32_t rows)
 {
   uint32_t i = 0;
   for (; i + 1u < columns->count; i += 2u) {
     const int8_t *const x = columns->x + i * columns->step;
-    dory_m55_dot_two(x, x + columns->step, w, a->length, rows, sums[i], sums[i + 1u]);
+    dory_m55_dot_two(x, x + columns->step, w, a->length, rows, a->sums + i * ROWS,
+                     a->sums + (i + 1u) * ROWS);
   }
   if (i < columns->count) {
-    dory_m55_dot_one(columns->x + i * columns->step, w, a->length, rows, sums[i]);
+    dory_m55_dot_one(columns->x + i * columns->step, w, a->length, rows,
+                     a->sums + i * ROWS);
   }
 }
 
 /* Some outputs of a row, of all channels. */
 static void some_pixels(const dory_cortex_m55_conv_t *a, const columns_t *columns, uint8_t *y)
 {
-  int32_t sums[PIXELS][ROWS];
   for (uint32_t c = 0; c < a->y_c; c += ROWS) {
     const uint32_t count = least(a->y_c - c, ROWS), rows = (count + 1u) & ~1u;
     const int8_t *const w = a->weights + c * a->pitch;
     if (a->pitch <= 16u * DORY_HELD) {
-      dory_m55_dot_held(columns->x, columns->step, columns->count, w, a->length, rows, sums[0],
+      dory_m55_dot_held(columns->x, columns->step, columns->count, w, a->length, rows, a->sums,
                         ROWS);
     } else {
-      long_sums(a, columns, w, rows, sums);
+      long_sums(a, columns, w, rows);
     }
     const dory_cortex_m55_outputs_t outputs = {
-      y + c, sums[0], a->bias, c, count, columns->count, ROWS, a->y_c};
+      y + c, a->sums, a->bias, c, count, columns->count, ROWS, a->y_c};
     dory_m55_finish(&a->requant, &outputs);
   }
 }

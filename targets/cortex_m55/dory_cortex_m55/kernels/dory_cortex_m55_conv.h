@@ -6,9 +6,15 @@
 
 #include "dory_cortex_m55_requant.h"
 
+/* Pixels and channels whose sums wait for their requantisation. */
+#define DORY_CORTEX_M55_PIXELS 4u
+#define DORY_CORTEX_M55_ROWS 128u
+#define DORY_CORTEX_M55_SUMS (DORY_CORTEX_M55_PIXELS * DORY_CORTEX_M55_ROWS)
+
 typedef struct {
   const uint8_t *x;      /* [x_h][x_w][x_c] */
   uint8_t *y;            /* [y_h][y_w][y_c] */
+  int32_t *sums;         /* DORY_CORTEX_M55_SUMS of them */
   uint8_t *columns;      /* four columns of ``pitch`` bytes; NULL where pixels are columns */
   const int8_t *weights; /* rows of y_c in fours, as dory_cortex_m55_dot.h says: taps row by row,
                           * channels of each */

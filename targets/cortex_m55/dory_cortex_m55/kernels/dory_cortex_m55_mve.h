@@ -39,45 +39,45 @@ static inline int in_lane(mve_pred16_t lanes, int byte) { return (lanes >> byte 
 
 static inline int32x4_t vdupq_n_s32(int32_t value)
 {
-  int32x4_t y;
+  int32x4_t y = {{0}};
   EACH(4) y.lane[i] = value;
   return y;
 }
 static inline int16x8_t vdupq_n_s16(int16_t value)
 {
-  int16x8_t y;
+  int16x8_t y = {{0}};
   EACH(8) y.lane[i] = value;
   return y;
 }
 static inline uint8x16_t vdupq_n_u8(uint8_t value)
 {
-  uint8x16_t y;
+  uint8x16_t y = {{0}};
   EACH(16) y.lane[i] = value;
   return y;
 }
 static inline int32x4_t vldrwq_s32(const int32_t *from)
 {
-  int32x4_t y;
+  int32x4_t y = {{0}};
   EACH(4) y.lane[i] = from[i];
   return y;
 }
 static inline void vst1q_s32(int32_t *to, int32x4_t x) { EACH(4) to[i] = x.lane[i]; }
 static inline int32x4_t vldrbq_z_s32(const int8_t *from, mve_pred16_t lanes)
 {
-  int32x4_t y;
+  int32x4_t y = {{0}};
   EACH(4) y.lane[i] = in_lane(lanes, 4 * i) ? from[i] : 0;
   return y;
 }
 static inline int16x8_t vldrbq_z_s16(const int8_t *from, mve_pred16_t lanes)
 {
-  int16x8_t y;
+  int16x8_t y = {{0}};
   EACH(8) y.lane[i] = (int16_t)(in_lane(lanes, 2 * i) ? from[i] : 0);
   return y;
 }
 static inline int16x8_t vldrbq_s16(const int8_t *from) { return vldrbq_z_s16(from, 0xFFFFu); }
 static inline uint8x16_t vldrbq_z_u8(const uint8_t *from, mve_pred16_t lanes)
 {
-  uint8x16_t y;
+  uint8x16_t y = {{0}};
   EACH(16) y.lane[i] = (uint8_t)(in_lane(lanes, i) ? from[i] : 0);
   return y;
 }
@@ -169,13 +169,13 @@ static inline int16x8_t vaddq_s16(int16x8_t a, int16x8_t b)
 }
 static inline int32x4_t vmovlbq_s16(int16x8_t a)
 {
-  int32x4_t y;
+  int32x4_t y = {{0}};
   EACH(4) y.lane[i] = a.lane[2 * i];
   return y;
 }
 static inline int32x4_t vmovltq_s16(int16x8_t a)
 {
-  int32x4_t y;
+  int32x4_t y = {{0}};
   EACH(4) y.lane[i] = a.lane[2 * i + 1];
   return y;
 }
@@ -192,7 +192,7 @@ static inline uint8x16_t vmaxq_u8(uint8x16_t a, uint8x16_t b)
 static inline uint8x16_t vldrbq_gather_offset_z_u8(const uint8_t *base, uint8x16_t at,
                                                    mve_pred16_t lanes)
 {
-  uint8x16_t y;
+  uint8x16_t y = {{0}};
   EACH(16) y.lane[i] = (uint8_t)(in_lane(lanes, i) ? base[at.lane[i]] : 0);
   return y;
 }
@@ -204,13 +204,13 @@ static inline void vstrbq_s32(int8_t *to, int32x4_t x) { vstrbq_p_s32(to, x, 0xF
 static inline void vstrbq_s16(int8_t *to, int16x8_t x) { vstrbq_p_s16(to, x, 0xFFFFu); }
 static inline int32x4_t bytes_as_s32(const uint8_t *from, mve_pred16_t lanes)
 {
-  int32x4_t y;
+  int32x4_t y = {{0}};
   EACH(4) y.lane[i] = in_lane(lanes, 4 * i) ? from[i] : 0;
   return y;
 }
 static inline int16x8_t bytes_as_s16(const uint8_t *from, mve_pred16_t lanes)
 {
-  int16x8_t y;
+  int16x8_t y = {{0}};
   EACH(8) y.lane[i] = (int16_t)(in_lane(lanes, 2 * i) ? from[i] : 0);
   return y;
 }
@@ -220,13 +220,13 @@ static inline int16x8_t eight_bytes_as_s16(const uint8_t *from)
 }
 static inline int32x4_t words_of_table(const int32_t *base, const uint8_t *at, mve_pred16_t lanes)
 {
-  int32x4_t y;
+  int32x4_t y = {{0}};
   EACH(4) y.lane[i] = in_lane(lanes, 4 * i) ? base[at[i]] : 0;
   return y;
 }
 static inline int16x8_t joined(int32x4_t even, int32x4_t odd)
 {
-  int16x8_t y;
+  int16x8_t y = {{0}};
   EACH(8) y.lane[i] = (int16_t)(uint16_t)((uint32_t)(i % 2 ? odd : even).lane[i / 2] & 0xFFFFu);
   return y;
 }
