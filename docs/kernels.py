@@ -182,7 +182,8 @@ def written(text: str) -> dict[str, str]:
 
 def targets(plugins: Plugins) -> tuple[str, ...]:
     """Return the targets of this repository that are installed, by name."""
-    folders = {f"dory-{path.parent.name}" for path in (ROOT / "targets").glob("*/pyproject.toml")}
+    projects = (ROOT / "targets").glob("*/pyproject.toml")
+    folders = {f"dory-{path.parent.name}".replace("_", "-") for path in projects}
     names = (target.name for target in plugins.targets())
     return tuple(n for n in names if plugins.provider("target", n).dist in folders)
 

@@ -104,8 +104,8 @@ class KernelConformance:
     def sample(cls, seed: int, count: int) -> list[KernelCase]:
         """Return cases of every kernel, some ``count`` of each, for a :class:`Machine` of your own.
 
-        The tests of this class draw theirs alike and run them on this machine; an emulator of the
-        chip runs the same cases.
+        The tests of this class run such cases on this machine; an emulator of the chip runs the
+        same ones.
         """
         return [case for kind in cls._setup() for case in cls._drawn(kind, seed, count)]
 

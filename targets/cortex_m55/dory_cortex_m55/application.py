@@ -72,7 +72,7 @@ def application_files(ctx: TargetContext, app: Application) -> list[OutputFile]:
 
 
 def _recipe_values() -> dict[str, str]:
-    """Return what the Makefile has of the recipe of the image."""
+    """Return the parts of the recipe of the image that the Makefile names."""
     sources = (f"{folder}/*.c" for folder in toolchain.SOURCES)
     return {
         "GCC": toolchain.GCC,

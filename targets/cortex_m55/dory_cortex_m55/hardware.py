@@ -23,7 +23,7 @@ BUILTIN, PORTABLE = "builtin", "portable"
 #: Values of the option ``dma``.
 CORE, DMA = "core", "dma"
 
-# Stack and variables of the program lie in DTCM, beside the arena.
+# Stack and variables of the program lie in DTCM, next to the arena.
 PROGRAM_BYTES = 12 * 1024
 # Code, its constants and test vectors, where constants lie.
 CODE_BYTES = 128 * 1024

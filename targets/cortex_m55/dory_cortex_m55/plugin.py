@@ -49,7 +49,7 @@ def dory_kernels(ctx: TargetContext, layer: Layer) -> list[Kernel]:
 
 @hookimpl(target=NAME)
 def dory_objective_terms(layer: Layer, kernel: Kernel, tile: Tile) -> list[Term]:
-    """Return what makes a tile good whatever the kernel: that it fills the memory."""
+    """Return the term that is good for every kernel: a tile fills the memory."""
     from dory_core.api import Term, geometry
 
     used = geometry.tensor_bytes(layer, tile) + kernel.weight_bytes(layer, tile)

@@ -7,7 +7,7 @@ import pytest
 from dory_core.testing import Capabilities, TargetConformance
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(16)
 class TestCortexM55(TargetConformance):
     """One core, DTCM down to 16 KiB, the core moves all data."""
 

@@ -92,7 +92,7 @@ def pad_value(layer: Layer) -> int:
 
 
 def flip_of(tensor: Tensor) -> int:
-    """Return what turns an element into a byte with a sign, its value or 128 less."""
+    """Return the bits that turn an element into a byte with a sign: its value or 128 less."""
     return 0 if tensor.signed else 0x80
 
 

@@ -45,7 +45,7 @@ _MOST_PARAMETER = 8  # alignment of 64-bit parameters
 _PIXELS = 4
 # Bytes of sums that wait for their requantisation (DORY_CORTEX_M55_SUMS).
 _SUMS_BYTES = 4 * _PIXELS * 128
-# Bytes behind columns that a load may touch (dory_cortex_m55_dot.h).
+# Bytes after columns that a load may touch (dory_cortex_m55_dot.h).
 _OVERRUN = 16
 _COLUMNS = Operand("scratch", offset=_SUMS_BYTES)
 

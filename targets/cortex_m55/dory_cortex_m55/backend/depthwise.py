@@ -16,6 +16,7 @@ from dory_core.api import (
     Tile,
     WeightBlock,
     ceil_div,
+    minimum,
     named,
     ops,
     reject_weights,
@@ -81,7 +82,7 @@ class DepthwiseKernel(VectorKernel):
         return WeightBlock(parameters + eights.tobytes(), parts)
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Offsets of taps, sums of a row, a window of all channels; loads go on behind it."""
+        """Offsets of taps, sums of a row, a window of all channels; loads go on after it."""
         taps = layer.window.taps
         sums = 4 * tile.w * whole(tile.c_out, _EIGHT)
         return 8 * taps + sums + taps * tile.c_out + _EIGHT
@@ -97,9 +98,8 @@ class DepthwiseKernel(VectorKernel):
             each = costs.EIGHT + taps * costs.EIGHT_TAP + groups * costs.EIGHT_GROUP
         each += costs.EIGHT_JOINED + 2 * costs.finish(form_of(layer).form)
         inside = tile.h * tile.w * (costs.PIXEL + eights * each)
-        copied = costs.RUN + ceil_div(tile.c_out, 16) * costs.COPY_VECTOR
-        border = tile.h + tile.w if any(layer.window.pads) else 0
-        return costs.CALL + inside + border * taps * copied
+        copied = taps * (costs.RUN + ceil_div(tile.c_out, 16) * costs.COPY_VECTOR)
+        return costs.CALL + inside + _border(layer.window, tile) * copied
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of a tile."""
@@ -135,3 +135,12 @@ def _together(layer: Layer) -> int:
         if all(sums[:, at : at + count].sum(axis=1).max() <= _INT16 for at in groups):
             return count
     return 1
+
+
+def _border(window: ops.Window, tile: Tile) -> Number:
+    """Return the outputs of a tile whose windows reach beyond the border, where it has all four."""
+    top, left, bottom, right = window.pads
+    stride_h, stride_w = window.strides
+    rows = -(-top // stride_h) + -(-bottom // stride_h)
+    columns = -(-left // stride_w) + -(-right // stride_w)
+    return minimum(tile.h, rows) * tile.w + minimum(tile.w, columns) * tile.h

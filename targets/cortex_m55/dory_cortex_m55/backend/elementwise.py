@@ -92,7 +92,7 @@ class SumsKernel(VectorKernel):
 
 @requantisation.cached_per_layer
 def _sums(layer: Layer) -> tuple[npt.NDArray[np.int64], Form] | None:
-    """Return what each byte of the operands adds, and the form of the sums; None without one.
+    """Return the addend of each byte of the operands, and the form of the sums; None without one.
 
     The bias of the form is part of the first table.
     """
@@ -207,7 +207,7 @@ def _only_multiplies(step: Requant) -> bool:
 
 
 def reject_pair(layer: Layer) -> Rejection | None:
-    """Return why a layer is no sum of two tensors of bytes that are treated alike."""
+    """Return why a layer is no sum of two tensors of bytes in equal ways."""
     kind = layer.op
     if not isinstance(kind, ops.Add) or kind.constant is not None:
         return Rejection("it computes sums of two tensors", other_kind=True)

@@ -64,7 +64,7 @@ class Form:
         return 4 + self.parts * self.word_bytes
 
     def parameters(self, order: npt.NDArray[np.intp], bias: Integers) -> bytes:
-        """Return the arrays of ``channels`` and, behind them, the bias: of channels by number.
+        """Return the arrays of ``channels`` and, after them, the bias: of channels by number.
 
         order: numbers of channels, -1 for one that is not there. bias: int64, shape (C,).
         """
@@ -220,7 +220,7 @@ def _keeps(form: Form, stairs: requantisation.Staircase) -> bool:
 
 
 def _outputs(form: Form, x: Integers) -> Integers:
-    """Return what the vector unit computes of sums with their bias, shape (C, n)."""
+    """Return the results of the vector unit for sums with their bias, shape (C, n)."""
     add = form.add[:, None]
     if form.below is not None:
         add = np.where(x < 0, add + form.below[:, None], add)
@@ -231,7 +231,7 @@ def _outputs(form: Form, x: Integers) -> Integers:
 
 
 def _bias(stairs: requantisation.Staircase) -> Integers:
-    """Return what moves the steps of each channel to both sides of zero.
+    """Return the bias that moves the steps of each channel to both sides of zero.
 
     All sums of a channel that stays at a bound of the clip come to lie beyond this bound.
     """
