@@ -40,3 +40,12 @@ class CodeSizes:
     line: int
     kernel: int
     kernels: Mapping[str, int] = field(default_factory=dict)
+
+    def of_kernel(self, symbol: str, size: int | None) -> int:
+        """Return the bytes of a kernel.
+
+        Args:
+            symbol: Of the kernel.
+            size: Its ``Kernel.code_bytes``.
+        """
+        return self.kernels.get(symbol, self.kernel) if size is None else size

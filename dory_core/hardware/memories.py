@@ -180,6 +180,47 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True)
+class InstructionCache:
+    """The cache of instructions that all cores share, in front of the memory that transfers use.
+
+    All cores run the same code, so that all wait for each miss. A miss waits until a few bursts of
+    the transfers in flight are over.
+
+    Attributes:
+        size_bytes: Bytes of instructions.
+        line_bytes: Bytes that are loaded at once.
+        driver_bytes: Code of a layer that runs around its kernel.
+        miss_cycles: Cycles per line of code that is not there, for the share of it that runs.
+        busy_cycles: Most cycles per such line that transfers in flight add.
+        again: Lines that are not there at further tiles, although the cache had room for all.
+        again_cycles: Most cycles that transfers in flight add to each of them.
+    """
+
+    size_bytes: int
+    line_bytes: int
+    driver_bytes: int
+    miss_cycles: float
+    busy_cycles: float
+    again: int
+    again_cycles: float
+
+    def first(self, kernel_bytes: int) -> tuple[float, float]:
+        """Return the cycles of the misses of a layer's first tile, and by how many they may wait.
+
+        Args:
+            kernel_bytes: Code of the kernel.
+        """
+        lines = (self.driver_bytes + kernel_bytes) / self.line_bytes
+        return lines * self.miss_cycles, lines * self.busy_cycles
+
+    def further(self, kernel_bytes: int) -> tuple[float, float]:
+        """Return the same of each further tile, most of whose code is still there."""
+        missing = max(0, self.driver_bytes + kernel_bytes - self.size_bytes)
+        lines = missing / self.line_bytes + self.again
+        return lines * self.miss_cycles, lines * self.again_cycles
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryHierarchy:
     """Levels from the nearest to the cores outwards, the links between them, and the cores.
 
@@ -213,6 +254,7 @@ class MemoryHierarchy:
         keeps_binary32: True when kernels get requantisations in binary32 unchanged, and compute
             them in a floating-point unit or find integers themselves. Otherwise kernels get
             integers where there are any.
+        instructions: Cache of instructions whose misses tiles are charged for, None without.
         one_memory: True when L1 and L2 are shares of one memory: L1 is the scratch memory of
             kernels, which work in place, and L2 is the rest. A single level without links implies
             it. A target with further levels sets it, with the same memory as level 1 and level 2.
@@ -236,6 +278,7 @@ class MemoryHierarchy:
     one_memory: bool = False
     keeps_binary32: bool = False
     far_link: Link | None = None
+    instructions: InstructionCache | None = None
 
     def __post_init__(self) -> None:
         if len(self.levels) == 1:

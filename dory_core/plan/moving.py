@@ -34,5 +34,5 @@ class Moving:
         return self.link.core_cycles_per_byte or 1.0
 
     def state_cycles(self, size: int) -> float:
-        """Return the cycles of moving a state of so many bytes."""
+        """Return the cycles of moving a state; size: its bytes."""
         return 2 * self.link.cycles(size) if self.by_dma else size * self.row_cycles

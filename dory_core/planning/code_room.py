@@ -91,8 +91,7 @@ def kernel_bytes(layers: Iterable[TiledLayer], level: Level) -> int:
     called = {one.bound.symbol: one.bound for one in layers if not one.view}
     found, shared = 0, dict[str, int]()
     for symbol, bound in called.items():
-        size = bound.code_bytes
-        found += level.code.kernels.get(symbol, level.code.kernel) if size is None else size
+        found += level.code.of_kernel(symbol, bound.code_bytes)
         shared |= bound.shared_code
     return found + sum(shared.values())
 

@@ -80,6 +80,18 @@ class LayerCosts:
         barrier = self.hierarchy.barrier_cycles
         return {Phase.MEET: barrier, Phase.COMPUTE: barrier + self.hierarchy.step_cycles}
 
+    @property
+    def misses(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Cycles of misses of instructions, and by how many transfers in flight may delay them.
+
+        Of the first tile of a part, and of each further one.
+        """
+        cache, code = self.hierarchy.instructions, self.hierarchy.level(2).code
+        if cache is None or code is None or self.bound.traits.in_place:
+            return (0.0, 0.0), (0.0, 0.0)
+        size = code.of_kernel(self.bound.symbol, self.bound.code_bytes)
+        return cache.first(size), cache.further(size)
+
     def call(self, c_out: int, h: int, w: int, c_in: int, x_h: int, x_w: int) -> int:
         """Return the cycles of the kernel on a tile of these sizes.
 

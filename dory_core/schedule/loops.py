@@ -63,7 +63,7 @@ class Phase(Enum):
 #: last stores are waited for after it. The loads of the next tile fill the other copy of a double
 #: buffer, which is free since the barrier after the previous tile's kernel. They start when the
 #: cores have met, right before the kernel: where cores fetch instructions from the memory that a
-#: transfer reads, what they fetch would wait behind it.
+#: transfer reads, what they fetch would wait for it.
 TILE_PHASES = tuple(Phase)
 
 

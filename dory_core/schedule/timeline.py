@@ -203,7 +203,7 @@ class _Walk:
         steps = list(self._schedule.steps())
         late = (self._schedule.buffering.x == 1, self._schedule.buffering.w == 1)
         early = (not late[0], not late[1])
-        meetings = self._costs.meetings
+        meetings, misses = self._costs.meetings, self._costs.misses
         self._load(steps[0], True, self._arrives is None)
         self._loaded = max(self._loaded, self._arrives or 0.0)
         for step, following in zip(steps, [*steps[1:], None], strict=True):
@@ -215,6 +215,7 @@ class _Walk:
                         self._load(following, *early)
                     self._load_ahead(step)
                 elif phase is Phase.COMPUTE:
+                    self._fetch(misses[min(step.index, 1)])
                     self._call(step)
                 elif phase is Phase.STORE:
                     self._store(step)
@@ -276,6 +277,11 @@ class _Walk:
         ahead = self._ahead
         if ahead is not None and ahead.tile == step.index:
             self._start(f"load w of layer {ahead.layer}", ahead.tile, ahead.charge)
+
+    def _fetch(self, misses: tuple[float, float]) -> None:
+        """Fetch instructions that are not in the cache: cycles, and by how many they may wait."""
+        cycles, most = misses
+        self._now += cycles + min(max(self._free - self._now, 0.0), most)
 
     def _call(self, step: TileStep) -> None:
         """Compute a tile."""

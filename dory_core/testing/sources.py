@@ -47,7 +47,9 @@ def write_sources(cases: Sequence[KernelCase], folder: Path) -> list[str]:
             content = files.setdefault(file.path, file.content)
             assert content == file.content, f"two contents of {file.path}"
     headers = sorted({h for case in cases for h in case.kernel.headers(case.layer)})
-    text = "".join(f'#include "{name}"\n' for name in ("stddef.h", "stdint.h", "string.h", *headers))
+    text = "".join(
+        f'#include "{name}"\n' for name in ("stddef.h", "stdint.h", "string.h", *headers)
+    )
     text += _UNDEFINED
     for number, case in enumerate(cases):
         call = _text(case)

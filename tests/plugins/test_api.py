@@ -236,11 +236,12 @@ def test_a_new_plugin_imports_the_public_names_alone(kind: str) -> None:
 
 NAMES = {
     "dory_core.api": """
-        Application ApplicationLayer Argument CodeSizes Constraint CopyShape DmaHal DoesNotFit
-        DoryError Feature FunctionCall Graph Items Kernel Layer Layout Level Link Local Memory
-        MemoryHierarchy NotSupported Number Operand OperatingPoint Option OutputFile Pass Place
-        Rejection Requant Struct Symbol Target TargetContext Tensor Term Tile ToolMissing Traits
-        UsageError VerificationFailed WeightBlock caches ceil_div geometry hookimpl maximum
+        Application ApplicationLayer Argument CodeSizes Constraint CopyShape DmaHal
+        DoesNotFit DoryError Feature FunctionCall Graph InstructionCache Items Kernel Layer
+        Layout Level Link Local Memory MemoryHierarchy NotSupported Number Operand
+        OperatingPoint Option OutputFile Pass Place Rejection Requant Struct Symbol Target
+        TargetContext Tensor Term Tile ToolMissing Traits UsageError VerificationFailed
+        WeightBlock caches ceil_div geometry hookimpl maximum
         minimum named ops portable_kernels reject_maximum reject_type reject_weights
         requantisation simulate size
     """,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise, product
 
 import pytest
 
+from dory_core.hardware.code_sizes import CodeSizes
 from dory_core.hardware.copies import AS_IT_IS, CORES, PIECES, Carriage, DmaCost
 from dory_core.hardware.links import Link
-from dory_core.hardware.memories import Level, Memory, MemoryHierarchy
+from dory_core.hardware.memories import InstructionCache, Level, Memory, MemoryHierarchy
 from dory_core.ir.geometry import make_tile
 from dory_core.kernels.binding import bind_kernel
 from dory_core.schedule.bounds import lower_bound
@@ -77,6 +79,25 @@ def test_a_load_into_a_double_buffer_starts_when_the_cores_have_met_for_the_tile
     tile = make_tile(POINTWISE, 8, 2, 8)
     schedule = make_schedule(POINTWISE, tile, Buffering(2, 1, 1), has_weights=False)
     assert estimate(costs, schedule, resident=("y",)).cycles == 4 * (10 + 1280 + 22) + 1000 + 22
+
+
+def test_misses_of_instructions_wait_behind_the_loads_in_flight():
+    """Two tiles of a kernel of 960 bytes: 64 lines with those around it, 4 of which do not fit."""
+    cache = InstructionCache(960, 16, 64, 2.0, 3.0, again=1, again_cycles=10.0)
+    code = CodeSizes(*[0] * 13, kernel=960)
+    chip = hierarchy(cores=8)
+    far = replace(chip.levels[1].memories[0], holds=frozenset({"code"}), code=code)
+    near = chip.levels[0]
+    data = Memory("data", 1 << 20)
+    chip = replace(chip, levels=(near, Level(2, (data, far))), instructions=cache)
+    costs = LayerCosts.of(POINTWISE, bind_kernel(ConstantKernel(), POINTWISE), chip)
+    schedule = make_schedule(POINTWISE, HALF, Buffering(2, 1, 1), has_weights=False)
+    # The second load of 266 cycles begins when the cores have met: the first tile's misses wait
+    # for 3 cycles a line of it. Nothing is in flight behind the second tile's barrier.
+    first, second = 64 * 2 + 64 * 3, 5 * 2
+    expected = 266 + 22 + first + 1000 + 22 + 22 + second + 1000 + 22
+    assert costs.misses == ((128.0, 192.0), (10.0, 50.0))
+    assert estimate(costs, schedule, resident=("y",)).cycles == expected
 
 
 def test_cores_that_copy_meet_before_they_load_the_next_tile():

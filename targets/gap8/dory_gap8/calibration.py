@@ -43,7 +43,7 @@ STEP_EVEN = 24
 EVEN_WIDE = 2
 # Only a step: another one in sequence, that of an operand of a sum, that of a pool.
 STEP_32 = 5
-STEP_64 = 22
+STEP_64 = 43
 # Division by 2^k - 1 adds this; by any other number a division, in software for 64 bits.
 ONES_EXTRA = 12
 DIVISION_32 = 40

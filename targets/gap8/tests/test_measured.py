@@ -1,0 +1,42 @@
+"""Estimates of whole networks against cycles that were measured on GVSOC."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import dory_core.tools as dory
+
+SHARED = Path(__file__).resolve().parents[4] / "shared"
+
+#: Cycles of the first inference on GVSOC, as `dory: network cycles` of the application says them.
+MEASURED = {
+    "nets/nemo_mv1_025_96/net.onnx": 782_530,
+    "nets/nemo_mv2_035_96/net.onnx": 986_139,
+    "nets/nemo_ds_cnn_kws/net.onnx": 245_806,
+    "nets/nemo_eegnet_1d_8b_1xW/net.onnx": 45_277,
+    "nets/nemo_PenguiNet_32/net.onnx": 1_055_358,
+    "nets/nemo_NAS_Frontnet/net.onnx": 753_311,
+    "nets_tflite/mlperf_vww_96_int8/net.tflite": 550_702,
+    "nets_tflite/mlperf_kws_ref_model/net.tflite": 260_967,
+    "nets_tflite/esphome_okay_nabu/net.tflite": 69_424,
+}
+QUICK = ("eegnet", "okay_nabu", "ds_cnn")
+
+
+def cases() -> list[object]:
+    """Return the networks, those that take long marked."""
+    return [
+        pytest.param(name, marks=() if any(q in name for q in QUICK) else pytest.mark.slow)
+        for name in MEASURED
+    ]
+
+
+@pytest.mark.parametrize("name", cases())
+def test_totals_are_within_six_percent_of_the_simulator(name: str) -> None:
+    network = SHARED / name
+    if not network.is_file():
+        pytest.skip(f"{network} is not there")
+    estimate = dory.compile(network, target="gap8").cycles
+    assert estimate == pytest.approx(MEASURED[name], rel=0.06)
