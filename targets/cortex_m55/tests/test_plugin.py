@@ -17,7 +17,9 @@ from dory_core.testing.graphs import GraphBuilder
 
 
 def small() -> Graph:
-    return GraphBuilder((8, 6, 6), name="small").conv(8, ops.Window(kernel=(3, 3))).graph()
+    builder = GraphBuilder((8, 6, 6), name="small")
+    builder.conv(8, ops.Window(kernel=(3, 3)))
+    return builder.graph()
 
 
 def context(**settings: str) -> TargetContext:

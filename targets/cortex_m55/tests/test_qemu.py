@@ -38,7 +38,7 @@ def compiled(
     assert compile_network(options, plugins).golden_exact
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "zig"])
+@pytest.mark.parametrize("compiler", ["gcc", pytest.param("zig", marks=pytest.mark.slow)])
 def test_image_is_exact_in_every_layer(
     compiler: str, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,6 +52,7 @@ def test_image_is_exact_in_every_layer(
     assert all(count > 0 for count in counts) and counts[6] < 147456
 
 
+@pytest.mark.slow
 def test_portable_c_computes_the_same(plugins: Plugins, tmp_path: Path) -> None:
     require_qemu()
     settings = {"kernels": "portable", "part": "ensemble-hp"}
