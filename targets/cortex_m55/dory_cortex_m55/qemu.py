@@ -69,7 +69,7 @@ def run_qemu(app_dir: Path, request: simulate.RunRequest) -> simulate.RunResult:
         _execute(image, Path(folder), request.timeout_s or _TIMEOUT_S)
         results = Path(folder, "results.bin")
         found = list(_executions(results.read_bytes() if results.exists() else b""))
-    return request.result(NAME, _compared(request, found), "none")
+    return _compared(request, found)
 
 
 def _execute(image: Path, folder: Path, timeout_s: float) -> None:
@@ -80,9 +80,7 @@ def _execute(image: Path, folder: Path, timeout_s: float) -> None:
         raise VerificationFailed(f"the image ends with status {result.returncode}: {text}")
 
 
-def _compared(
-    request: simulate.RunRequest, executions: list[Results]
-) -> list[simulate.LayerResult]:
+def _compared(request: simulate.RunRequest, executions: list[Results]) -> simulate.RunResult:
     by_layer = {layer.index: layer for layer in request.layers}
     wanted = {*by_layer, _OUTPUT}
     if len(executions) != request.executions or any(mine.keys() != wanted for mine in executions):
@@ -95,7 +93,7 @@ def _compared(
         if request.output_layers and mine[_OUTPUT][1] != made:
             raise VerificationFailed(f"{run.input}: the network's output is not that of its layers")
         runs.append(run)
-    return runs
+    return request.result(NAME, runs, "none")
 
 
 def _executions(data: bytes) -> Iterator[Results]:

@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from dory_core.api import (
     Argument,
-    Constraint,
     Feature,
     FunctionCall,
     Layer,
@@ -40,7 +39,7 @@ _FOUR = 4
 _VECTOR = 16
 # Vectors of a column that stay in registers (dory_cortex_m55_dot.h).
 _HELD = 6
-_MOST_PARAMETER = 8  # alignment of 64-bit parameters
+_ALIGNMENT = 8  # of 64-bit parameters, and of blocks
 # Pixels that are computed together (dory_cortex_m55_conv.c).
 _PIXELS = 4
 # Bytes of sums that wait for their requantisation (DORY_CORTEX_M55_SUMS).
@@ -75,7 +74,7 @@ class RowsKernel(VectorKernel):
         """Parameters of channels in fours, then their rows."""
         pitch = self.pitch(layer)
         each = form_of(layer).channel_bytes + pitch
-        return whole(whole(tile.c_out, _FOUR) * each, _MOST_PARAMETER)
+        return whole(whole(tile.c_out, _FOUR) * each, _ALIGNMENT)
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
@@ -85,14 +84,16 @@ class RowsKernel(VectorKernel):
         numbers = numbers_of(c_out, _FOUR)
         lifted = flip_of(layer.inputs[0]) * rows.astype(np.int64).sum(axis=1)
         parameters = form.parameters(numbers, form.bias + lifted)
-        data = np.zeros((len(numbers), self.pitch(layer)), np.int8)
-        data[: c_out[1] - c_out[0], : rows.shape[1]] = rows[slice(*c_out)]
-        if data.shape[1] > _HELD * _VECTOR:
-            data = data.reshape(-1, 2, data.shape[1] // _VECTOR, _VECTOR).swapaxes(1, 2)
+        pitch = self.pitch(layer)
+        filled = np.zeros((len(numbers), pitch), np.int8)
+        filled[: c_out[1] - c_out[0], : rows.shape[1]] = rows[slice(*c_out)]
+        data = filled.reshape(-1, 2, pitch // _VECTOR, _VECTOR)
+        if pitch > _HELD * _VECTOR:
+            data = data.swapaxes(1, 2)
         block = parameters + data.tobytes()
         bias = len(parameters) - 4 * len(numbers)
         parts = {"mul": 0, "bias": bias, "weights": len(parameters)}
-        return WeightBlock(block + bytes(-len(block) % _MOST_PARAMETER), parts)
+        return WeightBlock(block + bytes(-len(block) % _ALIGNMENT), parts)
 
     def columns_bytes(self, layer: Layer) -> int:
         """Return the bytes of the columns of pixels that are computed together."""
@@ -154,10 +155,6 @@ class ConvKernel(RowsKernel):
     def length(self, layer: Layer) -> int:
         """Taps by input channels."""
         return layer.window.taps * layer.inputs[0].channels
-
-    def constraints(self, layer: Layer, tile: Tile) -> tuple[Constraint, ...]:
-        """Channels of a group are computed together."""
-        return ()
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
         """Whole groups of channels, pairs of pixels, and columns that serve many channels."""

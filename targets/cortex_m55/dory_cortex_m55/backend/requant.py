@@ -11,12 +11,22 @@ same line is computed in 64 bits (SCALAR).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Argument, Layer, Operand, Rejection, Struct, Symbol, requantisation
+from dory_core.api import (
+    Argument,
+    Layer,
+    Operand,
+    Rejection,
+    Requant,
+    Struct,
+    Symbol,
+    requantisation,
+)
 
 Integers = npt.NDArray[np.int64]
 
@@ -114,7 +124,7 @@ def find_form(layer: Layer) -> Form | None:
     return form_between(sums, lo, hi, layer.output.channels)
 
 
-def form_between(sums: object, lo: Integers, hi: Integers, channels: int) -> Form | None:
+def form_between(sums: Sequence[Requant], lo: Integers, hi: Integers, channels: int) -> Form | None:
     """Return the parameters of steps over sums lo .. hi, shape (C,) or (1,)."""
     if max(abs(int(end.max())) for end in (lo, -lo, hi)) > _INT32 >> 1:
         return None
@@ -151,6 +161,7 @@ def _vector(stairs: requantisation.Stairs) -> Form | None:
     if line is None or whole.clip is None or whole.falling.any():
         return None
     sides: tuple[requantisation.Staircase, ...]
+    wide: tuple[requantisation.Staircase, ...]
     if isinstance(stairs, requantisation.Staircase):
         inside = _within_clip(stairs)
         bias = _bias(inside)
