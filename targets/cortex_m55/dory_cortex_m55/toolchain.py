@@ -26,7 +26,7 @@ FLAGS = (
     "-Werror",
 )
 SOURCES = ("src", "weights", "kernels", "hal/cortex_m55", "board")
-INCLUDES = ("inc", "hal/include", "hal/cortex_m55", "kernels", "board", "board/libc")
+INCLUDES = ("inc", "src", "hal/include", "hal/cortex_m55", "kernels", "board", "board/libc")
 SCRIPT = "board/corstone300.ld"
 VARIANT = "corstone300"
 PROGRAM = "app.elf"
