@@ -22,8 +22,7 @@ from dory_core.driver.compiler import CompileOptions, compile_network
 from dory_core.plugins.manager import Plugins, load_plugins
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "mlperf_tiny.md"
-TARGETS = ("gap8", "stm32h7")
-
+TARGETS = ("gap8", "stm32h7", "cortex_m55")
 
 #: The chip of the published results, and its clock.
 CHIP, CHIP_MHZ = "stm32h7a3", 280
@@ -35,6 +34,8 @@ class Model:
 
     cube_ai, plumerai: inferences per second on an STM32H7A3 at 280 MHz (MLPerf Tiny v1.2, v1.1).
     bosch: Mcycles on the same chip (v1.1). gap9: inferences per second of GAP9 at 370 MHz (v1.0).
+    gvsoc: Mcycles of the first inference on GAP8's simulator GVSOC, counted by the application
+    (`dory run app --runner gvsoc`), with GCC 5.4 with XpulpV2; November 2026.
     cmsis_nn: Mcycles of `bench_m7_cycles.py --set kernels=cmsis-nn=PATH --set part=stm32h7a3` with
     the sources of July 2026 and arm-none-eabi-gcc 12.
     """
@@ -46,13 +47,23 @@ class Model:
     bosch: float | None
     gap9: float
     cmsis_nn: float
+    gvsoc: float
 
 
 MODELS = (
-    Model("visual wake words", "mlperf_vww_96_int8", 42.0, 37.3, 12.2, 889, 11.86),
-    Model("image classification", "mlperf_pretrainedResnet_quant", 24.5, 19.6, 13.1, 1623, 20.57),
-    Model("keyword spotting", "mlperf_kws_ref_model", 88.4, 72.1, 4.1, 2103, 5.53),
-    Model("anomaly detection", "mlperf_ad01_int8", 816, None, None, 5692, 0.55),
+    Model("visual wake words", "mlperf_vww_96_int8", 42.0, 37.3, 12.2, 889, 11.86, 0.551),
+    Model(
+        "image classification",
+        "mlperf_pretrainedResnet_quant",
+        24.5,
+        19.6,
+        13.1,
+        1623,
+        20.57,
+        0.785,
+    ),
+    Model("keyword spotting", "mlperf_kws_ref_model", 88.4, 72.1, 4.1, 2103, 5.53, 0.261),
+    Model("anomaly detection", "mlperf_ad01_int8", 816, None, None, 5692, 0.55, 0.094),
 )
 
 _HEAD = """\
@@ -60,13 +71,15 @@ _HEAD = """\
 
 Written by `python benchmarks/bench_mlperf.py`. The four reference models of MLPerf Tiny as int8
 `.tflite` files; every layer of the applications equals TensorFlow Lite Micro. Cycles, latency and
-energy are the plan's estimates at the default operating point of the target; those of stm32h7
-follow a model of its pipeline, no chip has confirmed them. MAC are those that are computed:
-channels that cannot change are removed. "below" is the level below L2: RAM beside the chip for
-gap8, flash for stm32h7.
+energy are the plan's estimates at the default operating point of the target; those of stm32h7 and
+cortex_m55 follow models of their pipelines, no chip has confirmed them (energy of cortex_m55 is not
+known). "measured" is GVSOC, the simulator of GAP8's makers: the application counts its cycles
+there, and every layer was exact. MAC are those that are computed: channels that cannot change are
+removed. "below" is the level below L2: RAM beside the chip for gap8, flash for stm32h7, DDR for
+cortex_m55.
 
-| model | target | MAC computed | cycles | MAC/cycle | latency | energy | L1 | L2 | below |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| model | target | MAC | cycles | measured | MAC/cycle | latency | energy | L1 | L2 | below |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
 
@@ -112,9 +125,10 @@ def row(model: Model, target: str, file: Path, plugins: Plugins) -> str:
         f"{target}, {totals['operating_point']}",
         f"{macs / 1e6:.2f} M",
         f"{totals['cycles'] / 1e6:.2f} M",
+        f"{model.gvsoc:.3f} M" if target == "gap8" else "-",
         f"{macs / totals['cycles']:.2f}",
         f"{totals['latency_ms']:.2f} ms",
-        f"{totals['energy_mj']:.2f} mJ",
+        "-" if totals["energy_mj"] is None else f"{totals['energy_mj']:.2f} mJ",
         *(f"{memory[level]['used'] / 1024:.1f} kB" for level in ("L1", "L2", "L3")),
     )
     return f"| {' | '.join(cells)} |\n"
