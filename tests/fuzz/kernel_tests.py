@@ -63,7 +63,7 @@ def _cases(target: str, name: str, seed: int) -> tuple[KernelCase, ...]:
 
 
 @cache
-def _sources(target: str, name: str) -> dict[str, str]:
+def sources(target: str, name: str) -> dict[str, str]:
     """Return the files of a kernel in all of its cases."""
     return {
         file.path: str(file.content)
@@ -76,7 +76,7 @@ def _having(path: str, before: str, targets: Sequence[str]) -> Iterator[tuple[st
     """Yield target and name of the kernels that have a file with this content."""
     for target in targets:
         for name in _names(target).get(path, ()):
-            if _sources(target, name).get(path) == before:
+            if sources(target, name).get(path) == before:
                 yield target, name
 
 

@@ -167,7 +167,12 @@ WRONG = {
         "waited for",
         ("late",),
     ),
-    "into the copy in use": (r"part->next_w_copy", "part->w_copy", "not yet waited", ("early",)),
+    "into the copy in use": (
+        r"part->next_w_copy",
+        "part->w_copy",
+        "not yet waited|bytes of L1 that nothing wrote",
+        ("early",),
+    ),
     "no mark": (r"DORY_AHEAD", "", "never waited for", ("early", "late")),
     "other bytes": (r"part->next_w,", "part->next_w + 8,", "layer 1", ("early", "late")),
     "a tensor": (r"part->next_w,", "5120,", "brings no constants", ("early", "late", "random")),

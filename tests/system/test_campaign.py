@@ -12,7 +12,6 @@ from pathlib import Path
 import onnx
 import pytest
 
-import dory_core
 from dory_core.errors import DoryError
 from dory_core.ir import Window
 from dory_core.plan import Plan
@@ -25,7 +24,7 @@ from tests.fuzz.campaign import cases, save, shrunk, subjects, table, try_all, t
 from tests.fuzz.cases import Case, Verdict
 from tests.fuzz.damage import structural
 from tests.fuzz.explain import explained
-from tests.fuzz.kernel_tests import is_found_by_tests
+from tests.fuzz.kernel_tests import is_found_by_tests, sources
 from tests.fuzz.mutants import NO_PLAN, moved_buffers, mutations, printed_files
 
 for package in ("tflite_micro", "onnxruntime"):
@@ -230,7 +229,7 @@ def test_barrier_is_one_of_two_where_core_0_alone_works_between_them() -> None:
 
 def test_kernels_random_tiles_find_a_mutant() -> None:
     path = "kernels/dory_portable_lut.c"
-    text = (Path(dory_core.__file__).parent / "kernels/c/dory_portable_lut.c").read_text()
+    text = sources("diana", "dory_portable_lut")[path]
     assert "& 255" in text
     assert is_found_by_tests(path, text, text.replace("& 255", "& 127"), ("diana",))
     assert not is_found_by_tests(path, text, text + "/* the same */\n", ("diana",))
