@@ -15,12 +15,12 @@ def write_tflite(model: Any, path: Path, activation_bits: int = 8) -> None:
     """Write a Keras model as .tflite: integers alone, calibrated with random samples."""
     import tensorflow as tf
 
-    shapes = [tuple(each.shape) for each in model.inputs]
+    shapes = {each.name: tuple(each.shape) for each in model.inputs}
 
-    def samples() -> Iterator[list[Any]]:
+    def samples() -> Iterator[dict[str, Any]]:
         generator = np.random.default_rng(0)
         for _ in range(_SAMPLES):
-            yield [generator.normal(size=shape).astype(np.float32) for shape in shapes]
+            yield {n: generator.normal(size=s).astype(np.float32) for n, s in shapes.items()}
 
     operators = tf.lite.OpsSet.TFLITE_BUILTINS_INT8
     kind = tf.int8

@@ -316,7 +316,6 @@ def unit_length() -> Any:
 
 @network
 def several_inputs() -> Any:
-    """Return two inputs and two outputs; the converter takes samples in the order of the names."""
     images = keras.Input((8, 8, 3), batch_size=1, name="images")
     values = keras.Input((4,), batch_size=1, name="values")
     x = layers.Flatten()(layers.Conv2D(4, 3)(images))
