@@ -95,7 +95,7 @@ TRANSFERS: dict[str, Fault] = {
     "next_input_goes_where_the_current_one_is_read": (
         CONV,
         replaced(r"\(\(n \+ 1\) % 2\) \* L1_X_STEP", "(n % 2) * L1_X_STEP"),
-        r"tile 0: tile reads byte \d+ of L1 while",
+        r"tile 0: tile reads byte \d+ of L1 while|tile 1: .* that nothing wrote",
     ),
     "input_slot_is_not_changed": (
         CONV,
@@ -149,9 +149,7 @@ TRANSFERS: dict[str, Fault] = {
     ),
     "padding_is_counted_at_the_wrong_side": (
         CONV,
-        replaced(
-            r"DORY_TOP_LEFT\(arguments\.pad, t\.h == 0", "DORY_TOP_LEFT(arguments.pad, t.h == 2"
-        ),
+        replaced(r"pad_top = t\.h == 0", "pad_top = t.h == 2"),
         "layer 0",
     ),
     "last_tile_is_left_out": (
