@@ -42,15 +42,18 @@ from dory_core.plan.spans import Tiles, product, table
 from dory_core.schedule.loops import TILE_PHASES, Phase
 
 
-def lower_layer(step: LayerStep, any_core: bool, later: LayerStep | None = None) -> LayerProgram:
+def lower_layer(
+    step: LayerStep, any_core: bool, cores: int, later: LayerStep | None = None
+) -> LayerProgram:
     """Return the operations of a layer.
 
     Args:
         step: The layer.
         any_core: Whether each core may start transfers.
+        cores: Number of cores.
         later: The layer whose first constants it loads, None for none.
     """
-    return _Lowering(step, any_core, later).program()
+    return _Lowering(step, any_core, cores, later).program()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,9 +86,12 @@ _COMPUTED = Barrier("every core has computed its share")
 class _Lowering:
     """Turns one layer into operations."""
 
-    def __init__(self, step: LayerStep, any_core: bool, later: LayerStep | None) -> None:
+    def __init__(
+        self, step: LayerStep, any_core: bool, cores: int, later: LayerStep | None
+    ) -> None:
         self.step = step
         self.any_core = any_core
+        self.cores = cores
         self.later = later
         self.tiles = Tiles.of(step)
         self.sizes = self.tiles.sizes()
@@ -155,14 +161,14 @@ class _Lowering:
             if phase is Phase.ARRIVE:
                 yield from self._arrive()
             elif phase is Phase.MEET:
-                yield from () if self._are_shared else self._marks()
+                yield from () if self._marks_follow else self._marks()
                 yield self._meeting()
             elif phase is Phase.LOAD_EARLY:
                 yield from self._next_loads(early=True)
                 yield from self._ahead()
                 yield from load_for_next_part(self.step, self.tiles)
             elif phase is Phase.COMPUTE:
-                yield from self._marks() if self._are_shared else ()
+                yield from self._marks() if self._marks_follow else ()
                 yield from (self._call(), _COMPUTED)
             elif phase is Phase.STORE:
                 yield from self._store()
@@ -194,12 +200,20 @@ class _Lowering:
 
     def _tile(self) -> Iterator[Operation]:
         """Yield what happens to the only tile between its arrival and the end of the kernel."""
-        yield from () if self._are_shared else self._marks()
+        yield from () if self._marks_follow else self._marks()
         yield self._meeting()
         yield from load_for_later(self.later)
         yield from load_for_next_part(self.step, self.tiles)
-        yield from self._marks() if self._are_shared else ()
+        yield from self._marks() if self._marks_follow else ()
         yield from (self._call(), _COMPUTED)
+
+    @property
+    def _marks_follow(self) -> bool:
+        """Whether the marks of a tile stand right before the kernel, else before the cores meet.
+
+        After they have met, others may compute before core 0 tells which tile it is.
+        """
+        return self.cores == 1 or self._are_shared
 
     @property
     def _are_shared(self) -> bool:

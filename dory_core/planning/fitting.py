@@ -107,7 +107,7 @@ def _linked(
     level, alignment = ctx.memory.level(HOME), level_alignment(ctx.memory, HOME)
     for _ in range(_ATTEMPTS):
         planned = _placed(tiling, ctx, budgets, code, least)
-        program = _lower(planned.map, alignment, any_core)
+        program = _lower(planned.map, alignment, any_core, ctx.memory.cores)
         found = replace(code, functions=len(program.functions), measured=None)
         taken = code_bytes(planned, program, level, found.layers)
         needed = planned.map.home_bytes + taken
@@ -305,13 +305,14 @@ def resident_map(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> Memor
     return searched(problem, evaluate(problem, whole(problem))).map
 
 
-def _lower(found: MemoryMap, alignment: int, any_core: bool) -> Program:
+def _lower(found: MemoryMap, alignment: int, any_core: bool, cores: int) -> Program:
     """Return the operations of a network with everything in its place.
 
     Args:
         found: The network.
         alignment: Granule of blocks of home, in bytes.
         any_core: As for :func:`place_network`.
+        cores: Number of cores.
     """
     operations = lower_network(
         found.steps,
@@ -322,4 +323,4 @@ def _lower(found: MemoryMap, alignment: int, any_core: bool) -> Program:
         with_padding(found.blocks[HOME], alignment),
         found.states,
     )
-    return lower(found.steps, operations, any_core)
+    return lower(found.steps, operations, any_core, cores)

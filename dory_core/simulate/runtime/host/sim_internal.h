@@ -102,8 +102,11 @@ void sim_check_owners(int also_l2);
 void sim_check_at_barrier(void);
 
 /* --- sim_marks.c --- */
-/* Forgets what core 0 has declared; until the next call the marks are those of a tile, or of none. */
-void sim_marks_begin(int tile);
+/* Forgets what core 0 has declared; until the next call the marks are those of a tile, or of none.
+ * meetings: after how many meetings of the cores the kernel of the tile has ended at the earliest. */
+void sim_marks_begin(int tile, uint32_t meetings);
+/* A transfer that writes these bytes has started: a fault where the kernel reads or writes them. */
+void sim_marks_meet(const uint8_t *base, uint32_t bytes, const char *file, int line);
 /* What the kernel does in the tile. */
 void sim_marks_add(const dory_sim_mark_t *marks, size_t count, const char *file, int line);
 

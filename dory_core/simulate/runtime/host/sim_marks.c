@@ -13,10 +13,21 @@ typedef struct {
 static mark_t *marks;
 static uint32_t mark_count, mark_room;
 static int in_tile;
+static uint32_t ended; /* number of the meeting before which the kernel has not ended */
 
-void sim_marks_begin(int tile) {
+void sim_marks_begin(int tile, uint32_t meetings) {
   in_tile = tile;
+  ended = sim_meetings() + meetings;
   mark_count = 0;
+}
+
+void sim_marks_meet(const uint8_t *base, uint32_t bytes, const char *file, int line) {
+  if (!in_tile || dory_core_id() != 0 || sim_meetings() >= ended) return;
+  for (uint32_t i = 0; i < mark_count; ++i) {
+    const mark_t *const one = &marks[i];
+    if (base >= one->base + one->bytes || one->base >= base + bytes) continue;
+    (one->written ? dory_sim_write : dory_sim_read)(one->base, one->bytes, file, line);
+  }
 }
 
 static void add(const void *ptr, uint32_t bytes, int written) {

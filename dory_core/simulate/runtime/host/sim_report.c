@@ -217,7 +217,7 @@ void dory_sim_layer(int index, const char *name, const dory_sim_mark_t *kept, si
   memset(current.name + used, 0, sizeof current.name - used);
   sim_unlock();
   sim_poison_l1();
-  sim_marks_begin(0);
+  sim_marks_begin(0, 0);
 }
 
 void dory_sim_layer_end(const char *file, int line) {
@@ -227,7 +227,7 @@ void dory_sim_layer_end(const char *file, int line) {
   sim_require_idle(0, 1, file, line);
   sim_check_canaries(file, line);
   sim_check_owners(1);
-  sim_marks_begin(0);
+  sim_marks_begin(0, 0);
 }
 
 void dory_sim_tile(int32_t tile, int met, const dory_sim_mark_t *marks, size_t count,
@@ -236,7 +236,7 @@ void dory_sim_tile(int32_t tile, int met, const dory_sim_mark_t *marks, size_t c
   if (tile_is_due) sim_end_writes(); /* of the tile before, checked at the last barrier */
   tile_is_due = met && sim_config.cores > 1;
   if (!tile_is_due) sim_check_owners(0);
-  sim_marks_begin(1);
+  sim_marks_begin(1, sim_config.cores == 1 ? 0 : met ? 1 : 2);
   sim_lock();
   current.tile = tile;
   sim_count_call(current.index);

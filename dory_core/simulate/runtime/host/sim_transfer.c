@@ -238,6 +238,13 @@ static void claim(transfer_t *transfer, const char *file, int line) {
   }
 }
 
+/* The tile that is computed neither reads nor writes what a transfer writes meanwhile. */
+static void meet_marks(const dory_copy_t *copy, const char *file, int line) {
+  for (uint32_t plane = 0; plane < copy->n2; ++plane)
+    for (uint32_t row = 0; row < copy->n1; ++row)
+      sim_marks_meet(dst_row(copy, row, plane), sim_row_bytes(copy), file, line);
+}
+
 /* What byte i of a row counts as that a transfer brought. */
 static sim_shadow_t brought(const transfer_t *transfer, const uint8_t *row, uint32_t i) {
   const int from_l3 = transfer->what.src_arena == &sim_l3;
@@ -331,6 +338,7 @@ static dory_ticket_t launch(const sim_move_t *what, dory_ticket_t ticket, const 
   transfers[core][slot] = draft;
   if (slot >= used[core]) used[core] = slot + 1;
   sim_unlock();
+  meet_marks(&draft.what.copy, file, line);
   if (((uint32_t)ticket & SLOT_MASK) == slot) ++open_count[core]; /* it joined none */
   if (sim_config.dma == DORY_SIM_EARLY)
     move(&transfers[core][slot]);
