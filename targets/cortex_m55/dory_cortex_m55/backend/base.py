@@ -24,6 +24,7 @@ from dory_core.api import (
     ceil_div,
     ops,
     reject_type,
+    size,
 )
 
 PREFIX = "dory_cortex_m55"
@@ -107,6 +108,11 @@ def numbers_of(channels: tuple[int, int], unit: int) -> npt.NDArray[np.intp]:
     count = -(-(end - first) // unit) * unit
     numbers = np.arange(first, first + count)
     return np.where(numbers < end, numbers, -1)
+
+
+def count() -> Argument:
+    """Return the elements of the output of a tile, as an argument of a call."""
+    return size("y_h") * size("y_w") * size("y_c")
 
 
 def elements(tile: Tile) -> Number:

@@ -32,6 +32,7 @@ from dory_cortex_m55 import calibration as costs
 from dory_cortex_m55.backend.base import (
     BYTES,
     VectorKernel,
+    count,
     elements,
     pad_value,
     reject_bytes,
@@ -84,7 +85,7 @@ class SumsKernel(VectorKernel):
         members: dict[str, Argument] = {
             **named("x", "x2", "y"),
             "tables": Operand("weights", "const int32_t *"),
-            "count": size("y_h") * size("y_w") * size("y_c"),
+            "count": count(),
             "requant": form.struct(4 * form.word_bytes),
         }
         return self.struct_call(layer, members)
@@ -168,7 +169,7 @@ class LineKernel(VectorKernel):
         assert line is not None
         members: dict[str, Argument] = {
             **named("x", "x2", "y"),
-            "count": size("y_h") * size("y_w") * size("y_c"),
+            "count": count(),
             "x_signed": int(layer.inputs[0].signed),
             "x2_signed": int(layer.inputs[1].signed),
             **asdict(line),
@@ -256,10 +257,8 @@ class LutKernel(VectorKernel):
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of a tile."""
-        count = size("y_h") * size("y_w") * size("y_c")
-        return FunctionCall(
-            self.symbol(layer), {**named("x", "y"), "table": Operand("weights"), "count": count}
-        )
+        members = {**named("x", "y"), "table": Operand("weights"), "count": count()}
+        return FunctionCall(self.symbol(layer), members)
 
 
 class PoolKernel(VectorKernel):
