@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import Bin, Request, align_up
@@ -42,17 +44,14 @@ def solve(
             smallest, from ``least_bytes`` on, and None says that nothing better was found.
         least_bytes: A peak that no packing goes below.
     """
-    from ortools.sat.python import cp_model
-
+    cp_model = _solver()
     model = cp_model.CpModel()
     peak = None
     if start is not None:
         (only,) = bins
         highest = only.usable_bytes // only.alignment
         peak = model.new_int_var(least_bytes // only.alignment, highest, "peak")
-    chosen: dict[BlockId, list[tuple[Bin, cp_model.IntVar | None, cp_model.IntVar]]] = {
-        r.id: [] for r in requests
-    }
+    chosen: dict[BlockId, list[tuple[Bin, Any, Any]]] = {r.id: [] for r in requests}
     for b in bins:
         rows, columns = [], []
         for r in (r for r in requests if b.takes(r)):
@@ -93,3 +92,22 @@ def solve(
         for b, inside, offset in options
         if inside is None or solver.value(inside)
     }, proven
+
+
+def _solver() -> Any:
+    """Return the module of CP-SAT.
+
+    TensorFlow exports the symbols of its own abseil and protobuf. Where it is imported first, the
+    libraries of ortools would call those and crash; RTLD_DEEPBIND makes them prefer their own.
+    """
+    if "tensorflow" not in sys.modules or not hasattr(os, "RTLD_DEEPBIND"):
+        from ortools.sat.python import cp_model
+
+        return cp_model
+    usual = sys.getdlopenflags()
+    sys.setdlopenflags(usual | os.RTLD_DEEPBIND)
+    try:
+        from ortools.sat.python import cp_model
+    finally:
+        sys.setdlopenflags(usual)
+    return cp_model
