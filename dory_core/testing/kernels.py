@@ -37,7 +37,14 @@ from dory_core.ir.geometry import (
     spans,
 )
 from dory_core.simulate import runtime
-from dory_core.simulate.build import FLAGS, SEEN_COPIES, SOURCE_FOLDERS, Recipe, build_program
+from dory_core.simulate.build import (
+    FLAGS,
+    SANITIZED,
+    SEEN_COPIES,
+    SOURCE_FOLDERS,
+    Recipe,
+    build_program,
+)
 from dory_core.simulate.compiler import Compiler, find_compiler
 from dory_core.testing.buffers import (
     NUMBERS,
@@ -86,9 +93,9 @@ __all__ = [
 
 
 #: Flags of a :class:`HostLibrary` for :func:`sanitizers.run_sanitized`.
-SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 #: Flags of a :class:`HostLibrary` that finds races of cores; it takes ``at_once``.
-SANITIZE_THREADS = ("-g", "-fsanitize=thread", "-fno-omit-frame-pointer", *SEEN_COPIES)
+SANITIZE_THREADS = ("-fsanitize=thread", "-fno-omit-frame-pointer", *SEEN_COPIES)
 _SECONDS = 120  # time limit of a call, under sanitizers on a loaded machine
 _HERE = Path(__file__).parent
 _RUNTIME = Path(runtime.__file__).parent / "include"
@@ -270,13 +277,14 @@ class HostLibrary(Machine):
 def _recipe(flags: tuple[str, ...]) -> Recipe:
     """Return how cases are built. Kernels are objects of the cache, which other cases share.
 
-    They are optimised as in applications, where compilers exploit undefined behaviour. Sanitized
-    code is optimised less: it takes several times as long to compile.
+    They are optimised as in applications, where compilers exploit undefined behaviour; sanitized
+    code is optimised less.
     """
     sizes = (f"-D{name}={value}" for name, value in _SIZES.items())
-    level = "-O1" if any(flag.startswith("-fsanitize") for flag in flags) else "-O2"
+    sanitized = any(flag.startswith("-fsanitize") for flag in flags)
+    level = SANITIZED if sanitized else ("-O2",)
     includes = (*KERNEL_FOLDERS, ".", str(_RUNTIME), str(_HERE))
-    flags = (*FLAGS, *sizes, level, "-pthread", *flags)
+    flags = (*FLAGS, *sizes, *level, "-pthread", *flags)
     return Recipe("kernels", "kernels.out", SOURCE_FOLDERS, includes, flags)
 
 
