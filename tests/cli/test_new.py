@@ -37,6 +37,7 @@ def test_tests_of_a_new_target_pass(site: Path) -> None:
     assert " passed" in outcome.stdout
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["9lives", "My-Chip", "a--b", "class", "", "../x"])
 def test_a_name_that_cannot_be_one_is_refused(tmp_path: Path, name: str) -> None:
     outcome = python(

@@ -123,6 +123,7 @@ def test_read_only_application_runs_and_stays_as_it_is(
             path.chmod(path.stat().st_mode | 0o200)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("made", ["cache", "cache/objects"])
 def test_read_only_cache_is_status_2_and_says_how_to_choose_another(
     unprivileged: tuple[str, ...], application: Path, tmp_path: Path, made: str
@@ -297,7 +298,7 @@ def test_interrupted_compilation_keeps_the_old_application(
     duration = time.perf_counter() - begin
     before = tree(copy)
     statuses = []
-    for share in (0.2, 0.4, 0.6, 0.7, 0.8, 0.9):
+    for share in (0.3, 0.6, 0.8, 0.9):
         process = subprocess.Popen(
             command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )

@@ -32,6 +32,7 @@ from dory_core.ir.reference import run_layer
 from dory_core.kernels import portable_kernels
 from dory_core.kernels.kernel import Kernel
 from dory_core.simulate import runtime
+from dory_core.simulate.build import SANITIZED
 from dory_core.testing.compilers import host_compiler
 
 HEADER = Path(runtime.__file__).parent / "include"
@@ -174,8 +175,7 @@ def compile_layers(layers: list[Layer], folder: Path, *flags: str) -> Compiled:
     command = [
         *host_compiler(),
         *WARNINGS,
-        "-O1",
-        "-g",
+        *(SANITIZED if flags else ("-O1",)),
         "-fPIC",
         "-shared",
         *flags,

@@ -64,7 +64,7 @@ def parameters() -> list[object]:
     ]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(("name", "case"), parameters())
 def test_networks_are_exact(name: str, case: Case, tmp_path: Path) -> None:
     chip = CHIPS[name]

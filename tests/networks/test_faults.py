@@ -224,6 +224,7 @@ STREAMED_FAULTS = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("fault", STREAMED_FAULTS)
 def test_each_wrong_transfer_from_or_to_l3_is_found(
     fault: str, streamed: Application, plugins: Plugins, tmp_path: Path

@@ -135,6 +135,7 @@ def test_walking_a_program_follows_the_schedule(net: str) -> None:
             }
 
 
+@pytest.mark.sample(2)
 @EVERY_NET
 def test_every_tile_waits_for_what_it_reads_before_it_is_computed(net: str) -> None:
     for step, later in layers_of(net):

@@ -90,7 +90,7 @@ def chains(plan: Plan) -> list[list[LayerStep]]:
     return [list(plan.steps[end - plan.steps[end - 1].chain : end]) for end in ends]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", CASES)
 def test_chains_are_exact(name: str, tmp_path: Path) -> None:
     build, l2 = CASES[name]
@@ -283,6 +283,7 @@ def test_sums_are_written_over_an_operand(app: tuple[Plan, Path]) -> None:
             assert [(own.offset, own.size) == (one.offset, one.size) for one in over].count(True)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("faulty", [False, True])
 def test_a_sum_over_rows_that_another_layer_still_reads_is_found(
     faulty: bool, monkeypatch: pytest.MonkeyPatch

@@ -111,6 +111,7 @@ def alternating(layers: int) -> Graph:
     return b.graph()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("left", [-1, 3000], ids=["no room", "too little room"])
 def test_layers_that_share_functions_need_room_for_their_rows_alone(left: int) -> None:
     layers = 60
@@ -123,6 +124,7 @@ def test_layers_that_share_functions_need_room_for_their_rows_alone(left: int) -
     assert plan.levels[1].used <= room
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("left", "fits"), [(3000, True), (3001, False)])
 def test_check_counts_the_functions_that_layers_run(left: int, fits: bool) -> None:
     layers = 60

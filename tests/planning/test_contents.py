@@ -34,10 +34,10 @@ def plugins() -> Plugins:
 
 @pytest.fixture(scope="module")
 def plans(plugins: Plugins) -> list[Plan]:
-    """Every case of the cascade that is streamed in its last budget."""
-    made = [plan_graph(case.build(), plugins, case.budgets[-1]) for case in CASES]
+    """Every third case of the cascade, where it is streamed in its last budget."""
+    made = [plan_graph(case.build(), plugins, case.budgets[-1]) for case in CASES[::3]]
     streamed = [plan for plan in made if plan.transfers]
-    assert len(streamed) > 5
+    assert len(streamed) > 2
     return streamed
 
 
@@ -109,7 +109,7 @@ def test_faults_of_loads_are_found(fault: str, most: int, plans: list[Plan]) -> 
     assert tried > 20
 
 
-@pytest.mark.sample(9)
+@pytest.mark.slow
 @pytest.mark.parametrize("ninth", range(9))
 def test_stores_that_are_forgotten_are_found(ninth: int, plans: list[Plan]) -> None:
     """All but those of the few rows that a stride leaves unread."""

@@ -33,7 +33,7 @@ def calls(layers: int, network: str, kind: str) -> int:
     return count.total()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("network", ["chain", "residuals"])
 def test_planning_of_resident_networks_is_near_linear(network: str) -> None:
     assert calls(160, network, "resident") < 2.6 * calls(80, network, "resident")

@@ -158,7 +158,7 @@ def test_no_plan_of_a_front_is_better_than_another_one(name: str) -> None:
         assert (point.first == point.last) == (point.rows == 0)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_more_bytes_are_never_slower(name: str) -> None:
     graph, plugins = CASES[name](), CHIP.plugins()

@@ -38,7 +38,7 @@ def built(graph: Graph, toy: ToyChip, directory: Path) -> Plan:
     return plan
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(24)
 @pytest.mark.parametrize(
     ("unit", "below", "max_bytes"), [(4, 4, 0), (1, 8, 0), (8, 16, 0), (4, 8, 512)]
 )
@@ -67,7 +67,7 @@ def several_outputs(height: int, width: int) -> Graph:
     return builder.graph([first, second, third, pooled])
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("unit", [1, 4, 8])
 @pytest.mark.parametrize(
     ("height", "width", "l2_bytes", "level"),
@@ -95,7 +95,7 @@ def test_two_inputs_of_odd_sizes_in_l3_are_exact(unit: int, tmp_path: Path) -> N
     assert "DORY_NETWORK_INPUT_PARTS" in (tmp_path / "app/src/network.h").read_text()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "below", "l1_bytes", "l2_bytes"), [(1006, 1, 1024, 14336), (1011, 8, 2048, 14336)]
 )

@@ -63,7 +63,7 @@ def test_each_move_is_a_file_and_a_row_of_the_documentation() -> None:
         assert f"| `{move.name}` | {move.summary} |" in page
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("l2", [20_000, 200_000])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_network_is_planned_without_each_move(name: str, l2: int) -> None:

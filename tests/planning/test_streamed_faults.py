@@ -200,6 +200,7 @@ def with_inputs_beside_a_group(plan: Plan, layer: int) -> Plan:
 
 
 # The input of the layer lies in L2 as a whole, or it comes in stripes.
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("l2", "level"), [(24_000, 2), (14_000, 3)])
 def test_a_group_that_reads_other_channels_than_its_own_is_found(
     l2: int, level: int, plugins: Plugins, tmp_path: Path

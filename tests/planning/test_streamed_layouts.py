@@ -77,6 +77,7 @@ def tall(channels: int = 16) -> Graph:
     return b.graph()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("cores", [1, 4])
 def test_layers_in_place_are_computed_in_stripes(cores: int, tmp_path: Path) -> None:
     plan = built(tall(), in_place(cores), tmp_path / "app", 12 * 1024)

@@ -61,7 +61,7 @@ def test_network_is_exact_in_little_l2(
     assert_exact(tmp_path / "app", plugins=plugins)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(10)
 @pytest.mark.sanitizer
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
 @pytest.mark.parametrize(("name", "l2"), BUSY)
@@ -114,7 +114,7 @@ def check_seed(
     return plan
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("seed", range(8))
 def test_random_network_is_exact_in_little_l2(seed: int, plugins: Plugins, tmp_path: Path) -> None:
     check_seed(seed, 0.2, plugins, tmp_path / "app", run=True)
@@ -159,7 +159,7 @@ FILTERS = [
 ]
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(("seed", "mixed"), FILTERS)
 def test_random_filters_in_groups_are_exact(
     seed: int, mixed: bool, plugins: Plugins, tmp_path: Path

@@ -52,6 +52,7 @@ def test_resident_plans_compute_the_network(case: Any, limits: dict[str, Any]) -
         check_plan(run(case.build(), setup_for(chip.plugins(), NAME), after=IMPORTED))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("l1_bytes", [6 * 1024, 24 * 1024])
 @pytest.mark.parametrize("resident", [False, True])
 @pytest.mark.parametrize("case", network_cases(), ids=str)

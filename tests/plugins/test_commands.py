@@ -66,7 +66,7 @@ def test_help_lists_advertised_commands_and_imports_no_other_plugin(site: Site) 
     assert "flash" not in site.dory("--help", plugins="goodchip").stdout
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("source", "reason"),
     [

@@ -62,7 +62,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("case", BROKEN, ids=lambda case: case.replace(" ", "_"))
 def test_broken_plugin_is_reported_and_others_are_loaded(site: Site, case: str) -> None:
     source, words = BROKEN[case]
@@ -148,6 +148,7 @@ def test_a_target_that_nobody_provides_is_noted(site: Site) -> None:
     assert row["reason"] == "no plugin provides target 'nochip' of its dory_passes"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("hook", "said"),
     [

@@ -319,6 +319,7 @@ def found(mutant: Mutant) -> str:
     return failure_of(sample, SANITIZE) if sample else ""
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("plugin", ["kite", "array"])
 def test_sound_kernels_pass_and_the_kit_says_what_ran(plugin: str) -> None:
     names = names_of(sources_of(plugin))

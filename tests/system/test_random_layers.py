@@ -155,7 +155,7 @@ def test_layer_without_room_for_im2col_of_all_cores_is_exact(
     check(layer, plugins, tmp_path)
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(48)
 @pytest.mark.parametrize("layer", RANDOM[::3], ids=str)
 def test_random_layer_is_exact_or_exceeds_l3(
     layer: Layer, plugins: Plugins, tmp_path: Path

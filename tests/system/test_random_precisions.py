@@ -231,7 +231,7 @@ def check(dialect: str, examples: int, plugins: Plugins) -> None:
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_random_precisions_are_exact(dialect: str, plugins: Plugins) -> None:
-    check(dialect, 10, plugins)
+    check(dialect, 4, plugins)
 
 
 @pytest.mark.slow

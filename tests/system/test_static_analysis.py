@@ -100,7 +100,7 @@ def analysed(app: Path, *more: str) -> str:
     return found
 
 
-@pytest.mark.sample(3)
+@pytest.mark.slow
 @every_target
 def test_the_analyser_of_gcc_finds_nothing(target: str, tmp_path: Path) -> None:
     more = NOT_GCC if target in VECTORS else ()

@@ -83,11 +83,12 @@ def test_constants_come_early_in_few_large_transfers(
         large_pointwise_layers_have_few_parts(plan)
 
 
+@pytest.mark.slow
 def test_estimate_counts_waiting_for_l3(plan_of: Callable[[str], Plan]) -> None:
     plan = plan_of("mv1_100_128")
     layers = sum(step.estimate.cycles for step in plan.steps)
     moved = sum(t.size for t in plan.transfers)
-    # one engine moves everything, a byte takes 1.23 cycles; much of it is hidden
+    # one engine moves everything, a byte takes 1.44 cycles; much of it is hidden
     assert layers < plan.cycles < layers + 1.3 * moved
     small = plan_of("mv1_100_128 in 256 KiB")
     assert small.cycles > sum(step.estimate.cycles for step in small.steps)

@@ -85,7 +85,7 @@ def test_cells_compute_what_the_layer_does(op: str, form: dict[str, Any], tmp_pa
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("op", "form"), FORMS[1:4:2])
 def test_quantised_cells_are_exact_in_applications(
     op: str, form: dict[str, Any], tmp_path: Path

@@ -185,6 +185,7 @@ def test_a_curve_whose_argument_wraps_is_refused() -> None:
         imported(of_all_values("LOGISTIC", 6.0, UNIT))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("operation", "target"),
     [

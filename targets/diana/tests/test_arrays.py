@@ -36,6 +36,7 @@ def test_layers_are_exact_on_their_array(
     assert_exact(tmp_path / "app")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("case", network_cases(), ids=str)
 def test_networks_are_exact(case: ArrayCase, tmp_path: Path) -> None:
     plan = build_app(case.build(), "diana", tmp_path / "app", seeds=(0, 1, 2))

@@ -104,6 +104,7 @@ def on_next_engine(number: int) -> SimpleNamespace:
     return SimpleNamespace(**{**vars(plugin), "dory_kernels": dory_kernels})
 
 
+@pytest.mark.sample(2)
 def test_no_layer_makes_the_network_faster_on_its_next_engine(
     options: tuple[str, CompileOptions], plugins: Plugins
 ) -> None:

@@ -64,7 +64,7 @@ def check(case: ArrayCase, folder: Path, budgets: dict[int, int]) -> None:
     assert run(folder / "program") == (0, "")
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("case", network_cases(), ids=str)
 def test_networks_in_tiles_are_exact_on_the_hal(case: ArrayCase, tmp_path: Path) -> None:
     check(case, tmp_path, {1: 12288})

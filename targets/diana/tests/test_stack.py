@@ -43,6 +43,7 @@ def every_engine() -> Graph:
     return b.graph()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.skipif(find_spec("ziglang") is None, reason="the ziglang wheel is not installed")
 @pytest.mark.parametrize("optimise", ["-O2", "-Os"])
 def test_no_layer_needs_more_stack_than_is_reserved(optimise: str, tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tup
     return limbs, reach
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("kernel", "side"), [(1, 8), (1, 3), (3, 8), (3, 5)])
 @pytest.mark.parametrize("c_in", [8, 64])
 def test_a_group_of_channels_costs_its_instructions(form, kernel, side, c_in) -> None:
@@ -210,6 +211,7 @@ def test_parts_of_a_strip_of_any_window_cost_their_instructions(limbs, reach, di
     assert counted(2) - 2 * channel == pytest.approx(cal.STRIP_PAIR_START - 203, abs=3)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("limbs", "reach"), FORMS)
 @pytest.mark.parametrize("turned", [0, 1])
 def test_parts_of_a_strip_of_squares_cost_their_instructions(limbs, reach, turned) -> None:

@@ -75,7 +75,7 @@ def random_cases(seed: int, count: int, cores: int = 8) -> list[KernelCase]:
     return cases
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(3))
 def test_random_tiles_equal_the_reference(seed: int) -> None:
     HostLibrary(random_cases(seed, 12)).check()
@@ -87,7 +87,7 @@ def test_many_random_tiles_equal_the_reference(seed: int) -> None:
     HostLibrary(random_cases(seed, 25)).check()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("cores", [1, 2, 3, 5, 7])
 def test_every_number_of_cores_computes_the_whole_tile(cores: int) -> None:
     cases = [
@@ -221,7 +221,7 @@ def test_pixels_of_a_word_with_other_padding_are_gathered() -> None:
     HostLibrary([whole(GatherKernel(), layer)]).check()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("cores", [1, 3, 8])
 def test_blocks_of_gathered_pixels_are_computed_by_one_call(cores: int) -> None:
     """Numbers of pixels that leave over blocks and parts of a block, with and without a copy."""
@@ -250,6 +250,7 @@ def test_windows_of_all_shapes_read_their_inputs_in_place() -> None:
     HostLibrary([whole(GatherKernel(), conv(3, 6, (9, 25), w)) for w in windows]).check()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("y", ["u8", "i32"])
 def test_images_of_three_columns_are_computed_in_blocks_of_three(y: str) -> None:
     steps = () if y == "i32" else None
@@ -272,7 +273,7 @@ def test_images_of_three_columns_are_computed_in_blocks_of_three(y: str) -> None
         HostLibrary(cases).check()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("x", ["u8", "i8", "i16"])
 def test_neighbours_are_gathered_at_once_and_borders_one_by_one(x: str) -> None:
     """Rows that end behind a block, in it, and before; padding of every width and any value."""
@@ -385,6 +386,7 @@ def test_inputs_of_16_bits_meet_weights_of_16_bits(x: str) -> None:
     HostLibrary([*cases, whole(WindowKernel(), conv(45, 4, (3, 3), SAME, None, x))]).check()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("x", ["u8", "i8"])
 def test_weights_of_9_bits_are_sums_of_two(x: str) -> None:
     random = np.random.default_rng(9)

@@ -209,6 +209,7 @@ def test_every_variant_of_the_block(form, reach, clip, x_signed, lanes) -> None:
         assert machine.stalls == 0, "an instruction waits for a load"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
 @pytest.mark.parametrize(("form", "reach"), [(STEP, 0), (STEP, 1), (LIMBS, 0), (LIMBS, 1)])
 def test_every_variant_with_another_addend_below_zero(form, reach, clip) -> None:

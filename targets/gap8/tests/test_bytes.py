@@ -139,7 +139,7 @@ WINDOWS = (
 )
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("channels", [1, 3, 4, 7, 8, 13, 32])
 def test_pools_of_all_windows_and_numbers_of_channels(channels: int) -> None:
     image = (channels, 9, 8)

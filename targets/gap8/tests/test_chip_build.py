@@ -60,6 +60,7 @@ def compile_all(app: Path, folder: Path, *command: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.sample(2)
 def test_sources_are_clean(app: Path, tmp_path: Path) -> None:
     warnings = ("-Wall", "-Wextra", "-Wno-pointer-to-int-cast")
     compile_all(app, tmp_path, *host_compiler(), *ONLY_CHECK, *warnings, *MODELS)
@@ -103,7 +104,7 @@ def wide_inputs() -> Graph:
     return b.graph()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.skipif(shutil.which(ARM) is None, reason=f"no {ARM} (package gcc-arm-none-eabi)")
 @pytest.mark.parametrize("network", [most_taps, wide_inputs])
 @pytest.mark.parametrize("optimise", ["-Os", "-O3"])

@@ -103,6 +103,7 @@ def functions_of(app: Path, plan: Plan, command: tuple[str, ...]) -> tuple[int, 
     return compiled, sum(function_bytes(one, plan.steps, SIZES) for one in plan.program.functions)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.skipif(find_spec("ziglang") is None, reason="the ziglang wheel is not installed")
 @pytest.mark.parametrize("l2", [None, 24_000])
 def test_functions_of_layers_grow_as_the_rule_says(l2: int | None, tmp_path: Path) -> None:

@@ -230,6 +230,7 @@ def test_every_variant_with_another_addend_below_zero(form, reach, clip, stride)
         assert machine.stalls <= 6 + waits, "an instruction in a loop waits for a load"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("before", [0, 1, 2])
 def test_strips_go_on_from_the_blocks_that_are_laid(stride, before) -> None:
@@ -267,6 +268,7 @@ def test_every_variant_of_a_half_strip(form, reach, clip, turned, stride) -> Non
             assert machine.stalls <= 4, "an instruction in a loop waits for a load"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("before", [0, 1, 2])
 def test_a_half_strip_goes_on_from_the_blocks_that_are_laid(stride, before) -> None:

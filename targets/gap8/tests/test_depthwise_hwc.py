@@ -92,7 +92,7 @@ def _random_cases(seed: int, count: int, cores: int) -> list[KernelCase]:
     return cases
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("cores", range(1, 9))
 def test_random_tiles_equal_the_reference(cores: int) -> None:
     HostLibrary(_random_cases(cores, 12, cores)).check()
@@ -112,7 +112,7 @@ def test_every_size_of_image_up_to_two_strips(stride: int) -> None:
     HostLibrary([_whole(_layer(5, size, window)) for size in sizes]).check()
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(20)
 @pytest.mark.parametrize(
     ("channels", "image"),
     [(13, (16, 16)), (16, (16, 16)), (192, (8, 8)), (4, (70, 33)), (3, (9, 65)), (2, (5, 5))],
@@ -133,6 +133,7 @@ def test_extreme_products_do_not_overflow() -> None:
         assert np.abs(library.run(0)).max() == 128 * abs(value) * 9
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("stride", [1, 2])
 def test_weights_of_9_bits_are_sums_of_two(stride: int) -> None:
     random = np.random.default_rng(stride)
@@ -151,7 +152,7 @@ def test_weights_of_9_bits_are_sums_of_two(stride: int) -> None:
     assert "not in 8 bits" in rejection.reason
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("size", [3, 5])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_padding_has_any_value(size: int, stride: int) -> None:
@@ -347,6 +348,7 @@ def test_strips_lie_where_they_fill_a_wide_image() -> None:
     assert costs[0] < 0.9 * costs[1]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("cores", [3, 8])
 def test_strips_of_one_column_follow_one_another(cores: int) -> None:
     """Samples along the rows: a word is transposed once, and no strip starts anew."""

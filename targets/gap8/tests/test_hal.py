@@ -66,6 +66,7 @@ def run(
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("early", [False, True], ids=["late", "early"])
 @pytest.mark.parametrize("blocking", [0, 1], ids=["queued", "blocking"])
 def test_copies_of_all_shapes_move_their_bytes(tmp_path: Path, blocking: int, early: bool) -> None:

@@ -50,7 +50,7 @@ def halved_sum(image: tuple[int, int, int], *operands: Requant | None) -> Layer:
 # --- kernels ----------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "steps", [None, (), (requant([1003] * 8, [9] * 8, (1 << 21) - 1, 0, 255),)], ids=str
 )

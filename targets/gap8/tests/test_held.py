@@ -29,6 +29,7 @@ def whole(layer: Layer, cores: int = 8) -> KernelCase:
     return whole_case(kernel, layer)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("cores", [8, 3, 1])
 def test_first_layers_of_networks(cores: int) -> None:
     two = replace(SAME, strides=(2, 2))
@@ -104,6 +105,7 @@ def random_cases(seed: int, count: int) -> list[KernelCase]:
     return cases
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_random_tiles_equal_the_reference(seed: int) -> None:
     HostLibrary(random_cases(seed, 12)).check()

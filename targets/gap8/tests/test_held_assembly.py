@@ -95,6 +95,7 @@ def check(form: Form, row_bytes: int, finish: Finish, outputs: int, is_signed: b
     return machine
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("finish", FINISHES, ids=str)
 @pytest.mark.parametrize("window", WINDOWS)
 def test_strips_of_all_lengths(window: str, finish: Finish) -> None:

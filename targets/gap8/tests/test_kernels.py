@@ -41,8 +41,13 @@ class TestTwoAddends(KernelConformance):
         """Every kind of layer."""
         super().test_sanitizers_find_nothing_in_a_sample(sanitizer, count)
 
+    @pytest.mark.slow
+    def test_other_compilers_compute_the_same(self, count: int) -> None:
+        """Each installed compiler."""
+        super().test_other_compilers_compute_the_same(count)
 
-@pytest.mark.sample(3)
+
+@pytest.mark.slow
 @pytest.mark.parametrize("cores", [1, 3, 6])
 def test_every_number_of_cores_computes_the_whole_tile(cores: int) -> None:
     HostLibrary([c for kind in KINDS for c in cases_of(kind, 100 + cores, 3, cores)]).check()

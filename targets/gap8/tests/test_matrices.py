@@ -49,6 +49,7 @@ def random_cases(seed: int, count: int, cores: int = 8) -> list[KernelCase]:
     return cases
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_random_tiles_equal_the_reference(seed: int) -> None:
     HostLibrary(random_cases(seed, 12)).check()

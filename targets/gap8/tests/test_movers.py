@@ -30,6 +30,11 @@ class TestMovers(KernelConformance):
         """Every kind of layer."""
         super().test_sanitizers_find_nothing_in_a_sample(sanitizer, count)
 
+    @pytest.mark.slow
+    def test_other_compilers_compute_the_same(self, count: int) -> None:
+        """Each installed compiler."""
+        super().test_other_compilers_compute_the_same(count)
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", MOVERS)

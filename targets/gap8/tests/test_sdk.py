@@ -169,6 +169,7 @@ def test_state_is_that_of_the_vectors_before(tmp_path: Path) -> None:
     assert [one.input for one in result.runs] == [f"input {n}" for n in (0, 1, 2)] * 2
 
 
+@pytest.mark.slow
 def test_a_library_of_kernels_gets_the_number_of_cores(tmp_path: Path) -> None:
     """The contract of PULP-NN in 64 bits; it names cores as the library does."""
     library = tmp_path / "64bit"
@@ -416,7 +417,7 @@ def test_time_limit_of_a_run_is_far_beyond_its_estimate(streamed: Path) -> None:
     assert limit > 20 * plan["totals"]["latency_ms"]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_program_that_does_not_work_is_a_failure_with_a_reason(copy: Path, fault: str) -> None:
     name, old, new, words = FAULTS[fault]
@@ -444,6 +445,7 @@ def test_constants_stay_in_the_flash_when_the_ram_is_short(tmp_path: Path) -> No
         assert run_application(app, plugins=load_plugins(), dma=dma).exact
 
 
+@pytest.mark.slow
 def test_board_without_l3_refuses_what_does_not_fit_with_numbers(tmp_path: Path) -> None:
     settings = {"board": "gapuino-l2"}
     with pytest.raises(DoesNotFit, match=r"needs \d+ B of L2, 6000 B are available") as caught:
@@ -454,6 +456,7 @@ def test_board_without_l3_refuses_what_does_not_fit_with_numbers(tmp_path: Path)
     assert run(tmp_path / "app").exact
 
 
+@pytest.mark.slow
 def test_board_whose_dma_blocks_gains_nothing_by_double_buffers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,7 @@ def random_cases(seed: int, count: int, cores: int = 8) -> list[KernelCase]:
     return cases
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_random_tiles_equal_the_reference(seed: int) -> None:
     HostLibrary(random_cases(seed, 10)).check()
@@ -66,7 +67,7 @@ def test_rows_with_and_without_padding_on_every_number_of_cores(cores: int) -> N
     HostLibrary(cases).check()
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("cores", [1, 8])
 @pytest.mark.parametrize("width", [9, 10, 15])
 def test_pixels_that_make_no_fours_are_taken_down_their_columns(width: int, cores: int) -> None:

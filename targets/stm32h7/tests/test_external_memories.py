@@ -53,7 +53,7 @@ def network(last: int = 2) -> Graph:
     return builder.graph()
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -193,6 +193,7 @@ def of_much_reuse_and_little(outputs: int = 20) -> Graph:
     return builder.graph()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "settings", [{}, {"memory": "dcache"}, {"vectors": "none"}], ids=["mdma", "dcache", "none"]
 )

@@ -156,6 +156,16 @@ class TestTwoAddends(KernelConformance):
 
     cases = staticmethod(turned_cases)
 
+    @pytest.mark.slow
+    def test_sanitizers_find_nothing_in_a_sample(self, sanitizer: str, count: int) -> None:
+        """Every kind of layer."""
+        super().test_sanitizers_find_nothing_in_a_sample(sanitizer, count)
+
+    @pytest.mark.slow
+    def test_other_compilers_compute_the_same(self, count: int) -> None:
+        """Each installed compiler."""
+        super().test_other_compilers_compute_the_same(count)
+
 
 def test_double_rounding_is_a_product_with_two_addends() -> None:
     """The requantisation of TensorFlow Lite Micro behind a linear layer."""
@@ -180,6 +190,7 @@ EVENS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", EVENS)
 def test_steps_in_binary32_are_exact_on_this_machine_and_the_chip(name: str) -> None:
     scales, zero, bounds = EVENS[name]
@@ -413,7 +424,7 @@ def test_halves_of_words_reach_their_ends() -> None:
     HostLibrary([whole_case(LinearKernel(), layer, (values.astype(np.int64),))]).check()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("strides", [(1, 1), (2, 2), (1, 2), (2, 1)])
 def test_depthwise_from_pairs_of_columns(strides: tuple[int, int]) -> None:
     """All remainders of blocks, strips and channels; padding on every side; both types."""
@@ -468,6 +479,7 @@ def test_depthwise_of_wide_filters_from_pairs_of_columns(
     CortexM7(cases, cortex_m7.require()).check()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("strides", [(1, 1), (2, 2)])
 def test_depthwise_tiles_of_fewer_than_four_channels(strides: tuple[int, int]) -> None:
     """A layer of more channels ends with such a tile: in fours, in twos, in threes, one by one."""
@@ -525,6 +537,7 @@ def test_depthwise_padding_with_a_value(name: str, lo: int) -> None:
     CortexM7(cases, cortex_m7.require()).check()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("lo", [0, -128])
 def test_averages_count_what_padding_is(lo: int) -> None:
     random = np.random.default_rng(18)
@@ -807,7 +820,7 @@ def counts(request: pytest.FixtureRequest) -> Counts:
     return request.param, found
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", GOALS)
 def test_instructions_per_multiplication(name: str, counts: Counts) -> None:
     compiler, instructions = counts
@@ -845,6 +858,7 @@ def _shares(channels: int) -> Layer:
     return typed(alone(ops.Shares, table=table, factor=255), (channels, 2, 4, -128, 127))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("kernel", "layer_of"),
     [(LayerNormKernel(), _layer_norm), (NormKernel(), _norm), (SharesKernel(), _shares)],

@@ -178,6 +178,7 @@ target_link_libraries(firmware PRIVATE {library})
 """
 
 
+@pytest.mark.sample(2)
 def test_cmake_builds_a_program_of_the_user_for_this_machine(
     library: Library, tmp_path: Path
 ) -> None:
@@ -378,7 +379,7 @@ int main(void)
 """
 
 
-@pytest.mark.sample(6)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second", "memcpy"),
     [

@@ -184,7 +184,7 @@ def test_the_interval_of_addends_is_complete(
     assert last > unbounded or not equal(last + 1)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("step", "lo", "hi"),
     [

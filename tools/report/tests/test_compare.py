@@ -235,6 +235,7 @@ DYING = (
 )
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("prelude", "said", "way_out"),
     [
