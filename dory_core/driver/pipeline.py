@@ -236,9 +236,9 @@ def _plan(tiled: TiledGraph, setup: Setup) -> Plan:
     if setup.objective not in ("heuristic", "cycles") or not waits:
         return best
     tried = {_tiles(tiled)}
-    for l1_bytes in setup.ctx.memory.smaller_l1:
+    for l1_bytes in reversed(setup.ctx.memory.smaller_l1):
         if l1_bytes >= setup.budgets.bytes[1]:
-            break
+            continue
         small = in_smaller_tiles(tiled, tiler, l1_bytes)
         if _tiles(small) in tried:
             continue
@@ -247,7 +247,9 @@ def _plan(tiled: TiledGraph, setup: Setup) -> Plan:
             other = _plan_in(small, setup)
         except DoesNotFit:
             continue
-        best = other if other.cycles < best.cycles else best
+        if other.cycles >= best.cycles:
+            break  # waits for memory no longer fall
+        best = other
     return best
 
 

@@ -170,6 +170,7 @@ class PrefetchLayer:
         self.fixed += [(at, at + kept[name]) for name, at in stay.beside.items()]
         self.costs = tiled.costs.in_loops(schedule)
         self._known: dict[tuple[float | None, AheadLoad | None], tuple[int, float]] = {}
+        self._places: dict[tuple[int | None, Span | None], Mapping[str, int] | None] = {}
         self.can_be_loaded = self.first_bytes > 0 and self._by_dma()
 
     def _by_dma(self) -> bool:
@@ -185,13 +186,19 @@ class PrefetchLayer:
             )
         return self._known[key]
 
-    def placed(self, weights: int | None, taken: Span | None) -> dict[str, int] | None:
+    def placed(self, weights: int | None, taken: Span | None) -> Mapping[str, int] | None:
         """Return places of the buffers; None when there are none.
 
         Args:
             weights: Where the constants lie, None for anywhere.
             taken: Bytes that a load for the next layer takes.
         """
+        key = (weights, taken)
+        if key not in self._places:
+            self._places[key] = self._placed(weights, taken)
+        return self._places[key]
+
+    def _placed(self, weights: int | None, taken: Span | None) -> dict[str, int] | None:
         busy = [*self.fixed, *([taken] if taken is not None else [])]
         found = {name: self.offsets[name] for name in self.stays}
         if weights is not None:
