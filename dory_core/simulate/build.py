@@ -71,7 +71,8 @@ class Recipe:
 
 
 def _host_recipe(sanitizers: tuple[str, ...]) -> Recipe:
-    flags: tuple[str, ...] = ("-O2", *FLAGS)
+    # Most programs run for less time than -O2 would take longer to compile them.
+    flags: tuple[str, ...] = ("-O1", *FLAGS)
     if sanitizers:
         flags = (
             *SANITIZED,

@@ -11,7 +11,7 @@ from image import require_emulator, run_image
 from dory_core.importing import Frontend, GoldenRequest
 from dory_core.testing import CompileOptions, compile_network
 from dory_core.tools import load_plugins
-from tests.nets import onnx_names, onnx_net
+from tests.nets import onnx_names, onnx_net, transformer_names, transformer_net
 
 FRONTENDS = {"deeploy": "deeploy", "made": "qdq", "ortq": "qdq", "qdq": "qdq"}
 
@@ -55,3 +55,24 @@ def test_image_is_exact(name: str, frontend: str, file: str, tmp_path: Path) -> 
     indices = sorted(step.index for step in result.plan.steps)
     assert sorted(layer.index for layer in first.layers) == indices
     assert len(second.layers) == len(indices)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", transformer_names())
+def test_image_of_a_transformer_is_exact(name: str, tmp_path: Path) -> None:
+    require_emulator()
+    net, plugins = transformer_net(name), load_plugins()
+    with np.load(net / "golden.npz") as golden:
+        signed = any(golden[key].min() < 0 for key in golden if key.startswith("in0__"))
+    options = CompileOptions(
+        net / "net.onnx",
+        "stm32h7",
+        "deeploy",
+        tmp_path / "app",
+        golden=(net / "golden.npz",),
+        input_signed=signed,
+    )
+    result = compile_network(options, plugins)
+    assert result.golden_exact and result.plan.deployable
+    runs = run_image(tmp_path / "app", plugins).runs
+    assert [len(run.layers) for run in runs] == [len(result.plan.steps)] * 2
