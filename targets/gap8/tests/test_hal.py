@@ -163,6 +163,12 @@ FAULTS = {
         "uint32_t bytes = copy->n0 * copy->elem",
         "uint32_t bytes = copy->n0",
     ),
+    "pieces_do_not_go_on": ("dory_gap8_dma.c", "piece, dst + at, size", "piece, dst, size"),
+    "a_last_piece_is_whole": (
+        "dory_gap8_dma.c",
+        "bytes - at < PIECE ? bytes - at : PIECE",
+        "PIECE",
+    ),
     "join_takes_a_counter": (
         "dory_hal_impl.h",
         "  dory_gap8_dma_push(copy, (uint32_t)ticket - 1);\n  return ticket;",

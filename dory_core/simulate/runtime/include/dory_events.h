@@ -102,7 +102,7 @@ static inline void dory_stream_step(dory_stream_t *stream) {
 #endif
       case DORY_KIND_MOVE: {
         const uint8_t *const source = stream->memories[event->memory] + event->from;
-        memmove(place, source, event->bytes);
+        DORY_MOVE(place, source, event->bytes);
         DORY_SIM_L2_MOVED(place, source, event->bytes);
         break;
       }

@@ -63,6 +63,12 @@ uint32_t (dory_cycles)(void);     /* free-running counter, for profiles; 0 where
 #define DORY_RUN_RESULT() DORY_OK
 #endif
 
+/* Core 0 moves bytes of L2 towards its start; the two ranges may overlap. A HAL defines it where a core
+ * waits long for L2. */
+#ifndef DORY_MOVE
+#define DORY_MOVE(dst, src, bytes) ((void)memmove(dst, src, bytes))
+#endif
+
 /* The ticket of a copy that the next layer waits for: it brings constants of that layer into L1. */
 #ifndef DORY_AHEAD
 #define DORY_AHEAD(ticket) (ticket)

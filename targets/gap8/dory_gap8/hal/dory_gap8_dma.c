@@ -4,6 +4,10 @@
  * do not continue them are a loop of 2-D commands, and rows apart in L1 are one command each. */
 #include "dory_hal.h"
 
+#ifndef DORY_GAP8_ON_STACK /* which lies in L1 */
+#define DORY_GAP8_ON_STACK(name, words) uint32_t name[words]
+#endif
+
 const volatile uint32_t dory_gap8_l2_word = 0;
 
 void dory_gap8_dma_box(const dory_copy_t *copy, uint32_t counter)
@@ -47,5 +51,24 @@ void dory_gap8_dma_box(const dory_copy_t *copy, uint32_t counter)
                               l2 + (int32_t)row * l2_row, 0, counter);
       }
     }
+  }
+}
+
+static void dory_gap8_row(uint32_t direction, const void *l1, const void *l2, uint32_t bytes)
+{
+  const uint32_t counter = dory_gap8_read(DORY_GAP8_DMA_COMMAND);
+  dory_gap8_dma_command(bytes | direction, l1, l2, 0, counter);
+  dory_dma_wait((dory_ticket_t)(counter + 1));
+}
+
+void dory_gap8_move(uint8_t *dst, const uint8_t *src, uint32_t bytes)
+{
+  enum { PIECE = 1024 };
+  DORY_GAP8_ON_STACK(piece, PIECE / 4);
+
+  for (uint32_t at = 0; at < bytes; at += PIECE) {
+    const uint32_t size = bytes - at < PIECE ? bytes - at : PIECE;
+    dory_gap8_row(DORY_GAP8_DMA_TO_L1, piece, src + at, size);
+    dory_gap8_row(0, piece, dst + at, size);
   }
 }

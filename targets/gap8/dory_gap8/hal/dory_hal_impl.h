@@ -103,6 +103,10 @@ DORY_GAP8_INLINE dory_ticket_t dory_dma_join(dory_ticket_t ticket, const dory_co
   return ticket;
 }
 
+/* Moves bytes of L2 towards its start, piece by piece through the stack, which lies in L1. */
+void dory_gap8_move(uint8_t *dst, const uint8_t *src, uint32_t bytes);
+#define DORY_MOVE(dst, src, bytes) dory_gap8_move(dst, src, bytes)
+
 /* A word of L2, which never changes. */
 extern const volatile uint32_t dory_gap8_l2_word;
 

@@ -103,6 +103,21 @@ static void run_round(uint32_t core, uint32_t open, int joined)
   }
 }
 
+/* Moves towards the start, by fewer bytes than they have or by more. */
+static void moves(uint32_t core)
+{
+  static uint8_t moved[5000], expected[5000];
+  for (uint32_t round = 0; round < ROUNDS; round++) {
+    const uint32_t bytes = 1 + below(core, 2400), to = below(core, 100);
+    const uint32_t from = to + 1 + below(core, round % 2 ? 2400 : 40);
+    fill(core, moved, sizeof moved);
+    memcpy(expected, moved, sizeof moved);
+    memmove(expected + to, expected + from, bytes);
+    DORY_MOVE(moved + to, moved + from, bytes);
+    if (memcmp(moved, expected, sizeof moved) != 0) model_fail("a move left other bytes");
+  }
+}
+
 /* More tickets one after the other than there are counters; core 0 has several open at once. */
 static void copies(void *unused)
 {
@@ -115,6 +130,7 @@ static void copies(void *unused)
     run_round(core, OPEN, 1);
     dory_barrier();
   }
+  if (core == 0) moves(core);
 }
 
 static void show(const char *name, dory_copy_t copy)

@@ -15,7 +15,9 @@
 
 enum { CORES = 8, COUNTERS = DORY_GAP8_DMA_COUNTERS, QUEUE = 1024 };
 
-uint8_t model_l1[STUB_L1_BYTES] __attribute__((aligned(16)));
+enum { STACK = 1024 }; /* what a function of the HAL has in L1, behind what the program takes */
+
+uint8_t model_l1[STUB_L1_BYTES + STACK] __attribute__((aligned(16)));
 model_command_t model_commands[4096];
 uint32_t model_command_count;
 int model_early, model_alone;
@@ -43,7 +45,13 @@ static uint8_t *pointer_of(uint32_t address)
 
 static int in_l1(uint32_t address, uint32_t bytes)
 {
-  return address < STUB_L1_BYTES && bytes <= STUB_L1_BYTES - address;
+  return address < sizeof model_l1 && bytes <= sizeof model_l1 - address;
+}
+
+uint32_t *model_stack(uint32_t bytes)
+{
+  if (bytes > STACK) model_fail("a function of the HAL takes too much of the stack");
+  return (uint32_t *)(void *)(model_l1 + STUB_L1_BYTES);
 }
 
 /* --- cluster DMA --- */

@@ -21,6 +21,10 @@ void dory_gap8_write(uint32_t address, uint32_t value);
 uint32_t dory_gap8_sleep(uint32_t address);
 uint32_t dory_gap8_core(void);
 
+/* What a function of the HAL has on a stack in L1. */
+#define DORY_GAP8_ON_STACK(name, words) uint32_t *const name = model_stack(4 * (words))
+uint32_t *model_stack(uint32_t bytes);
+
 /* Where static memory of the program lies, in 32 bits. */
 uint32_t model_address(const void *pointer);
 
