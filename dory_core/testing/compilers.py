@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 
 import pytest
 
 from dory_core.errors import ToolMissing
 from dory_core.simulate.compiler import Compiler, find_compiler
 
-__all__ = ["ONLY_CHECK", "host_compiler", "host_compiler_text", "require_gcc"]
+__all__ = ["ONLY_CHECK", "deepest_stack", "host_compiler", "host_compiler_text", "require_gcc"]
 
 #: Options that make a compiler check its files and write assembly text to its working directory.
 #: The compiler of the ``ziglang`` wheel has no ``-fsyntax-only``.
@@ -39,3 +43,30 @@ def require_gcc() -> tuple[str, ...]:
     if compiler is None or "Free Software Foundation" not in compiler.version:
         pytest.skip("gcc is not here")
     return compiler.command
+
+
+def deepest_stack(graphs: Iterable[Path], root: str) -> int:
+    """Return the most bytes of stack that a function and what it calls take.
+
+    Args:
+        graphs: What gcc wrote with ``-fcallgraph-info=su``, of all files.
+        root: Name of the function.
+    """
+    frames: dict[str, int] = {}
+    calls: dict[str, set[str]] = {}
+    for graph in graphs:
+        text = graph.read_text()
+        for title, size, kind in re.findall(
+            r'title: "([^"]+)" label: "[^"]*?(\d+) bytes \((\w+)\)', text
+        ):
+            assert kind == "static", title
+            frames[title] = int(size)
+        for source, target in re.findall(r'sourcename: "([^"]+)" targetname: "([^"]+)"', text):
+            calls.setdefault(source, set()).add(target)
+
+    @cache
+    def deepest(name: str) -> int:
+        below = [deepest(other) for other in calls.get(name, ()) if other != name]
+        return frames.get(name, 0) + max(below, default=0)
+
+    return deepest(root)

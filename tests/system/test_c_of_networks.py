@@ -20,7 +20,7 @@ from dory_core.driver.compiler import CompileOptions, compile_network
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.plugins.manager import load_plugins
 from dory_core.simulate.build import INCLUDE_FOLDERS
-from dory_core.testing.compilers import require_gcc
+from dory_core.testing.compilers import deepest_stack, require_gcc
 from tests.codegen.test_strict_warnings import STRICT
 from tests.nets import net, net_names, onnx_names, onnx_net, tflite_names, tflite_net
 from tests.system.test_static_analysis import (
@@ -104,8 +104,7 @@ def test_programs_that_analyse_c_find_nothing_and_the_stack_suffices(
 
 
 def stack_bytes(app: Path, folder: Path) -> int:
-    """Return the most bytes of stack that an inference needs: those of the network, of a layer and
-    of the two largest functions of a kernel, which calls one function at a time.
+    """Return the most bytes of stack that an inference needs.
 
     Another 32-bit target stands for the chips.
     """
@@ -113,15 +112,6 @@ def stack_bytes(app: Path, folder: Path) -> int:
         pytest.skip(f"no {ARM} (package gcc-arm-none-eabi)")
     includes = [f"-I{app / path}" for path in INCLUDE_FOLDERS]
     sources = [app / name for name in files(app)]
-    command = (ARM, "-mcpu=cortex-m4", "-Os", "-std=gnu99", "-S", "-fstack-usage", *includes)
+    command = (ARM, "-mcpu=cortex-m4", "-Os", "-std=gnu99", "-S", "-fcallgraph-info=su", *includes)
     subprocess.run([*command, *map(str, sources)], cwd=folder, check=True)
-    needed = {"src": 0, "kernels": 0, "network": 0}
-    for source in sources:
-        frames = []
-        for line in (folder / f"{source.stem}.su").read_text().splitlines():
-            _, size, kind = line.split("\t")
-            assert kind == "static", line
-            frames.append(int(size))
-        caller = "network" if source.stem == "network" else source.parent.name
-        needed[caller] = max(needed[caller], sum(sorted(frames)[-2:]))
-    return sum(needed.values())
+    return deepest_stack(folder.glob("*.ci"), "dory_network_run")

@@ -15,6 +15,7 @@ from dory_gap8 import calibration as cal
 from dory_gap8.backend.block import (
     MOST_TAPS,
     BlockKernel,
+    block_pixels,
     column_bytes,
     copies_borders,
     lanes,
@@ -27,6 +28,8 @@ from dory_gap8.backend.weights import padded
 if TYPE_CHECKING:
     from dory_core.api import Tile
 
+# Pointers to inputs that a core has room for on its stack.
+STACK_POINTERS = 100
 # Windows at a border that a core has room for: the last one of a row and the first of the next.
 COPIES = 2
 
@@ -68,12 +71,13 @@ class WindowKernel(BlockKernel):
         return layer.inputs[0].channels
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Zeros of each core, which stand for padding, or its windows at a border."""
+        """Zeros of each core, which stand for padding, or its windows at a border; long tables."""
         if not self._needs_scratch(layer):
             return 0
         if copies_borders(layer):
             return self.cores * COPIES * column_bytes(layer)
-        return self.cores * int(padded(pixel_bytes(layer)))
+        table = 4 * _pointers(layer) if _is_far(layer) else 0
+        return self.cores * (int(padded(pixel_bytes(layer))) + table)
 
     def _needs_scratch(self, layer: Layer) -> bool:
         return layer.window.kernel != (1, 1)
@@ -93,6 +97,7 @@ class WindowKernel(BlockKernel):
         return (
             ("DORY_WORDS", str(int(pixel_bytes(layer) % 4 == 0))),
             ("DORY_COPIES", str(COPIES * copies_borders(layer))),
+            ("DORY_FAR_TABLE", str(int(_is_far(layer)))),
         )
 
     def _step_cycles(self, layer: Layer) -> int:
@@ -144,3 +149,15 @@ class WindowKernel(BlockKernel):
             return 100
         others = 1 + (window.pads[1] > 0) + (window.pads[3] > 0) + (y.width % 4 > 0)
         return max(0, 100 - 400 * others // y.width)
+
+
+def _pointers(layer: Layer) -> int:
+    """Return the pointers of a table with all taps of a block."""
+    return block_pixels(layer) * passes(layer) * layer.window.taps
+
+
+def _is_far(layer: Layer) -> bool:
+    """Whether the table has taps, because rows are no segments everywhere, and too many of them."""
+    apart = pixel_bytes(layer) % 4 > 0 or layer.window.dilations[1] > 1
+    by_taps = apart or (any(layer.window.pads) and not copies_borders(layer))
+    return by_taps and _pointers(layer) > STACK_POINTERS

@@ -35,21 +35,27 @@
 
 #define DORY_BLOCK_COLUMNS (DORY_BLOCK_PIXELS * DORY_PITCH)
 
-/* Gathers run number `run`, all of it. The loads of a run come before its stores, so that no
- * instruction waits for the one before it. */
+/* Words of a run whose loads come before their stores, so that no instruction waits for the one before
+ * it; those of long runs would not fit into registers. */
+#define DORY_AT_ONCE 16
+
+/* Gathers run number `run`, all of it. */
 static inline void dory_gather_run(DORY_X_T *column, int32_t run, const DORY_X_T *from) {
   DORY_X_T *const to = column + run * DORY_WHOLE;
   DORY_X_T *const rest = column + DORY_RUNS * DORY_WHOLE + run * DORY_REST;
-  dory_gap8_u8x4_t words[DORY_WHOLE / DORY_LANES + 1];
+  dory_gap8_u8x4_t words[DORY_AT_ONCE];
   DORY_X_T left[DORY_REST + 1];
-  for (int32_t i = 0; i < DORY_WHOLE / DORY_LANES; i++) {
-    words[i] = dory_gap8_load4_u8(from + DORY_LANES * i);
-  }
   for (int32_t i = 0; i < DORY_REST; i++) {
     left[i] = from[DORY_WHOLE + i];
   }
-  for (int32_t i = 0; i < DORY_WHOLE / DORY_LANES; i++) {
-    dory_gap8_store4_u8(to + DORY_LANES * i, words[i]);
+  for (int32_t first = 0; first < DORY_WHOLE; first += DORY_LANES * DORY_AT_ONCE) {
+    const int32_t n = dory_gap8_min((DORY_WHOLE - first) / DORY_LANES, DORY_AT_ONCE);
+    for (int32_t i = 0; i < n; i++) {
+      words[i] = dory_gap8_load4_u8(from + first + DORY_LANES * i);
+    }
+    for (int32_t i = 0; i < n; i++) {
+      dory_gap8_store4_u8(to + first + DORY_LANES * i, words[i]);
+    }
   }
   for (int32_t i = 0; i < DORY_REST; i++) {
     rest[i] = left[i];

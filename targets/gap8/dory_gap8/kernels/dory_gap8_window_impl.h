@@ -8,6 +8,8 @@
  *                 of the window come twice, with the one and with the other
  *   DORY_COPIES   windows at a border that the scratch of a core has room for: those of few inputs are
  *                 copied with their padding; 0 for others
+ *   DORY_FAR_TABLE  whether the table of the taps lies in the scratch, behind the zeros: cores have little
+ *                   stack. Where pointers have more than 32 bits it is on the stack all the same.
  *
  * A segment of the block is a row of a window, all of its columns and channels at once; rows that are
  * padding for all four windows are left out. Where columns are padding, or rows for some of the
@@ -21,6 +23,9 @@
 #define DORY_TAPS (DORY_KERNEL_H * DORY_KERNEL_W)
 /* Whether a row of a window can be a segment. */
 #define DORY_BY_ROWS (DORY_WORDS && DORY_DILATION_W == 1)
+/* Whether rows always are. */
+#define DORY_ONLY_ROWS (DORY_BY_ROWS && (!DORY_PADDED || DORY_COPIES > 0))
+#define DORY_ENTRIES (DORY_BLOCK_PIXELS * DORY_PASSES * (DORY_ONLY_ROWS ? DORY_KERNEL_H : DORY_TAPS))
 
 /* The last pixel of a block. */
 #define DORY_LAST (DORY_BLOCK_PIXELS - 1)
@@ -103,7 +108,7 @@ static inline int32_t dory_copy_borders(const DORY_X_T **table, DORY_X_T *copies
   return taken;
 }
 
-#elif DORY_COPIES == 0
+#elif !DORY_ONLY_ROWS
 
 /* Enters a row of taps of one of the windows; returns where the next one goes. from: the first tap;
  * inside: whether all of them lie in the tile, or else a bit for each that does. */
@@ -169,13 +174,19 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   const dory_gap8_work_t work = dory_block_share(a->y_h * a->y_w, a->y_c);
   const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_PASSES * DORY_TAPS * (tap / DORY_LANES),
                                   a->y_c,     work.channels, a->requant};
-  const DORY_X_T *table[DORY_BLOCK_PIXELS * DORY_PASSES * DORY_TAPS];
+#if DORY_FAR_TABLE && UINTPTR_MAX == UINT32_MAX
+  const DORY_X_T **const tables =
+      (const DORY_X_T **)(void *)((DORY_X_T *)a->scratch + (DORY_PADDED ? DORY_CORES * tap : 0));
+  const DORY_X_T **const table = tables + (int32_t)dory_core_id() * DORY_ENTRIES;
+#else
+  const DORY_X_T *table[DORY_ENTRIES];
+#endif
 #if DORY_COPIES > 0 && DORY_PADDED
   DORY_X_T *const copies =
       (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * (DORY_COPIES * DORY_TAPS * tap);
 #elif DORY_PADDED
   DORY_X_T *const zeros = (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * tap;
-#elif DORY_COPIES == 0
+#elif !DORY_ONLY_ROWS
   const DORY_X_T *const zeros = NULL;
 #endif
   /* Windows whose first tap is in the first of so many columns have all of them in the tile. */
@@ -255,7 +266,7 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
       b.weights = weights + inside.first * row_bytes;
       b.skip = (DORY_KERNEL_H - (inside.end - inside.first)) * row_bytes;
     }
-#if DORY_COPIES == 0
+#if !DORY_ONLY_ROWS
     else {
       dory_enter_taps(table, a, windows, zeros);
       b.table = table;
