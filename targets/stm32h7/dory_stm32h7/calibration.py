@@ -93,15 +93,16 @@ SHIFTED_EXTRA = 20
 EVEN_EXTRA = 75  # a step in binary32
 BOUNDS_EXTRA = 30
 SECOND = 100
-# Convolutions. Each group; what two pixels or a last one take beside columns and blocks.
+# Convolutions. Each group; what three pixels or the last ones take beside columns and blocks.
 CONV_GROUP = 1000
-PIXELS = 540
-# The 2 x 2 block in assembly: a vector of four elements, a round of sixteen; outputs and loop; two
-# addends; a step in binary32.
-BLOCK_VECTOR = 90
-BLOCK_ROUND = 10
-BLOCK = 230
-BLOCK_TURNED = 100
+PIXELS = 640
+# The block of three pixels and two channels in assembly, and that of two pixels: a vector of four
+# elements, a round of sixteen or four; outputs and loop; two addends; a step in binary32.
+BLOCK_VECTOR = 120
+BLOCK_VECTOR_TWO = 90
+BLOCK_ROUND = 20
+BLOCK = 280
+BLOCK_TURNED = 200
 BLOCK_EVEN = 300
 # The same in C.
 BLOCK_C_VECTOR = 158
@@ -123,7 +124,7 @@ LAID = 60
 STRIP = 300
 STRIP_ROW = 200
 STRIP_RUN = 200
-STRIP_VECTOR = 75
+STRIP_VECTOR = 95
 # Other columns: a pixel, a run of taps, one of a whole row, one that is first copied as elements,
 # the same of few channels; an element widened, one copied.
 PIXEL = 457

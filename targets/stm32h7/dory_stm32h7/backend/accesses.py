@@ -15,20 +15,23 @@ def columns(
     weight_bytes: int,
     parameter_words: int,
     word: int,
+    together: int,
+    store: int,
     loads: int | None = None,
 ) -> tuple[caches.Access, ...]:
-    """A convolution that lays out the columns of two pixels, then goes through all weights.
+    """A convolution that lays out the columns of a few pixels, then goes through all weights.
 
     weight_bytes: of the whole block. parameter_words: of one output channel. word: bytes of a load
-    from the input. loads: of the input, where columns share what is laid out.
+    from the input. together: pixels. store: outputs that are stored at once. loads: of the input,
+    where columns share what is laid out.
     """
     conv = layer.of(ops.Conv)
     groups, fan_in = conv.groups, conv.weights.values[0].size
     pixels = tile.h * tile.w
-    pairs = ceil_div(pixels, 2)
+    blocks = ceil_div(pixels, together)
     column = fan_in * layer.inputs[0].bits // 8
     y_bytes = tile.c_out * layer.output.bits // 8
-    step = 2 * column + (weight_bytes + 2 * y_bytes) // groups
+    step = together * column + (weight_bytes + together * y_bytes) // groups
     elements = ceil_div(fan_in, 4) * 4
     weight_words = weight_bytes // 4 - tile.c_out * parameter_words
     inputs = caches.window_access(layer, tile, pixels * groups * column // word, step)
@@ -38,14 +41,16 @@ def columns(
         inputs,
         caches.Access(
             "w",
-            pairs * (weight_words + tile.c_out * parameter_words),
+            blocks * (weight_words + tile.c_out * parameter_words),
             weight_bytes,
-            (((pairs - 1) * weight_bytes, step),),
+            (((blocks - 1) * weight_bytes, step),),
         ),
         caches.Access(
-            "scratch", pixels * groups * elements // 2 + pairs * weight_words * 2, 4 * elements
+            "scratch",
+            pixels * groups * elements // 2 + blocks * weight_words * together,
+            2 * together * elements,
         ),
-        _stores(layer, tile),
+        _stores(layer, tile, store),
     )
 
 

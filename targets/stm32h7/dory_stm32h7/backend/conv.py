@@ -29,27 +29,26 @@ from dory_stm32h7.backend.epilogue import epilogue
 from dory_stm32h7.backend.instance import pad_token, pad_value, step_arguments, tile_arguments
 from dory_stm32h7.backend.weighted import (
     WeightedKernel,
-    interleaved,
+    blocks_tenths,
     output_extra,
+    paired,
     vectors,
     weight_bits,
 )
 
-# Vectors of four in a round of the assembly (DORY_VECTORS).
-_ROUND = 16
 # Outputs of a row whose columns lie next to each other (DORY_STRIP).
-_STRIP = 16
+_STRIP = 18
 # Inputs of an output up to which their copies are straight code.
 _MOST_INNER = 96
 
 
 class ConvKernel(WeightedKernel, caches.MemoryAccesses):
-    """Convolution: columns of two pixels, then blocks of 2 channels x 2 pixels."""
+    """Convolution: columns of a few pixels, then blocks of 2 channels and these pixels."""
 
     name = "dory_stm32h7_conv"
     template = "conv"
     features = WeightedKernel.features | {Feature.PAD_VALUE}
-    summary = "Convolution of two pixels and two channels at a time"
+    summary = "Convolution of three pixels and two channels at a time"
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Any filter, stride, dilation, padding and groups, but one input channel per group."""
@@ -63,14 +62,14 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
         return self.reject(layer)
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Columns of two pixels, and one as elements before it is widened."""
-        window = layer.window
+        """Columns of a few pixels, and one as elements before it is widened."""
+        window, element = layer.window, 2 * _together(layer)
         if _in_windows(layer):
             columns = (minimum(tile.w, _STRIP) - 1) * window.strides[1] + window.kernel[1]
-            return 4 * columns * window.kernel[0] * layer.of(ops.Conv).weights.shape[1]
+            return element * columns * window.kernel[0] * layer.of(ops.Conv).weights.shape[1]
         length = int(vectors(_fan_in(layer))) * 4
         cells = length * layer.inputs[0].bits // 8
-        return 4 * length + (cells if _odd_runs(layer) else 0)
+        return element * length + (cells if _odd_runs(layer) else 0)
 
     def rows_bytes(self, layer: Layer, count: Number) -> Number:
         """Taps and channels of a group, in whole words."""
@@ -89,9 +88,7 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
         rows = rows.reshape(c_out[1] - c_out[0], -1)
         group = layer.output.channels // conv.groups if conv.groups > 1 else len(rows)
         bits = weight_bits(layer)
-        data = b"".join(
-            interleaved(rows[g : g + group], 2, bits) for g in range(0, len(rows), group)
-        )
+        data = b"".join(paired(rows[g : g + group], bits) for g in range(0, len(rows), group))
         return self.block(layer, c_out, data)
 
     def tenths(self, layer: Layer, tile: Tile) -> Number:
@@ -99,12 +96,14 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
         return _from_windows(layer, tile) if _in_windows(layer) else _from_columns(layer, tile)
 
     def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
-        """Columns of two pixels, then all weights."""
+        """Columns of a few pixels, then all weights."""
         word = 1 if _odd_runs(layer) else 4
         parameters = epilogue(layer).channel_bytes // 4
         loads = _laid_words(layer, tile) if _in_windows(layer) else None
         weights = int(self.weight_bytes(layer, tile))
-        return columns(layer, tile, weights, parameters, word, loads)
+        together = _together(layer)
+        store = 2 if _in_assembly(layer) and layer.output.bits < 32 else 1
+        return columns(layer, tile, weights, parameters, word, together, store, loads)
 
     def label(self, layer: Layer) -> str:
         """Filter, types and requantisation."""
@@ -147,20 +146,18 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
 
 
 def _from_windows(layer: Layer, tile: Tile) -> Number:
-    """Return the tenths of cycles with columns that are windows; an odd row ends with one pixel."""
+    """Return the tenths of cycles with columns that are windows of strips."""
     group, groups = _groups(layer, tile)
-    pair, alone = _pixels(layer, group)
-    rows = tile.h * (tile.w // 2 * pair + tile.w % 2 * alone)
+    rows = tile.h * _pixels(layer, group, tile.w)
     return costs.CALL + groups * (_strips(layer, tile) + rows)
 
 
 def _from_columns(layer: Layer, tile: Tile) -> Number:
     """Return the tenths of cycles with a column for each pixel."""
     group, groups = _groups(layer, tile)
-    pair, alone = _pixels(layer, group)
     column = _column(layer, int(vectors(_fan_in(layer))))
     pixels = tile.h * tile.w
-    each = pixels * column + pixels // 2 * pair + pixels % 2 * alone
+    each = pixels * column + _pixels(layer, group, pixels)
     return costs.CALL + groups * (costs.CONV_GROUP + each)
 
 
@@ -172,23 +169,11 @@ def _groups(layer: Layer, tile: Tile) -> tuple[Number, Number]:
     return group, tile.c_out // group
 
 
-def _pixels(layer: Layer, group: Number) -> tuple[Number, Number]:
-    """Return the tenths of cycles of ``group`` channels of two pixels, and of one."""
+def _pixels(layer: Layer, channels: Number, pixels: Number) -> Number:
+    """Return the tenths of cycles of ``channels`` channels of some pixels, without columns."""
     length = int(vectors(_fan_in(layer)))
-    single = _single(layer, length)
-    pairs, last = group // 2 * _block(layer, length), group % 2 * single
-    alone = pairs if _in_assembly(layer) else group // 2 * 2 * single
-    return costs.PIXELS + pairs + 2 * last, costs.PIXELS + alone + last
-
-
-def _block(layer: Layer, length: int) -> int:
-    """Return the tenths of cycles of two channels of two pixels."""
-    turned, even = epilogue(layer).turned, epilogue(layer).even
-    if not _in_assembly(layer):
-        block = costs.BLOCK_C_VECTOR * length + costs.BLOCK_C + costs.BLOCK_C_TURNED * turned
-        return block + 4 * output_extra(epilogue(layer))
-    block = costs.BLOCK_VECTOR * length + costs.BLOCK_ROUND * ceil_div(length, _ROUND)
-    return int(block + costs.BLOCK + costs.BLOCK_TURNED * turned + costs.BLOCK_EVEN * even)
+    blocks = blocks_tenths(epilogue(layer), _in_assembly(layer), length, channels, pixels)
+    return blocks + channels % 2 * pixels * _single(layer, length)
 
 
 def _single(layer: Layer, length: int) -> int:
@@ -243,6 +228,11 @@ def _fan_in(layer: Layer) -> int:
     """Return the weights of one output channel."""
     _, channels, kernel_h, kernel_w = layer.of(ops.Conv).weights.shape
     return channels * kernel_h * kernel_w
+
+
+def _together(layer: Layer) -> int:
+    """Return the pixels that are computed together (DORY_PIXELS)."""
+    return 3 if _in_assembly(layer) else 2
 
 
 def _in_assembly(layer: Layer) -> bool:

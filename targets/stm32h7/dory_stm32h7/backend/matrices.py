@@ -22,10 +22,10 @@ from dory_stm32h7.backend.instance import (
     tile_arguments,
     type_macros,
 )
-from dory_stm32h7.backend.weighted import output_extra, vectors
+from dory_stm32h7.backend.weighted import blocks_tenths, output_extra, vectors
 
-# Vectors of four in a round of the assembly (DORY_VECTORS), and whose sums a vector has.
-_ROUND, _SUMMED = 16, 64
+# Vectors of four whose sums a vector has.
+_SUMMED = 64
 
 
 class MatricesKernel(InstanceKernel):
@@ -61,25 +61,18 @@ class MatricesKernel(InstanceKernel):
         return WeightBlock(data + bytes(-len(data) % 8), {"mul": 0})
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """A matrix as rows of weights, and the columns of two rows."""
-        return 4 * _vectors(layer) * (tile.c_out + 4)
+        """A matrix as rows of weights, and the columns of a few rows."""
+        together = 3 if epilogue(layer).in_assembly else 2
+        return 4 * _vectors(layer) * (tile.c_out + 2 * together)
 
     def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Laying out, columns of all rows, blocks, and the rows and columns that no block takes."""
         chosen, length = epilogue(layer), _vectors(layer)
         single = costs.SINGLE_VECTOR * length + costs.SINGLE + output_extra(chosen)
         single += costs.SINGLE_TURNED * chosen.turned
-        block = costs.BLOCK_C_VECTOR * length + costs.BLOCK_C + 4 * output_extra(chosen)
-        block += costs.BLOCK_C_TURNED * chosen.turned
-        if chosen.in_assembly:
-            block = costs.BLOCK_VECTOR * length + costs.BLOCK_ROUND * -(-length // _ROUND)
-            block += costs.BLOCK + costs.BLOCK_TURNED * chosen.turned
-            block += costs.BLOCK_EVEN * chosen.even
-        pairs, odd = tile.c_out // 2, tile.c_out % 2
-        two = costs.PIXELS + pairs * block + 2 * odd * single
-        alone = costs.PIXELS + pairs * (block if chosen.in_assembly else 2 * single) + odd * single
+        blocks = blocks_tenths(chosen, chosen.in_assembly, length, tile.c_out, tile.w)
         column = costs.CENTRED_VECTOR * length + costs.CENTRED
-        rows = tile.w * column + tile.w // 2 * two + tile.w % 2 * alone
+        rows = tile.w * (column + tile.c_out % 2 * single) + blocks
         laid = tile.c_out * (costs.LAID_VECTOR * length + costs.LAID)
         return costs.CALL + tile.x_h * laid + tile.h * rows
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Layer, Number, Rejection, WeightBlock, ceil_div, reject_type
+from dory_core.api import Layer, Number, Rejection, WeightBlock, ceil_div, maximum, reject_type
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import Epilogue, epilogue, reject_epilogue
 from dory_stm32h7.backend.instance import (
@@ -51,6 +51,19 @@ def interleaved(rows: npt.NDArray[Any], together: int, bits: int) -> bytes:
     blocks = padded[:whole].reshape(shape).swapaxes(1, 2)
     rest = padded[whole:].reshape(count - whole, padded.shape[1] // 4, 4)
     return in_fours(blocks, bits).tobytes() + in_fours(rest, bits).tobytes()
+
+
+def paired(rows: npt.NDArray[Any], bits: int) -> bytes:
+    """Return rows, shape (C, n), padded to multiples of four, two of them interleaved.
+
+    Bytes of rows a, b lie as a0 b0 a2 b2 a1 b1 a3 b3; 16-bit numbers, and an odd last row, as
+    ``interleaved`` has them.
+    """
+    if bits != 8:
+        return interleaved(rows, 2, bits)
+    both = len(rows) // 2 * 2
+    vectors = np.frombuffer(interleaved(rows[:both], 2, 8), dtype=np.int8).reshape(-1, 2, 2, 2)
+    return vectors.transpose(0, 3, 2, 1).tobytes() + interleaved(rows[both:], 1, 8)
 
 
 class WeightedKernel(InstanceKernel):
@@ -116,3 +129,24 @@ def output_extra(chosen: Epilogue) -> int:
         count += costs.EVEN_EXTRA * chosen.even
         count += costs.SECOND * (len(chosen.steps) - 1)
     return count
+
+
+def blocks_tenths(
+    chosen: Epilogue, in_assembly: bool, length: int, channels: Number, pixels: Number
+) -> Number:
+    """Return the tenths of cycles of all blocks of pairs of channels (dory_stm32h7_matmul_impl.h).
+
+    length: vectors of a column.
+    """
+    extra = costs.BLOCK_C_TURNED * chosen.turned + 4 * output_extra(chosen)
+    block = costs.BLOCK_C_VECTOR * length + costs.BLOCK_C + extra
+    if not in_assembly:
+        return ceil_div(pixels, 2) * (costs.PIXELS + channels // 2 * block)
+    outputs = costs.BLOCK + costs.BLOCK_TURNED * chosen.turned + costs.BLOCK_EVEN * chosen.even
+    three = costs.BLOCK_VECTOR * length + costs.BLOCK_ROUND * ceil_div(length, 16) + outputs
+    two = costs.BLOCK_VECTOR_TWO * length + costs.BLOCK_ROUND * ceil_div(length, 4) + outputs
+    twos = -pixels % 3
+    threes = maximum((pixels - 2 * twos) // 3, 0)
+    return threes * (costs.PIXELS + channels // 2 * three) + twos * (
+        costs.PIXELS + channels // 2 * two
+    )

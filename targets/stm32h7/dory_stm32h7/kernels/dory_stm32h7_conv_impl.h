@@ -1,4 +1,4 @@
-/* Convolution: the columns of two pixels are gathered as 16-bit numbers, then multiplied with all
+/* Convolution: the columns of a few pixels are gathered as 16-bit numbers, then multiplied with all
  * rows of weights. An instance defines DORY_KERNEL, DORY_Y_T, the macros of
  * dory_stm32h7_vector_impl.h, dory_stm32h7_weights_impl.h and dory_stm32h7_requant_impl.h, and
  *
@@ -192,19 +192,22 @@ static void dory_gather(const dory_stm32h7_conv_t *a, const DORY_X_T *x, int32_t
 
 #if DORY_KERNEL_H * DORY_KERNEL_W == 1
 
-/* Widens the n channels of two pixels into their columns. */
-static inline void dory_widen_two(const DORY_X_T *x, const DORY_X_T *x2, int32_t n, uint32_t *column)
+/* Widens the n channels of DORY_PIXELS pixels into their columns. */
+static inline void dory_widen_all(const DORY_X_T *const pixels[DORY_PIXELS], int32_t n, uint32_t *column)
 {
-  for (; n >= 4; n -= 4, x += 4, x2 += 4, column += DORY_COLUMN) {
-    const dory_vector_t a = dory_vector_at(x), b = dory_vector_at(x2);
-    column[0] = a.even;
-    column[1] = a.odd;
-    column[2] = b.even;
-    column[3] = b.odd;
+  int32_t c = 0;
+  for (; c < n - 3; c += 4, column += DORY_COLUMN) {
+    DORY_UNROLLED
+    for (int k = 0; k < DORY_PIXELS; k++) {
+      const dory_vector_t four = dory_vector_at(pixels[k] + c);
+      column[2 * k] = four.even;
+      column[2 * k + 1] = four.odd;
+    }
   }
-  if (n > 0) {
-    dory_widen(x, n, column);
-    dory_widen(x2, n, column + 2);
+  if (c < n) {
+    for (int k = 0; k < DORY_PIXELS; k++) {
+      dory_widen(pixels[k] + c, n - c, column + 2 * k);
+    }
   }
 }
 
@@ -212,15 +215,15 @@ static inline void dory_widen_two(const DORY_X_T *x, const DORY_X_T *x2, int32_t
 typedef struct {
   const DORY_X_T *x;
   int32_t left, step, turn;
-} dory_pixels_t;
+} dory_place_t;
 
-static inline const DORY_X_T *dory_next_pixel(dory_pixels_t *pixels, int32_t width)
+static inline const DORY_X_T *dory_next_pixel(dory_place_t *place, int32_t width)
 {
-  const DORY_X_T *const x = pixels->x;
-  pixels->x += pixels->step;
-  if (--pixels->left == 0) {
-    pixels->left = width;
-    pixels->x += pixels->turn;
+  const DORY_X_T *const x = place->x;
+  place->x += place->step;
+  if (--place->left == 0) {
+    place->left = width;
+    place->x += place->turn;
   }
   return x;
 }
@@ -233,63 +236,76 @@ static inline void dory_group(const dory_stm32h7_conv_t *a, const uint32_t *w, i
   uint32_t *const columns = a->scratch;
   dory_product_t product = dory_product(&a->requant, w, columns, vectors, first, a->group_out, pitch);
   const int32_t step = a->stride_w * a->x_c;
-  dory_pixels_t pixels = {x, width, step, a->stride_h * a->x_w * a->x_c - width * step};
-  int32_t n = a->y_h * width;
-  for (; n > 1; n -= 2, y += 2 * pitch) {
-    const DORY_X_T *const one = dory_next_pixel(&pixels, width);
-    const DORY_X_T *const two = dory_next_pixel(&pixels, width);
-    dory_widen_two(one, two, channels, columns);
-    dory_two_pixels(&product, y);
-  }
-  if (n > 0) {
-    dory_widen(pixels.x, channels, columns);
-    dory_one_pixel(&product, y);
+  dory_place_t place = {x, width, step, a->stride_h * a->x_w * a->x_c - width * step};
+  for (int32_t n = a->y_h * width; n > 0;) {
+    const int32_t together = dory_together(n);
+    const DORY_X_T *pixels[DORY_PIXELS] = {dory_next_pixel(&place, width)};
+    DORY_UNROLLED
+    for (int32_t k = 1; k < DORY_PIXELS; k++) { /* those that are missing are the last one */
+      pixels[k] = k < together ? dory_next_pixel(&place, width) : pixels[k - 1];
+    }
+    dory_widen_all(pixels, channels, columns);
+    dory_pixels(&product, together, y);
+    n -= together;
+    y += together * pitch;
   }
 }
 
 #elif DORY_WINDOW
 
 /* Outputs of a strip. */
-enum { DORY_STRIP = 16 };
+enum { DORY_STRIP = 18 };
+
+/* Where a column goes: the slot of each pixel. */
+typedef struct {
+  uint32_t *first, *second, *third;
+} dory_slots_t;
+
+/* Puts a vector into the slots of all pixels. */
+static inline void dory_put(dory_slots_t *to, dory_vector_t four)
+{
+  to->first[0] = four.even;
+  to->first[1] = four.odd;
+  to->first += DORY_COLUMN;
+  to->second[0] = four.even;
+  to->second[1] = four.odd;
+  to->second += DORY_COLUMN;
+#if DORY_PAIRS
+  to->third[0] = four.even;
+  to->third[1] = four.odd;
+  to->third += DORY_COLUMN;
+#endif
+}
 
 /* Lays out the columns of the outputs j .. j + count - 1 of a row. A column has KERNEL_H rows of the
- * image in the slot of the first pixel, and in that of the second one those of the column where the
- * next output begins. top: the first row. */
+ * image in the slot of the first pixel, and in those of the others those of the columns where the
+ * next outputs begin. top: the first row. */
 static inline void dory_lay_strip(const dory_stm32h7_conv_t *a, const DORY_X_T *x, int32_t top,
                                   int32_t j, int32_t count)
 {
   const uint32_t both = (uint32_t)(DORY_PAD_VALUE) & 0xFFFFu, pads = both << 16 | both;
+  const dory_vector_t padding = {pads, pads};
   const int32_t channels = a->group_in, step = a->stride_w;
   const int32_t columns = (count - 1) * step + DORY_KERNEL_W;
-  const int32_t next = DORY_KERNEL_H * channels;
+  const int32_t row = channels / 4 * DORY_COLUMN, next = DORY_KERNEL_H * row;
   for (int32_t i = 0; i < DORY_KERNEL_H; i++, top += a->dilation_h) {
-    uint32_t *at = (uint32_t *)a->scratch + i * channels;
+    uint32_t *at = (uint32_t *)a->scratch + i * row;
     int32_t left = j * step - a->pad_left;
     const DORY_X_T *from = x + (top * a->x_w + left) * a->x_c;
     const int inside = top >= 0 && top < a->x_h;
     for (int32_t k = 0; k < columns; k++, left++, at += next, from += a->x_c) {
-      /* The first ones are no second pixel: what they leave there is overwritten. */
-      uint32_t *to = at, *second = k < step ? at : at - step * next;
+      /* The first ones are no other pixel: what they leave there is overwritten. */
+      dory_slots_t to = {at, (k < step ? at : at - step * next) + 2,
+                         (k < 2 * step ? at : at - 2 * step * next) + 4};
+      const uint32_t *const end = at + row;
       if (inside && left >= 0 && left < a->x_w) {
         const DORY_X_T *element = from;
-        for (int32_t n = channels; n > 0; n -= 4) {
-          const dory_vector_t four = dory_vector_at(element);
-          to[0] = four.even;
-          to[1] = four.odd;
-          second[2] = four.even;
-          second[3] = four.odd;
-          element += 4;
-          to += DORY_COLUMN;
-          second += DORY_COLUMN;
+        for (; to.first != end; element += 4) {
+          dory_put(&to, dory_vector_at(element));
         }
       } else {
-        for (int32_t n = channels; n > 0; n -= 4) {
-          to[0] = pads;
-          to[1] = pads;
-          second[2] = pads;
-          second[3] = pads;
-          to += DORY_COLUMN;
-          second += DORY_COLUMN;
+        while (to.first != end) {
+          dory_put(&to, padding);
         }
       }
     }
@@ -300,22 +316,20 @@ static inline void dory_lay_strip(const dory_stm32h7_conv_t *a, const DORY_X_T *
 static inline void dory_group(const dory_stm32h7_conv_t *a, const uint32_t *w, int32_t vectors,
                               int32_t first, const DORY_X_T *x, DORY_Y_T *y)
 {
-  const int32_t pitch = a->y_c, pair = 2 * a->stride_w * DORY_KERNEL_H * a->group_in;
+  const int32_t pitch = a->y_c, column = a->stride_w * DORY_KERNEL_H * (a->group_in / 4) * DORY_COLUMN;
   dory_product_t product = dory_product(&a->requant, w, a->scratch, vectors, first, a->group_out, pitch);
   for (int32_t i = 0; i < a->y_h; i++) {
     for (int32_t j = 0; j < a->y_w; j += DORY_STRIP) {
       const int32_t count = a->y_w - j < DORY_STRIP ? a->y_w - j : DORY_STRIP;
       dory_lay_strip(a, x, i * a->stride_h - a->pad_top, j, count);
       const uint32_t *columns = a->scratch;
-      int32_t n = count;
-      for (; n > 1; n -= 2, columns += pair, y += 2 * pitch) {
+      for (int32_t n = count; n > 0;) {
+        const int32_t together = dory_together(n);
         dory_set_columns(&product, columns);
-        dory_two_pixels(&product, y);
-      }
-      if (n > 0) {
-        dory_set_columns(&product, columns);
-        dory_one_pixel(&product, y);
-        y += pitch;
+        dory_pixels(&product, together, y);
+        n -= together;
+        columns += together * column;
+        y += together * pitch;
       }
     }
   }
@@ -323,14 +337,14 @@ static inline void dory_group(const dory_stm32h7_conv_t *a, const uint32_t *w, i
 
 #else
 
-/* Lays the column of output (i, j) into the slot of one of two pixels. */
+/* Lays the column of output (i, j) into the slot of one of several pixels. */
 static inline void dory_column(const dory_stm32h7_conv_t *a, const DORY_X_T *x, int32_t i,
                                int32_t j, uint32_t *column)
 {
   const int32_t top = i * a->stride_h - a->pad_top, left = j * a->stride_w - a->pad_left;
 #if DORY_ODD_RUNS
   const int32_t length = DORY_KERNEL_H * DORY_KERNEL_W * a->group_in;
-  DORY_X_T *const cells = (DORY_X_T *)(void *)((uint32_t *)a->scratch + (length + 3) / 4 * 4);
+  DORY_X_T *const cells = (DORY_X_T *)(void *)((uint32_t *)a->scratch + (length + 3) / 4 * DORY_COLUMN);
 #if DORY_CHANNELS
   if (dory_is_inner(a, top, left)) {
     const DORY_X_T *const from = x + (top * a->x_w + left) * DORY_CHANNELS;
@@ -352,26 +366,22 @@ static inline void dory_column(const dory_stm32h7_conv_t *a, const DORY_X_T *x, 
 static inline void dory_group(const dory_stm32h7_conv_t *a, const uint32_t *w, int32_t vectors,
                               int32_t first, const DORY_X_T *x, DORY_Y_T *y)
 {
-  const int32_t pixels = a->y_h * a->y_w, pitch = a->y_c;
+  const int32_t pitch = a->y_c;
   uint32_t *const columns = a->scratch;
   dory_product_t product = dory_product(&a->requant, w, columns, vectors, first, a->group_out, pitch);
   int32_t i = 0, j = 0;
-  for (int32_t n = 0; n < pixels; n += 2, y += 2 * pitch) {
-    dory_column(a, x, i, j, columns);
-    if (++j == a->y_w) {
-      j = 0;
-      i++;
+  for (int32_t n = a->y_h * a->y_w; n > 0;) {
+    const int32_t together = dory_together(n);
+    for (int32_t k = 0; k < together; k++) {
+      dory_column(a, x, i, j, columns + 2 * k);
+      if (++j == a->y_w) {
+        j = 0;
+        i++;
+      }
     }
-    if (n + 1 == pixels) {
-      dory_one_pixel(&product, y);
-      break;
-    }
-    dory_column(a, x, i, j, columns + 2);
-    if (++j == a->y_w) {
-      j = 0;
-      i++;
-    }
-    dory_two_pixels(&product, y);
+    dory_pixels(&product, together, y);
+    n -= together;
+    y += together * pitch;
   }
 }
 

@@ -1,4 +1,4 @@
-/* Products of matrices, x2 times x: x is laid out as rows of weights, then pairs of rows of x2 are
+/* Products of matrices, x2 times x: x is laid out as rows of weights, then a few rows of x2 are
  * multiplied with them as the columns of a convolution. An instance defines DORY_KERNEL, DORY_Y_T,
  * DORY_X_T and DORY_X_SIGNED of an element of x2, the macros of dory_stm32h7_matmul_impl.h and
  * dory_stm32h7_requant_impl.h, and
@@ -80,14 +80,16 @@ static inline void dory_row(const uint8_t *row, int32_t inner, int32_t zero, uin
   }
 }
 
-/* Four elements of a column of x, rows `pitch` apart; those behind the last row are 0. */
-static inline uint32_t dory_four(const uint8_t *x, int32_t pitch, int32_t rows)
+/* Element i of a column of x, rows `pitch` apart; those behind the last row are 0. */
+static inline uint32_t dory_element(const uint8_t *x, int32_t pitch, int32_t rows, int32_t i)
 {
-  uint32_t word = 0;
-  for (int32_t i = 0; i < 4; i++) {
-    word |= (i < rows ? (uint32_t)x[i * pitch] ^ (DORY_FLIP & 0xFFu) : 0u) << 8 * i;
-  }
-  return word;
+  return i < rows ? (uint32_t)x[i * pitch] ^ (DORY_FLIP & 0xFFu) : 0u;
+}
+
+/* Elements i and i + 2 of a column, in the bytes 0 and 2. */
+static inline uint32_t dory_half(const uint8_t *x, int32_t pitch, int32_t rows, int32_t i)
+{
+  return dory_element(x, pitch, rows, i) | dory_element(x, pitch, rows, i + 2) << 16;
 }
 
 /* Lays out a matrix of x: rows of pairs of channels by fours, then that of an odd last channel. */
@@ -96,21 +98,31 @@ static inline void dory_lay_out(const uint8_t *x, int32_t inner, int32_t channel
 {
 #if DORY_TERMS
   const int32_t turned = -zero, low = turned >> 1, high = turned - low;
-  const uint32_t both = ((uint32_t)high & 0xFFu) << 8 | ((uint32_t)low & 0xFFu);
-  const uint32_t term = both << 16 | both;
+  const uint32_t lows = ((uint32_t)low & 0xFFu) * 0x00010001u;
+  const uint32_t highs = ((uint32_t)high & 0xFFu) * 0x00010001u;
 #endif
   (void)zero;
   for (int32_t c = 0; c < channels; c += 2) {
     const int32_t last = c + 1 == channels;
     for (int32_t j = 0; j < inner; j += 4) {
-      *w++ = dory_four(x + c + j * channels, channels, inner - j);
-      if (!last) {
-        *w++ = dory_four(x + c + 1 + j * channels, channels, inner - j);
+      const uint8_t *const at = x + c + j * channels;
+      const uint32_t even = dory_half(at, channels, inner - j, 0);
+      const uint32_t odd = dory_half(at, channels, inner - j, 1);
+      if (last) {
+        *w++ = even | odd << 8;
+      } else {
+        *w++ = even | dory_half(at + 1, channels, inner - j, 0) << 8;
+        *w++ = odd | dory_half(at + 1, channels, inner - j, 1) << 8;
       }
     }
 #if DORY_TERMS
-    for (int32_t v = (dory_vectors(inner) - (inner + 3) / 4) * (last ? 1 : 2); v > 0; v--) {
-      *w++ = term;
+    for (int32_t v = dory_vectors(inner) - (inner + 3) / 4; v > 0; v--) {
+      if (last) {
+        *w++ = lows | highs << 8;
+      } else {
+        *w++ = lows | lows << 8;
+        *w++ = highs | highs << 8;
+      }
     }
 #endif
   }
@@ -130,16 +142,15 @@ void DORY_KERNEL(const dory_stm32h7_matrices_t *a)
       dory_lay_out(x, inner, channels, a->x_zero, weights);
       x += inner * channels;
     }
-    for (int32_t i = 0; i < rows; i += 2) {
-      dory_row(row, inner, a->x2_zero, columns);
-      if (i + 1 < rows) {
-        dory_row(row + inner, inner, a->x2_zero, columns + 2);
-        dory_two_pixels(&product, y);
-      } else {
-        dory_one_pixel(&product, y);
+    for (int32_t n = rows; n > 0;) {
+      const int32_t together = dory_together(n);
+      for (int32_t k = 0; k < together; k++) {
+        dory_row(row, inner, a->x2_zero, columns + 2 * k);
+        row += inner;
       }
-      row += 2 * inner;
-      y += (i + 1 < rows ? 2 : 1) * channels;
+      dory_pixels(&product, together, y);
+      n -= together;
+      y += together * channels;
     }
     x2 += DORY_ONE_X2 ? 0 : rows * inner;
   }

@@ -23,7 +23,7 @@ typedef struct {
   dory_stm32h7_line_t next;
 } dory_stm32h7_requant_t;
 
-/* A convolution. weights: see dory_stm32h7_matmul_impl.h. scratch: columns of two pixels.
+/* A convolution. weights: see dory_stm32h7_matmul_impl.h. scratch: columns of a few pixels.
  * group_in, group_out: channels of one group; those of the tile when there is one group. */
 typedef struct {
   const void *x;
