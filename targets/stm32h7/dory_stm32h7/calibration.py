@@ -159,11 +159,11 @@ DEPTHWISE_NARROW_OUTPUT = 200
 # Depthwise from pairs of columns, four channels: a strip of rows, a row laid out, a pair of it. One
 # channel: a row; blocks of four outputs and of two in assembly, by the step along a row; in C a
 # block of four outputs, or of two by a step of 2; an output; two addends.
-PLANAR_STRIP = 3600
-PLANAR_LAID = 60
-PLANAR_PAIR = 126
-PLANAR_ROW = 170
-PLANAR_FOUR = (390, 430)
+PLANAR_STRIP = 3400
+PLANAR_LAID = 310
+PLANAR_PAIR = 85
+PLANAR_ROW = 150
+PLANAR_FOUR = (385, 430)
 PLANAR_TWO = (270, 290)
 PLANAR_BLOCK = (281, 177)
 PLANAR_OUTPUT = 72

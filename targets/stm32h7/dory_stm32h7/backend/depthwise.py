@@ -197,6 +197,13 @@ def _pairs(width: Number, window: ops.Window) -> Number:
     return 2 * ceil_div(width, 4 // window.strides[1]) + window.kernel[1] // 2
 
 
+def _pairs_seen(layer: Layer, tile: Tile) -> Number:
+    """Return the pairs of columns of a row that are not beside the image."""
+    seen = _seen(layer)
+    width = tile.x_w if seen is layer.window else tile.x_h
+    return ceil_div(width + seen.pads[1] % 2, 2)
+
+
 def _laid_rows(window: ops.Window, height: Number) -> Number:
     """Return the rows that are laid out for four channels."""
     strips = ceil_div(height, _STRIP)
@@ -213,7 +220,7 @@ def _from_pairs(layer: Layer, tile: Tile) -> Number:
     else:
         output = costs.PLANAR_OUTPUT + output_extra(chosen) + costs.PLANAR_TURNED * chosen.turned
         row = costs.PLANAR_ROW + ceil_div(width, 4 // step) * block + width * output
-    laid = costs.PLANAR_LAID + _pairs(width, seen) * costs.PLANAR_PAIR
+    laid = costs.PLANAR_LAID + _pairs_seen(layer, tile) * costs.PLANAR_PAIR
     strips = ceil_div(height, _STRIP) * costs.PLANAR_STRIP
     taps = costs.PLANAR_TAPS * max(_taps(seen) - 6, 0)
     channels = strips + taps + _laid_rows(seen, height) * laid + 4 * height * row

@@ -24,22 +24,60 @@ typedef struct {
 /* Lays out two pixels of four channels; returns where the next ones go. */
 static inline uint32_t *dory_put(uint32_t *p, uint32_t a, uint32_t b)
 {
-  const uint32_t a_even = DORY_EVEN(DORY_X_SIGNED, a), a_odd = DORY_ODD(DORY_X_SIGNED, a);
-  const uint32_t b_even = DORY_EVEN(DORY_X_SIGNED, b), b_odd = DORY_ODD(DORY_X_SIGNED, b);
-  p[0] = dory_low_halves(a_even, b_even);
-  p[1] = dory_low_halves(a_odd, b_odd);
-  p[2] = dory_high_halves(a_even, b_even);
-  p[3] = dory_high_halves(a_odd, b_odd);
+  const uint32_t low = dory_low_halves(a, b), high = dory_high_halves(a, b);
+  p[0] = DORY_EVEN(DORY_X_SIGNED, low);
+  p[1] = DORY_ODD(DORY_X_SIGNED, low);
+  p[2] = DORY_EVEN(DORY_X_SIGNED, high);
+  p[3] = DORY_ODD(DORY_X_SIGNED, high);
   return p + 4;
 }
 
+/* Lays out `count` pairs of pixels, at least one, that are `pitch` bytes apart; returns where the next
+ * ones go. */
+static inline uint32_t *dory_put_pixels(uint32_t *p, const uint8_t *x, int32_t pitch, int32_t count)
+{
+#if defined(__GNUC__) && defined(__thumb2__) && defined(__ARM_FEATURE_DSP)
+#if DORY_X_SIGNED
+#define DORY_EXTEND "sxtb16 "
+#else
+#define DORY_EXTEND "uxtb16 "
+#endif
+  uint32_t a, b, low, high, second;
+  const int32_t both = 2 * pitch;
+  /* The next pixels are loaded while these are stored, but for the last ones. */
+  __asm__ volatile(
+    "ldr %[a], [%[x]]\n ldr %[b], [%[x], %[pitch]]\n subs %[count], %[count], #1\n beq 2f\n"
+    ".p2align 3\n"
+    "1: pkhbt %[low], %[a], %[b], lsl #16\n add %[x], %[x], %[both]\n"
+    "pkhtb %[high], %[b], %[a], asr #16\n subs %[count], %[count], #1\n"
+    DORY_EXTEND "%[second], %[low], ror #8\n ldr %[a], [%[x]]\n"
+    DORY_EXTEND "%[low], %[low]\n str %[second], [%[p], #4]\n"
+    DORY_EXTEND "%[second], %[high], ror #8\n str %[low], [%[p]], #16\n"
+    DORY_EXTEND "%[high], %[high]\n ldr %[b], [%[x], %[pitch]]\n"
+    "str %[second], [%[p], #-4]\n str %[high], [%[p], #-8]\n bne 1b\n"
+    "2: pkhbt %[low], %[a], %[b], lsl #16\n pkhtb %[high], %[b], %[a], asr #16\n"
+    DORY_EXTEND "%[second], %[low], ror #8\n" DORY_EXTEND "%[low], %[low]\n"
+    "str %[second], [%[p], #4]\n"
+    DORY_EXTEND "%[second], %[high], ror #8\n str %[low], [%[p]], #16\n"
+    DORY_EXTEND "%[high], %[high]\n str %[second], [%[p], #-4]\n str %[high], [%[p], #-8]\n"
+    : [a] "=&r"(a), [b] "=&r"(b), [low] "=&r"(low), [high] "=&r"(high), [second] "=&r"(second),
+      [x] "+r"(x), [p] "+r"(p), [count] "+r"(count)
+    : [pitch] "r"(pitch), [both] "r"(both)
+    : "cc", "memory");
+#else
+  for (; count > 0; count--, x += 2 * pitch) {
+    p = dory_put(p, dory_load4(x), dory_load4(x + pitch));
+  }
+#endif
+  return p;
+}
+
 /* Lays out `count` pairs of what stands around the image. */
-static inline uint32_t *dory_put_padding(uint32_t *p, int32_t count)
+static inline void dory_put_padding(uint32_t *p, int32_t count)
 {
   for (; count > 0; count--) {
     p = dory_put(p, DORY_PAD_WORD, DORY_PAD_WORD);
   }
-  return p;
 }
 
 /* The four channels of column `column` of a row, or what stands beside the image; zeros for
@@ -61,48 +99,44 @@ static inline uint32_t dory_pixel(const dory_stm32h7_conv_t *a, const uint8_t *r
 }
 
 /* Lays out a row of fewer than four channels: any pair of columns may lie beside the image. */
-static uint32_t *dory_lay_out_few(const dory_stm32h7_conv_t *a, const uint8_t *row, int32_t column,
+static void dory_lay_out_few(const dory_stm32h7_conv_t *a, const uint8_t *row, int32_t column,
                                   int32_t count, uint32_t *p)
 {
   for (; count > 0; count--, column += 2) {
     p = dory_put(p, dory_pixel(a, row, column), dory_pixel(a, row, column + 1));
   }
-  return p;
 }
 
-/* Lays out the rows of a strip; top: the first one in the image. */
+/* Lays out the rows of a strip; top: the first one in the image. Whole pairs beside the image are
+ * there already. */
 DORY_SEPARATE void dory_lay_out(const dory_stm32h7_conv_t *a, const uint8_t *x, int32_t top,
                                 dory_rows_t size, uint32_t *p)
 {
-  const int32_t pixel = a->x_c, left = a->pad_left, room = 2 * size.pairs - left;
+  const int32_t pixel = a->x_c, height = a->x_h, row = a->x_w * pixel;
+  const int32_t left = a->pad_left, room = 2 * size.pairs - left;
   const int32_t inside = room < 0 ? 0 : a->x_w < room ? a->x_w : room; /* columns of the image */
-  const int32_t before = room < 0 ? size.pairs : left / 2;
   const int32_t first = inside > 0 ? left % 2 : 0; /* 1: the first column follows padding */
   const int32_t whole = (inside - first) / 2, last = (inside - first) % 2;
-  const int32_t after = size.pairs - before - first - whole - last;
-  for (int32_t i = 0; i < size.rows; i++, top++) {
-    const uint8_t *from = x + top * a->x_w * pixel;
-    if (top < 0 || top >= a->x_h) {
-      p = dory_put_padding(p, size.pairs);
-      continue;
+  for (int32_t i = 0; i < size.rows; i++, top++, p += 4 * size.pairs) {
+    const uint8_t *from = x + top * row;
+    uint32_t *to = p + 4 * (left / 2);
+    if (top < 0 || top >= height) {
+      dory_put_padding(p, size.pairs);
+    } else if (pixel < 4) {
+      dory_lay_out_few(a, from, -left, size.pairs, p);
+    } else {
+      if (first) {
+        to = dory_put(to, DORY_PAD_WORD, dory_load4(from));
+        from += pixel;
+      }
+      if (whole > 0) {
+        to = dory_put_pixels(to, from, pixel, whole);
+        from += 2 * whole * pixel;
+      }
+      if (last) {
+        dory_put(to, dory_load4(from), DORY_PAD_WORD);
+      }
     }
-    if (pixel < 4) {
-      p = dory_lay_out_few(a, from, -left, size.pairs, p);
-      continue;
-    }
-    p = dory_put_padding(p, before);
-    if (first) {
-      p = dory_put(p, DORY_PAD_WORD, dory_load4(from));
-      from += pixel;
-    }
-    for (int32_t k = whole; k > 0; k--) {
-      p = dory_put(p, dory_load4(from), dory_load4(from + pixel));
-      from += 2 * pixel;
-    }
-    if (last) {
-      p = dory_put(p, dory_load4(from), DORY_PAD_WORD);
-    }
-    p = dory_put_padding(p, after);
   }
 }
 
@@ -276,6 +310,8 @@ void DORY_KERNEL(const dory_stm32h7_conv_t *a)
   const int32_t blocks = (a->y_w + DORY_TOGETHER - 1) / DORY_TOGETHER;
   const int32_t pairs = 2 * blocks + DORY_BEHIND_WORDS;
   const int32_t together = a->y_c < 4 ? a->y_c : 4;
+  const int32_t most = a->y_h < DORY_STRIP ? a->y_h : DORY_STRIP;
+  dory_put_padding(laid, pairs * ((most - 1) * a->stride_h + DORY_KERNEL_H));
   for (int32_t c = 0; c < a->y_c; c += 4, w += DORY_KERNEL_H * DORY_KERNEL_W * DORY_W_WORDS) {
     const int32_t first = c + together > a->y_c ? a->y_c - together : c;
     dory_pair_taps(w, taps);
