@@ -72,7 +72,7 @@ LAYER = 500
 BEYOND = {
     "dory_stm32h7_conv": (2, 830),
     "dory_stm32h7_depthwise": (7, 1350),
-    "dory_stm32h7_linear": (5, 450),
+    "dory_stm32h7_linear": (2, 450),
     "dory_stm32h7_avgpool": (53, 590),
     "dory_stm32h7_maxpool": (0, 600),
     "dory_stm32h7_softmax": (12, 480),
@@ -137,10 +137,12 @@ COPIED = 16
 # One of few channels within the image: a pixel, a vector of four elements.
 INNER_PIXEL = 250
 INNER_VECTOR = 50
-# Fully connected: four rows and a vector, in assembly and in C; entry and outputs; one row.
-LINEAR_FOUR = 127
+# Fully connected: four rows and a vector, in assembly and in C; their outputs, in assembly and in C
+# with the entry of the assembly; one row.
+LINEAR_FOUR = 125
 LINEAR_FOUR_C = 170
-LINEAR_FOUR_OUTPUTS = 540
+LINEAR_FOUR_OUTPUTS = 370
+LINEAR_FOUR_OUTPUTS_C = 540
 LINEAR_ONE = 54
 LINEAR_ONE_OUTPUT = 277
 LINEAR_TURNED = 45

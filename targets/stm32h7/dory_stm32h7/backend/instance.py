@@ -51,7 +51,7 @@ _INCLUDES = {
         "weights_impl",
         "wide_impl",
     ),
-    "linear": ("requant_impl", "rows_impl", "vector_impl", "weights_impl"),
+    "linear": ("assembly", "requant_impl", "rows_impl", "vector_impl", "weights_impl"),
     "matrices": ("assembly", "matmul_impl", "pairs_impl", "requant_impl", "weights_impl"),
     "maxpool": ("pool_window",),
     "avgpool": ("pool_window", "requant_impl"),

@@ -52,10 +52,13 @@ class LinearKernel(WeightedKernel, caches.MemoryAccesses):
     def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Outputs in fours, then one by one."""
         length = int(vectors(layer.inputs[0].elements))
-        output = output_extra(epilogue(layer)) + costs.LINEAR_TURNED * epilogue(layer).turned
+        chosen = epilogue(layer)
+        output = output_extra(chosen) + costs.LINEAR_TURNED * chosen.turned
         in_assembly = layer.inputs[0].bits == weight_bits(layer) == 8
+        is_finished = in_assembly and chosen.in_assembly and not chosen.even
         vector = costs.LINEAR_FOUR if in_assembly else costs.LINEAR_FOUR_C
-        four = vector * length + costs.LINEAR_FOUR_OUTPUTS + 4 * output
+        outputs = costs.LINEAR_FOUR_OUTPUTS if is_finished else costs.LINEAR_FOUR_OUTPUTS_C
+        four = vector * length + outputs + 4 * output
         one = costs.LINEAR_ONE * length + costs.LINEAR_ONE_OUTPUT + output
         return costs.CALL + tile.c_out // 4 * four + tile.c_out % 4 * one
 

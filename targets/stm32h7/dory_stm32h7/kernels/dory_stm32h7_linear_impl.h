@@ -15,9 +15,14 @@
 #if DORY_X_BITS == 8 && DORY_W_BITS == 8 && defined(__GNUC__) && defined(__thumb2__) && \
     defined(__ARM_FEATURE_DSP)
 #define DORY_ASSEMBLY 1
+/* Whether the assembly has outputs, not sums. */
+#define DORY_FINISHED \
+  (DORY_STEPS == 1 && !DORY_SHIFTED && !DORY_BINARY32 && DORY_SHIFT >= 32 && \
+   DORY_TURNED != DORY_BELOW && (DORY_CLIP == DORY_UNSIGNED || DORY_CLIP == DORY_SIGNED))
 #include "dory_stm32h7_rows_impl.h"
 #else
 #define DORY_ASSEMBLY 0
+#define DORY_FINISHED 0
 #endif
 
 static inline int32_t dory_product(const uint32_t *w, dory_vector_t x, int32_t sum)
@@ -77,10 +82,18 @@ void DORY_KERNEL(const dory_stm32h7_linear_t *a)
   const uint32_t *w = a->weights;
   DORY_Y_T *const y = a->y;
   int32_t c = 0;
+#if DORY_FINISHED
+  c = a->y_c & ~3;
+  if (c > 0) {
+    const dory_rows_t rows = {w, a->x, (a->x_c + 3) / 4, q.channels, y, y + c};
+    w = dory_four_rows(&rows);
+  }
+#endif
   for (; c < a->y_c - 3; c += 4) {
     int32_t sums[4];
 #if DORY_ASSEMBLY
-    w = dory_four_rows(w, a->x, (a->x_c + 3) / 4, sums);
+    const dory_rows_t rows = {w, a->x, (a->x_c + 3) / 4, 0, sums, sums + 4};
+    w = dory_four_rows(&rows);
 #else
     w = dory_four_rows(w, a->x, a->x_c, sums);
 #endif

@@ -1,4 +1,5 @@
-/* Products of four rows of bytes and one vector of bytes in assembly. Rows lie as in
+/* Products of rows of bytes, four at a time, and one vector of bytes in assembly, with their
+ * requantisation where that is one step with immediate bounds. Rows lie as in
  * dory_stm32h7_linear_impl.h, and elements behind the vector meet weights of zero.
  *
  * The order of instructions is that of a core that issues two at a time: extensions first of their
@@ -23,16 +24,68 @@
   "smlad r6, r9, r12, r6\n" DORY_WIDENED " r11, r7\n ldr r9, [r0, #" next_w4 "]\n" \
   DORY_WIDENED " r12, r7, ror #8\n"
 
-/* Returns the weights behind those of `fours` times four elements. */
-__attribute__((naked, noinline)) static const uint32_t *dory_four_rows(
-  const uint32_t *w __attribute__((unused)), const void *x __attribute__((unused)),
-  int32_t fours __attribute__((unused)), int32_t *sums __attribute__((unused)))
+/* Order of the fields as in the assembly. y: outputs, or sums where they are no outputs yet. */
+typedef struct {
+  const uint32_t *w;
+  const void *x;
+  int32_t fours;          /* of elements */
+  const int32_t *records; /* parameters of the first row */
+  void *y, *end;          /* of the first row, and behind the last one; at least four */
+} dory_rows_t;
+
+/* DORY_OUTPUTS makes outputs of the sums and moves r1, the record, on; stores are at r2. */
+#if DORY_FINISHED
+
+#include "dory_stm32h7_assembly.h"
+
+#if DORY_TURNED
+/* The outputs of two sums with the parameters `at` bytes behind r1. */
+#define DORY_TWO_OUTPUTS(a, b, at) \
+  "ldr r7, [r1, #" at "+12]\n ldr r8, [r1, #" at "+16]\n add " a ", " a ", r7\n" \
+  "ldr r9, [r1, #" at "+32]\n ldr r10, [r1, #" at "+36]\n add " b ", " b ", r9\n" \
+  "ldr r7, [r1, #" at "+4]\n ldr r9, [r1, #" at "+24]\n bic r8, r8, " a ", asr #31\n" \
+  "ldr r11, [r1, #" at "+8]\n ldr r12, [r1, #" at "]\n bic r10, r10, " b ", asr #31\n" \
+  "adds r7, r7, r8\n adc r11, r11, #0\n ldr r8, [r1, #" at "+28]\n" \
+  "smlal r7, r11, r12, " a "\n adds r9, r9, r10\n ldr r12, [r1, #" at "+20]\n" \
+  "adc r8, r8, #0\n smlal r9, r8, r12, " b "\n" \
+  DORY_SATURATED(a, "r11") DORY_SATURATED(b, "r8")
+#define DORY_OUTPUTS DORY_TWO_OUTPUTS("r3", "r4", "0") DORY_TWO_OUTPUTS("r5", "r6", "40") "adds r1, #80\n"
+#else
+#define DORY_OUTPUTS \
+  "ldr r7, [r1]\n ldr r8, [r1, #4]\n ldr r9, [r1, #8]\n ldr r10, [r1, #12]\n ldr r11, [r1, #16]\n" \
+  "smlal r8, r9, r7, r3\n ldr r12, [r1, #20]\n ldr r7, [r1, #24]\n smlal r11, r12, r10, r4\n" \
+  "ldr r8, [r1, #28]\n" DORY_SATURATED("r3", "r9") "ldr r9, [r1, #32]\n ldr r10, [r1, #36]\n" \
+  DORY_SATURATED("r4", "r12") "smlal r8, r9, r7, r5\n ldr r11, [r1, #40]\n ldr r12, [r1, #44]\n" \
+  "smlal r11, r12, r10, r6\n adds r1, #48\n" DORY_SATURATED("r5", "r9") DORY_SATURATED("r6", "r12")
+#endif
+
+/* Narrow outputs are joined to words. */
+#if DORY_Y_BITS == 8
+#define DORY_STORED \
+  "bfi r3, r4, #8, #8\n bfi r3, r5, #16, #8\n bfi r3, r6, #24, #8\n str r3, [r2], #4\n"
+#elif DORY_Y_BITS == 16
+#define DORY_STORED \
+  "pkhbt r3, r3, r4, lsl #16\n pkhbt r5, r5, r6, lsl #16\n str r3, [r2], #4\n str r5, [r2], #4\n"
+#else
+#define DORY_STORED "stm r2!, {r3, r4, r5, r6}\n"
+#endif
+
+#else
+#define DORY_OUTPUTS
+#define DORY_STORED "stm r2!, {r3, r4, r5, r6}\n"
+#endif
+
+/* Returns the weights behind those of all rows. */
+__attribute__((naked, noinline)) static const uint32_t *dory_four_rows(const dory_rows_t *rows
+                                                                       __attribute__((unused)))
 {
   __asm__ volatile(
-    "push {r3, r4, r5, r6, r7, r8, r9, r10, r11, lr}\n"
-    "ldr r7, [r1]\n movs r3, #0\n ldr r8, [r0]\n movs r4, #0\n ldr r9, [r0, #4]\n movs r5, #0\n"
-    DORY_WIDENED " r11, r7\n movs r6, #0\n" DORY_WIDENED " r12, r7, ror #8\n"
+    "push {r4, r5, r6, r7, r8, r9, r10, r11, lr}\n ldm r0, {r0, r1, r2, r3, r4, r5}\n"
+    "push {r1, r2, r3, r4, r5}\n ldr r7, [r1]\n"
+    "0: ldr r8, [r0]\n movs r3, #0\n ldr r9, [r0, #4]\n movs r4, #0\n"
+    DORY_WIDENED " r11, r7\n movs r5, #0\n" DORY_WIDENED " r12, r7, ror #8\n movs r6, #0\n"
     "subs r2, #4\n blt 2f\n"
+    ".p2align 3\n"
     "1:\n"
     DORY_FOUR_ROWS("8", "12", "16", "20", "4")
     DORY_FOUR_ROWS("24", "28", "32", "36", "8")
@@ -43,7 +96,10 @@ __attribute__((naked, noinline)) static const uint32_t *dory_four_rows(
     "3:\n"
     DORY_FOUR_ROWS("8", "12", "16", "20", "4")
     "add r0, r0, #16\n add r1, r1, #4\n subs r2, #1\n bne 3b\n"
-    "4: ldr r7, [sp]\n stm r7, {r3, r4, r5, r6}\n"
-    "pop {r3, r4, r5, r6, r7, r8, r9, r10, r11, pc}\n"
+    "4: ldr r1, [sp, #8]\n ldr r2, [sp, #12]\n"
+    DORY_OUTPUTS DORY_STORED
+    "ldr r8, [sp, #16]\n str r1, [sp, #8]\n ldr r1, [sp]\n str r2, [sp, #12]\n cmp r2, r8\n"
+    "ldr r2, [sp, #4]\n ldr r7, [r1]\n bne 0b\n"
+    "add sp, sp, #20\n pop {r4, r5, r6, r7, r8, r9, r10, r11, pc}\n"
     : : : "memory");
 }
