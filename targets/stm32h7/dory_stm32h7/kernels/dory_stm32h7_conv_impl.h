@@ -123,11 +123,15 @@ static inline void dory_lay_rows(const DORY_X_T *x, int32_t row, uint32_t *colum
 {
   DORY_UNROLLED
   for (int32_t i = 0; i < DORY_KERNEL_H; i++) {
+    dory_vector_t fours[DORY_WHOLE + 1]; /* all loads of a row first: they are waited for */
     DORY_UNROLLED
     for (int32_t k = 0; k < DORY_WHOLE; k++) {
-      const dory_vector_t four = dory_vector_at(x + i * row + 4 * k);
-      column[0] = four.even;
-      column[1] = four.odd;
+      fours[k] = dory_vector_at(x + i * row + 4 * k);
+    }
+    DORY_UNROLLED
+    for (int32_t k = 0; k < DORY_WHOLE; k++) {
+      column[0] = fours[k].even;
+      column[1] = fours[k].odd;
       column += DORY_COLUMN;
     }
   }
@@ -137,13 +141,6 @@ static inline void dory_lay_rows(const DORY_X_T *x, int32_t row, uint32_t *colum
     column[1] = dory_low_halves(dory_ending(x, row, n + 1), dory_ending(x, row, n + 3));
     column += DORY_COLUMN;
   }
-}
-
-/* Whether all taps of an output lie in the image; top, left: the first one. */
-static inline int dory_is_inner(const dory_stm32h7_conv_t *a, int32_t top, int32_t left)
-{
-  return top >= 0 && left >= 0 && left + DORY_KERNEL_W <= a->x_w &&
-         top + (DORY_KERNEL_H - 1) * a->dilation_h < a->x_h;
 }
 
 #endif
@@ -197,11 +194,15 @@ static inline void dory_widen_all(const DORY_X_T *const pixels[DORY_PIXELS], int
 {
   int32_t c = 0;
   for (; c < n - 3; c += 4, column += DORY_COLUMN) {
+    dory_vector_t fours[DORY_PIXELS]; /* all loads first: they are waited for */
     DORY_UNROLLED
     for (int k = 0; k < DORY_PIXELS; k++) {
-      const dory_vector_t four = dory_vector_at(pixels[k] + c);
-      column[2 * k] = four.even;
-      column[2 * k + 1] = four.odd;
+      fours[k] = dory_vector_at(pixels[k] + c);
+    }
+    DORY_UNROLLED
+    for (int k = 0; k < DORY_PIXELS; k++) {
+      column[2 * k] = fours[k].even;
+      column[2 * k + 1] = fours[k].odd;
     }
   }
   if (c < n) {
@@ -337,47 +338,86 @@ static inline void dory_group(const dory_stm32h7_conv_t *a, const uint32_t *w, i
 
 #else
 
-/* Lays the column of output (i, j) into the slot of one of several pixels. */
-static inline void dory_column(const dory_stm32h7_conv_t *a, const DORY_X_T *x, int32_t i,
-                               int32_t j, uint32_t *column)
+/* Where the first tap of the next output lies, which may be beside the image, and how the outputs go
+ * on: outputs that are left of the row, and the pixels to the next one of a row and to the next row. */
+typedef struct {
+  const DORY_X_T *x;
+  int32_t top, left, outputs, step, turn;
+} dory_place_t;
+
+static inline void dory_next_output(const dory_stm32h7_conv_t *a, dory_place_t *place)
 {
-  const int32_t top = i * a->stride_h - a->pad_top, left = j * a->stride_w - a->pad_left;
+  place->x += place->step;
+  place->left += a->stride_w;
+  if (--place->outputs == 0) {
+    place->x += place->turn;
+    place->left = -a->pad_left;
+    place->top += a->stride_h;
+    place->outputs = a->y_w;
+  }
+}
+
+#if DORY_CHANNELS
+
+/* Lays the column of an output into the slot of one of several pixels; last_top, last_left: the
+ * last place from which all taps lie in the image. x: the first pixel. */
+static inline void dory_column(const dory_stm32h7_conv_t *a, const DORY_X_T *x,
+                               const dory_place_t *place, int32_t last_top, int32_t last_left,
+                               uint32_t *column)
+{
+  const int32_t top = place->top, left = place->left;
+  if (top >= 0 && top <= last_top && left >= 0 && left <= last_left) {
+    dory_lay_rows(place->x, a->dilation_h * a->x_w * DORY_CHANNELS, column);
+  } else {
+    const int32_t words = (DORY_KERNEL_H * DORY_RUN + 3) / 4 * DORY_COLUMN;
+    DORY_X_T *const cells = (DORY_X_T *)(void *)((uint32_t *)a->scratch + words);
+    dory_gather(a, x, top, left, cells);
+    dory_lay_rows(cells, DORY_RUN, column);
+  }
+}
+
+#else
+
+static inline void dory_column(const dory_stm32h7_conv_t *a, const DORY_X_T *x,
+                               const dory_place_t *place, int32_t last_top, int32_t last_left,
+                               uint32_t *column)
+{
+  (void)last_top;
+  (void)last_left;
 #if DORY_ODD_RUNS
   const int32_t length = DORY_KERNEL_H * DORY_KERNEL_W * a->group_in;
   DORY_X_T *const cells = (DORY_X_T *)(void *)((uint32_t *)a->scratch + (length + 3) / 4 * DORY_COLUMN);
-#if DORY_CHANNELS
-  if (dory_is_inner(a, top, left)) {
-    const DORY_X_T *const from = x + (top * a->x_w + left) * DORY_CHANNELS;
-    dory_lay_rows(from, a->dilation_h * a->x_w * DORY_CHANNELS, column);
-    return;
-  }
-  dory_gather(a, x, top, left, cells);
-  dory_lay_rows(cells, DORY_RUN, column);
-#else
-  dory_gather(a, x, top, left, cells);
+  dory_gather(a, x, place->top, place->left, cells);
   dory_widen(cells, length, column);
-#endif
 #else
-  dory_gather(a, x, top, left, column);
+  dory_gather(a, x, place->top, place->left, column);
 #endif
 }
+
+#endif
 
 /* All pixels of a group of channels. first: its first channel. */
 static inline void dory_group(const dory_stm32h7_conv_t *a, const uint32_t *w, int32_t vectors,
                               int32_t first, const DORY_X_T *x, DORY_Y_T *y)
 {
-  const int32_t pitch = a->y_c;
+  const int32_t pitch = a->y_c, width = a->y_w, step = a->stride_w * a->x_c;
+  const int32_t last_top = a->x_h - 1 - (DORY_KERNEL_H - 1) * a->dilation_h;
+  const int32_t last_left = a->x_w - 1 - (DORY_KERNEL_W - 1) * a->dilation_w;
   uint32_t *const columns = a->scratch;
   dory_product_t product = dory_product(&a->requant, w, columns, vectors, first, a->group_out, pitch);
-  int32_t i = 0, j = 0;
-  for (int32_t n = a->y_h * a->y_w; n > 0;) {
+  dory_place_t place = {
+    .x = x - (a->pad_top * a->x_w + a->pad_left) * a->x_c,
+    .top = -a->pad_top,
+    .left = -a->pad_left,
+    .outputs = width,
+    .step = step,
+    .turn = a->stride_h * a->x_w * a->x_c - width * step,
+  };
+  for (int32_t n = a->y_h * width; n > 0;) {
     const int32_t together = dory_together(n);
     for (int32_t k = 0; k < together; k++) {
-      dory_column(a, x, i, j, columns + 2 * k);
-      if (++j == a->y_w) {
-        j = 0;
-        i++;
-      }
+      dory_column(a, x, &place, last_top, last_left, columns + 2 * k);
+      dory_next_output(a, &place);
     }
     dory_pixels(&product, together, y);
     n -= together;
