@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from cortex_m7 import CortexM7
 from dory_stm32h7.backend.conv import ConvKernel
+from dory_stm32h7.backend.depthwise import DepthwiseKernel
 from dory_stm32h7.backend.linear import LinearKernel
 
 from dory_core.api import Layer, ops
@@ -54,5 +55,32 @@ def test_outputs_of_fours_of_rows(ends: tuple[int, int], compiler: tuple[str, ..
     cortex_m7.require(compiler)
     layers = [_layer((n, 1, 1), outputs, ends) for n, outputs in ((3, 4), (21, 9), (64, 15))]
     cases = [whole_case(LinearKernel(), layer) for layer in layers]
+    HostLibrary(cases).check()
+    CortexM7(cases, compiler).check()
+
+
+@COMPILERS
+@pytest.mark.parametrize("less", [-1, 1])
+def test_strips_whose_sums_turn(less: int, compiler: tuple[str, ...]) -> None:
+    """Depthwise filters of all sizes and steps, with another addend on each side of zero."""
+    cortex_m7.require(compiler)
+    windows = [
+        ops.Window(kernel=(n, n), strides=(step, step), pads=(n // 2,) * 4)
+        for n in (3, 5, 7)
+        for step in (1, 2)
+    ]
+    windows.append(ops.Window(kernel=(1, 9), pads=(0, 4, 0, 4)))
+    cases = []
+    for window in windows:
+        random = np.random.default_rng(window.taps)
+        mul = (1 << 39) // (window.taps << 6)
+        muls = [mul + int(m) for m in random.integers(0, mul, 6)]
+        add = 1 << 38
+        steps = (requant(muls, add, 1 << 39, -128, 127, add + less * (1 << 30)),)
+        weights = Array(random.integers(-127, 128, (6, 1, *window.kernel)))
+        conv = alone(ops.Conv, weights=weights, window=window, groups=6, requants=steps)
+        cases.append(whole_case(DepthwiseKernel(), typed(conv, (6, 22, 23, -128, 127))))
+    symbols = [case.kernel.symbol(case.layer) for case in cases]
+    assert all("_planar" in symbol and "_turned_" in symbol for symbol in symbols)
     HostLibrary(cases).check()
     CortexM7(cases, compiler).check()

@@ -215,8 +215,10 @@ def _from_pairs(layer: Layer, tile: Tile) -> Number:
     seen, chosen, (height, width) = _seen(layer), epilogue(layer), _sizes(layer, tile)
     step = seen.strides[1]
     four, two, block = _block_costs(seen)
-    if chosen.in_assembly and not chosen.turned and not chosen.even:
+    if chosen.in_assembly and not chosen.even:
+        outputs = 4 * (width // 4) + 2 * ceil_div(width % 4, 2)
         row = costs.PLANAR_ROW + width // 4 * four + two * ceil_div(width % 4, 2)
+        row += outputs * costs.PLANAR_TURNED * chosen.turned
     else:
         output = costs.PLANAR_OUTPUT + output_extra(chosen) + costs.PLANAR_TURNED * chosen.turned
         row = costs.PLANAR_ROW + ceil_div(width, 4 // step) * block + width * output

@@ -160,7 +160,7 @@ static inline void dory_pair_taps(const uint32_t *w, uint32_t *to)
 }
 
 #if defined(__GNUC__) && defined(__thumb2__) && defined(__ARM_FEATURE_DSP) && DORY_STEPS == 1 && \
-    !DORY_TURNED && !DORY_SHIFTED && !DORY_BINARY32 && DORY_SHIFT >= 32 && \
+    DORY_TURNED != DORY_BELOW && !DORY_SHIFTED && !DORY_BINARY32 && DORY_SHIFT >= 32 && \
     (DORY_CLIP == DORY_UNSIGNED || DORY_CLIP == DORY_SIGNED)
 
 #include "dory_stm32h7_strip_impl.h"
@@ -183,6 +183,10 @@ static inline void dory_strip(const dory_stm32h7_conv_t *a, const uint32_t *x, i
     .step = 16 * a->stride_h * pairs,
     .rows = rows,
     .pitch = a->y_c * (int32_t)sizeof(DORY_Y_T),
+#if DORY_TURNED
+    .offset = channel.offset,
+    .more = channel.more,
+#endif
   };
   dory_strip_rows(&strip);
 }
