@@ -21,28 +21,35 @@ DMA_ROW = 8.0
 CALL = 60
 # A product of 16 bytes with the load of the next one: 2 cycles.
 PRODUCT = 2
+# Some pixels by 128 channels: calls.
+GROUP = 60
 # A column in registers: its loop, a load of 16 bytes. Two channels: their sums are stored.
-HELD = 50
+HELD = 12
 HELD_LOAD = 2
-HELD_TWO = 3
-# Two columns by two channels: pointers, sums, loop. A round of 16 inputs: four loads, four
-# products. The same of one column: three loads, two products.
-BLOCK = 32
+HELD_TWO = 2
+# Two columns by two channels: sums, pointers, loop. A round of 16 inputs: four loads and products;
+# of one column three loads, two products.
+BLOCK = 16
 BLOCK_ROUND = 8
 ONE_ROUND = 6
 # A column: where it begins; a run of neighbours that is copied; 16 bytes of it.
-COLUMN = 90
-RUN = 34
+COLUMN = 45
+RUN = 6
 COPY_VECTOR = 4
-# Depthwise: an output; eight channels of a 3x3 window; of another window: eight channels, a tap,
-# where sums of 16 bits become some of 32.
+# The same where a part lies outside of x, in calls.
+BORDER_COLUMN = 90
+BORDER_RUN = 34
+# Depthwise: a row of outputs of 16 channels; a plane of words, and a column of it; a channel of a
+# row; four outputs of small windows; an output, and a vector of its window.
+ROW = 60
+PLANE = 120
+PLANE_COLUMN = 20
+CHANNEL = 40
+FOUR_OUTPUTS = 11
+OUTPUT = 2
+OUTPUT_VECTOR = 4
+# A pool: an output.
 PIXEL = 80
-EIGHT_3X3 = 74
-EIGHT = 30
-EIGHT_TAP = 16
-EIGHT_GROUP = 12
-# Eight outputs come together as bytes.
-EIGHT_JOINED = 8
 # Four sums of tables, with two loads that gather; four multiples of two operands.
 SUMS_FOUR = 18
 LINE_FOUR = 15
@@ -52,11 +59,13 @@ LUT_VECTOR = 14
 POOL_VECTOR = 14
 MAXPOOL_TAP = 17
 AVGPOOL_TAP = 17
-# Requantisation: sums of a pixel, and four of them by form.
-FINISH_ROW = 20
-FINISH = {"VECTOR": 18, "TURNED": 30, "SHIFTED": 30, "SCALAR": 90}
+# Requantisation: a pixel; eight outputs of it by form, and where the shift is 16, which narrowing
+# has.
+FINISH_PIXEL = 14
+FINISH = {"VECTOR": 31, "MOVED": 50, "TURNED": 60, "SHIFTED": 60, "SCALAR": 180}
+FINISH_BY_16 = {"VECTOR": 27, "TURNED": 38}
 
 
-def finish(form: str) -> int:
-    """Return the cycles of the requantisation of four sums."""
-    return FINISH[form]
+def finish(form: str, down: int) -> int:
+    """Return the cycles of the requantisation of eight sums, with a shift to the right."""
+    return FINISH_BY_16.get(form, FINISH[form]) if down == 16 else FINISH[form]

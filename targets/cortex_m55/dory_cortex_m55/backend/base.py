@@ -22,6 +22,7 @@ from dory_core.api import (
     Tensor,
     Tile,
     ceil_div,
+    minimum,
     ops,
     reject_type,
     size,
@@ -30,6 +31,9 @@ from dory_core.api import (
 PREFIX = "dory_cortex_m55"
 BYTES = ("u8", "i8")
 _COMMON = ("mve.h", "requant.h", "dot.h")
+# Channels as vectors of four sums have them, which become one vector of bytes.
+_SIXTEEN = (0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15)
+_EIGHT = (0, 2, 4, 6, 1, 3, 5, 7)
 
 
 class VectorKernel(Kernel):
@@ -102,17 +106,31 @@ def whole(count: Number, unit: int) -> Number:
     return ceil_div(count, unit) * unit
 
 
-def numbers_of(channels: tuple[int, int], unit: int) -> npt.NDArray[np.intp]:
-    """Return the numbers of some channels in whole units, -1 for those that are not there."""
+def places_of(channels: tuple[int, int]) -> npt.NDArray[np.intp]:
+    """Return the channel at each place of sums and parameters, -1 where there is none.
+
+    Their order is that of ``dory_cortex_m55_requant.h``.
+    """
     first, end = channels
-    count = -(-(end - first) // unit) * unit
-    numbers = np.arange(first, first + count)
-    return np.where(numbers < end, numbers, -1)
+    places: list[int] = []
+    for start in range(first, end, len(_SIXTEEN)):
+        order = _SIXTEEN if end - start > len(_EIGHT) else _EIGHT
+        places += [start + number for number in order]
+    return np.where(np.array(places) < end, places, -1)
 
 
 def count() -> Argument:
     """Return the elements of the output of a tile, as an argument of a call."""
     return size("y_h") * size("y_w") * size("y_c")
+
+
+def border(window: ops.Window, tile: Tile) -> Number:
+    """Return the outputs of a tile whose windows reach beyond the border, where it has all four."""
+    top, left, bottom, right = window.pads
+    stride_h, stride_w = window.strides
+    rows = -(-top // stride_h) + -(-bottom // stride_h)
+    columns = -(-left // stride_w) + -(-right // stride_w)
+    return minimum(tile.h, rows) * tile.w + minimum(tile.w, columns) * tile.h
 
 
 def elements(tile: Tile) -> Number:

@@ -25,26 +25,26 @@ from dory_core.api import (
 from dory_cortex_m55 import calibration as costs
 from dory_cortex_m55.backend.base import (
     VectorKernel,
+    border,
     flip_of,
-    numbers_of,
     pad_value,
+    places_of,
     reject_bytes,
     whole,
     window_members,
 )
 from dory_cortex_m55.backend.requant import form_of, reject_form
 
-# Channels of a group.
-_FOUR = 4
+_EIGHT = 8
 _VECTOR = 16
 # Vectors of a column that stay in registers (dory_cortex_m55_dot.h).
 _HELD = 6
-_ALIGNMENT = 8  # of 64-bit parameters, and of blocks
-# Pixels that are computed together (dory_cortex_m55_conv.c).
-_PIXELS = 4
-# Bytes of sums that wait for their requantisation (DORY_CORTEX_M55_SUMS).
-_SUMS_BYTES = 4 * _PIXELS * 128
-# Bytes after columns that a load may touch (dory_cortex_m55_dot.h).
+# Pixels that are computed together at most: whose columns are laid in scratch, and others.
+_MOST_LAID, _MOST = 8, 64
+# Channels whose sums wait for their requantisation (DORY_CORTEX_M55_ROWS), and bytes of sums.
+_ROWS = 128
+_SUMS_BYTES = 2048
+# Bytes after columns that a load or a store may touch (dory_cortex_m55_dot.h).
 _OVERRUN = 16
 _COLUMNS = Operand("scratch", offset=_SUMS_BYTES)
 
@@ -71,64 +71,62 @@ class RowsKernel(VectorKernel):
         return int(whole(self.length(layer), _VECTOR))
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Parameters of channels in fours, then their rows."""
-        pitch = self.pitch(layer)
-        each = form_of(layer).channel_bytes + pitch
-        return whole(whole(tile.c_out, _FOUR) * each, _ALIGNMENT)
+        """Parameters of channels in eights, then their rows."""
+        return whole(tile.c_out, _EIGHT) * (form_of(layer).channel_bytes + self.pitch(layer))
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
-        """Return arrays of parameters, the bias, and rows of weights."""
-        form, rows = form_of(layer), self.rows(layer)
-        numbers = numbers_of(c_out, _FOUR)
-        lifted = flip_of(layer.inputs[0]) * rows.astype(np.int64).sum(axis=1)
-        parameters = form.parameters(numbers, form.bias + lifted)
+        """Return parameters and rows of weights."""
+        form, rows, places = form_of(layer), self.rows(layer), places_of(c_out)
+        parameters = form.parameters(places)
         pitch = self.pitch(layer)
-        filled = np.zeros((len(numbers), pitch), np.int8)
-        filled[: c_out[1] - c_out[0], : rows.shape[1]] = rows[slice(*c_out)]
+        filled = np.zeros((len(places), pitch), np.int8)
+        filled[:, : rows.shape[1]] = np.where(places[:, None] < 0, 0, rows[places])
         data = filled.reshape(-1, 2, pitch // _VECTOR, _VECTOR)
         if pitch > _HELD * _VECTOR:
             data = data.swapaxes(1, 2)
-        block = parameters + data.tobytes()
-        bias = len(parameters) - 4 * len(numbers)
-        parts = {"mul": 0, "bias": bias, "weights": len(parameters)}
-        return WeightBlock(block + bytes(-len(block) % _ALIGNMENT), parts)
+        return WeightBlock(parameters + data.tobytes(), {"mul": 0, "weights": len(parameters)})
+
+    def pixels(self, layer: Layer) -> int:
+        """Return how many pixels are computed together: an even number, as the sums have room."""
+        rows = min(int(whole(layer.output.channels, _EIGHT)), _ROWS)
+        most = _MOST if _is_direct(layer) else _MOST_LAID
+        return min(_SUMS_BYTES // (4 * rows), most) // 2 * 2
 
     def columns_bytes(self, layer: Layer) -> int:
         """Return the bytes of the columns of pixels that are computed together."""
-        return _PIXELS * self.pitch(layer) + _OVERRUN
+        return self.pixels(layer) * self.pitch(layer) + _OVERRUN
 
     def members(self, layer: Layer) -> dict[str, Argument]:
         """Return the members of the struct that all layers have."""
         form, length = form_of(layer), self.length(layer)
-        channels = (size("y_c") + 3) // _FOUR * _FOUR
         return {
             "x": Operand("x"),
             "y": Operand("y"),
             "weights": Operand("weights", "const int8_t *"),
-            "bias": Operand("bias", "const int32_t *"),
             "sums": Operand("scratch", "int32_t *"),
             "length": length,
             "pitch": self.pitch(layer),
+            "pixels": self.pixels(layer),
             "flip": flip_of(layer.inputs[0]),
-            "requant": form.struct(channels * form.word_bytes),
+            "requant": form.struct(),
         }
 
     def products_cycles(self, layer: Layer, channels: Number, pixels: Number) -> Number:
         """Return the cycles of all sums and their requantisation."""
         vectors = self.pitch(layer) // _VECTOR
-        fours = ceil_div(channels, _FOUR)
-        finish = costs.finish(form_of(layer).form)
+        eights = ceil_div(channels, _EIGHT)
+        groups = ceil_div(pixels, self.pixels(layer)) * ceil_div(channels, _ROWS)
+        finish = pixels * (costs.FINISH_PIXEL + eights * form_of(layer).cycles)
         if vectors <= _HELD:
             pixel = costs.HELD + vectors * costs.HELD_LOAD
-            four = 2 * (costs.HELD_TWO + 2 * vectors * costs.PRODUCT)
-            return pixels * (pixel + costs.FINISH_ROW + fours * (four + finish))
-        pair = 2 * (costs.BLOCK + vectors * costs.BLOCK_ROUND)
-        one = 2 * (costs.BLOCK + vectors * costs.ONE_ROUND)
+            eight = 4 * (costs.HELD_TWO + 2 * vectors * costs.PRODUCT)
+            return groups * costs.GROUP + pixels * (pixel + eights * eight) + finish
+        pair = 4 * (costs.BLOCK + vectors * costs.BLOCK_ROUND)
+        one = 4 * (costs.BLOCK + vectors * costs.ONE_ROUND)
         pairs, rest = pixels // 2, pixels % 2
-        all_sums = fours * (pairs * pair + rest * one)
-        return all_sums + pixels * (costs.FINISH_ROW + fours * finish)
+        return groups * costs.GROUP + eights * (pairs * pair + rest * one) + finish
 
 
 class ConvKernel(RowsKernel):
@@ -159,7 +157,7 @@ class ConvKernel(RowsKernel):
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
         """Whole groups of channels, pairs of pixels, and columns that serve many channels."""
         return (
-            Term("CHANNELS_IN_FOURS", 1e6, (tile.c_out - 1) % _FOUR),
+            Term("CHANNELS_IN_EIGHTS", 1e6, (tile.c_out - 1) % _EIGHT),
             Term("PIXELS_IN_PAIRS", 1e6, (tile.h * tile.w - 1) % 2),
             Term("COLUMNS_SERVE_MANY", 1e2, tile.c_out),
         )
@@ -174,9 +172,13 @@ class ConvKernel(RowsKernel):
         laid: Number = 0
         if not _is_direct(layer):
             window = layer.window
-            runs = window.kernel[0] if window.dilations[1] == 1 else window.taps
+            plain = window.dilations[1] == 1
+            runs = window.kernel[0] if plain else window.taps
             vectors = runs * int(ceil_div(self.length(layer), _VECTOR * runs))
-            laid = pixels * (costs.COLUMN + runs * costs.RUN + vectors * costs.COPY_VECTOR)
+            inside = costs.COLUMN + runs * costs.RUN + vectors * costs.COPY_VECTOR
+            beside = costs.BORDER_COLUMN + runs * costs.BORDER_RUN + vectors * costs.COPY_VECTOR
+            edge = border(window, tile) if plain else pixels
+            laid = pixels * inside + edge * (beside - inside)
         return costs.CALL + laid + self.products_cycles(layer, tile.c_out, pixels)
 
     def call(self, layer: Layer) -> FunctionCall:
@@ -189,6 +191,8 @@ class ConvKernel(RowsKernel):
             **window_members(layer.window),
             "padding": (pad_value(layer) & 0xFF) ^ flip_of(x),
         }
+        if _is_direct(layer) and layer.window.strides == (1, 1):
+            members |= {"y_h": 1, "y_w": size("y_h") * size("y_w")}
         return self.struct_call(layer, members)
 
 
@@ -196,7 +200,7 @@ class LinearKernel(RowsKernel):
     """Fully connected layer."""
 
     name = "dory_cortex_m55_linear"
-    summary = "Fully connected layer, 16 products an instruction, four outputs at a time"
+    summary = "Fully connected layer, 16 products an instruction, two outputs at a time"
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """All inputs at once."""
@@ -218,12 +222,12 @@ class LinearKernel(RowsKernel):
         return int(np.prod(layer.of(ops.Linear).weights.values.shape[1:]))
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
-        """Outputs in fours."""
-        return (Term("OUTPUTS_IN_FOURS", 1e6, (tile.c_out - 1) % _FOUR),)
+        """Outputs in eights."""
+        return (Term("OUTPUTS_IN_EIGHTS", 1e6, (tile.c_out - 1) % _EIGHT),)
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Sums, and the inputs as bytes with a sign, where they have none."""
-        return _SUMS_BYTES + (self.columns_bytes(layer) if flip_of(layer.inputs[0]) else 0)
+        return _SUMS_BYTES + (0 if _is_direct(layer) else self.columns_bytes(layer))
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Sums of all outputs."""
@@ -237,7 +241,7 @@ class LinearKernel(RowsKernel):
         one = ("x_h", "x_w", "y_h", "y_w", "kernel_h", "kernel_w", "stride_h", "stride_w")
         members: dict[str, Argument] = {
             **self.members(layer),
-            "columns": _COLUMNS if flip_of(layer.inputs[0]) else None,
+            "columns": None if _is_direct(layer) else _COLUMNS,
             **dict.fromkeys((*one, "dilation_h", "dilation_w"), 1),
             "x_c": self.length(layer),
             "y_c": size("y_c"),
@@ -250,5 +254,7 @@ class LinearKernel(RowsKernel):
 
 def _is_direct(layer: Layer) -> bool:
     """Return True when the channels of a pixel are a column as they lie."""
+    if isinstance(layer.op, ops.Linear):
+        return layer.inputs[0].signed
     window = layer.window
     return window.kernel == (1, 1) and not any(window.pads) and layer.inputs[0].signed

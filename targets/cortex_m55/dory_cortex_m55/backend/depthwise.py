@@ -1,6 +1,8 @@
-"""Depthwise convolutions, eight channels at a time."""
+"""Depthwise convolutions: windows of a channel as vectors of 16 taps."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +18,6 @@ from dory_core.api import (
     Tile,
     WeightBlock,
     ceil_div,
-    minimum,
     named,
     ops,
     reject_weights,
@@ -25,8 +26,9 @@ from dory_core.api import (
 from dory_cortex_m55 import calibration as costs
 from dory_cortex_m55.backend.base import (
     VectorKernel,
-    numbers_of,
+    flip_of,
     pad_value,
+    places_of,
     reject_bytes,
     whole,
     window_members,
@@ -34,17 +36,19 @@ from dory_cortex_m55.backend.base import (
 from dory_cortex_m55.backend.requant import form_of, reject_form
 
 _EIGHT = 8
-# Even and odd channels of eight, as products of 16 bits become sums of 32.
-_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
-_INT16 = (1 << 15) - 1
+# Channels that are computed together, and bytes of a column of theirs: four rows, and room so that
+# columns lie in different banks (dory_cortex_m55_depthwise.c).
+_BLOCK, _COLUMN = 16, 68
+# Taps of a word, words of a vector.
+_FOUR = 4
 
 
 class DepthwiseKernel(VectorKernel):
-    """One filter for each channel, eight channels at a time."""
+    """One filter for each channel: windows as words of four taps, 16 taps an instruction."""
 
     name = "dory_cortex_m55_depthwise"
     file = "depthwise"
-    summary = "Depthwise convolution of eight channels at a time"
+    summary = "Depthwise convolution, 16 taps an instruction"
     features = VectorKernel.features | {Feature.PAD_VALUE}
 
     def accepts(self, layer: Layer) -> Rejection | None:
@@ -57,90 +61,103 @@ class DepthwiseKernel(VectorKernel):
         return reject_bytes(layer) or reject_weights(layer) or reject_form(layer)
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
-        """Channels in eights, and wide tiles: few of their windows reach beyond the border."""
+        """Channels in blocks, and wide tiles."""
         return (
-            Term("CHANNELS_IN_EIGHTS", 1e6, (tile.c_out - 1) % _EIGHT),
+            Term("CHANNELS_IN_BLOCKS", 1e6, (tile.c_out - 1) % _BLOCK),
             Term("WIDE_TILE", 1e2, tile.w),
         )
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Parameters and filters of channels in eights."""
-        each = form_of(layer).channel_bytes + layer.window.taps
-        return whole(tile.c_out, _EIGHT) * each
+        """Parameters of channels in eights, and a filter of each channel."""
+        parameters = whole(tile.c_out, _EIGHT) * form_of(layer).channel_bytes
+        return parameters + tile.c_out * 16 * _words(layer.window).vectors
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
-        """Return arrays of parameters, the bias, and filters of eight channels, tap by tap."""
-        form, numbers = form_of(layer), numbers_of(c_out, _EIGHT)
-        order = numbers.reshape(-1, _EIGHT)[:, _ORDER].reshape(-1)
-        parameters = form.parameters(order, form.bias)
-        filters = layer.of(ops.Conv).weights.values.reshape(layer.output.channels, -1)
-        taken = np.where(numbers[:, None] < 0, 0, filters[numbers]).astype(np.int8)
-        eights = taken.reshape(-1, _EIGHT, taken.shape[1]).swapaxes(1, 2)
-        parts = {"mul": 0, "bias": len(parameters) - 4 * len(numbers), "weights": len(parameters)}
-        return WeightBlock(parameters + eights.tobytes(), parts)
+        """Return parameters and filters: columns, four taps a word."""
+        form, places, words = form_of(layer), places_of(c_out), _words(layer.window)
+        parameters = form.parameters(places)
+        kernel_h, kernel_w = layer.window.kernel
+        filters = layer.of(ops.Conv).weights.values.reshape(-1, kernel_h, kernel_w)[slice(*c_out)]
+        columns = words.vectors * _FOUR // words.planes
+        filled = np.zeros((len(filters), columns, words.planes * _FOUR), np.int8)
+        filled[:, :kernel_w, :kernel_h] = filters.swapaxes(1, 2)
+        return WeightBlock(parameters + filled.tobytes(), {"mul": 0, "weights": len(parameters)})
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Offsets of taps, sums of a row, a window of all channels; loads go on after it."""
-        taps = layer.window.taps
-        sums = 4 * tile.w * whole(tile.c_out, _EIGHT)
-        return 8 * taps + sums + taps * tile.c_out + _EIGHT
+        """Where vectors and words lie, sums of two rows, padding, and planes of words."""
+        words, window = _words(layer.window), layer.window
+        even = whole(tile.w, 2)
+        columns = even * window.strides[1] + words.vectors * words.wide * window.dilations[1]
+        plane = whole(columns * _COLUMN, 16) + 8
+        offsets = 4 * int(whole(words.vectors, 4)) + 16
+        return offsets + 2 * 4 * _BLOCK * even + 16 + words.planes * plane
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
-        """Eights of channels, and windows that are copied where they reach beyond the border."""
-        taps, together = layer.window.taps, _together(layer)
-        eights = ceil_div(tile.c_out, _EIGHT)
-        if layer.window.kernel == (3, 3) and together > 1:
-            each = costs.EIGHT_3X3
+        """Words of rows, then the sums of each channel, then their requantisation."""
+        words, window = _words(layer.window), layer.window
+        blocks = ceil_div(tile.c_out, _BLOCK)
+        columns = tile.w * window.strides[1] + (window.kernel[1] - 1) * window.dilations[1]
+        laid = words.planes * (costs.PLANE + columns * costs.PLANE_COLUMN)
+        if _in_pairs(window):
+            rows = ceil_div(tile.h, 2)
+            sums = costs.CHANNEL + ceil_div(tile.w, 2) * costs.FOUR_OUTPUTS
         else:
-            groups = int(ceil_div(taps, together))
-            each = costs.EIGHT + taps * costs.EIGHT_TAP + groups * costs.EIGHT_GROUP
-        each += costs.EIGHT_JOINED + 2 * costs.finish(form_of(layer).form)
-        inside = tile.h * tile.w * (costs.PIXEL + eights * each)
-        copied = taps * (costs.RUN + ceil_div(tile.c_out, 16) * costs.COPY_VECTOR)
-        return costs.CALL + inside + _border(layer.window, tile) * copied
+            rows = tile.h
+            sums = costs.CHANNEL + tile.w * (costs.OUTPUT + words.vectors * costs.OUTPUT_VECTOR)
+        eights = ceil_div(tile.c_out, _EIGHT) * form_of(layer).cycles
+        finish = tile.h * (blocks * costs.ROW + tile.w * (blocks * costs.FINISH_PIXEL + eights))
+        return costs.CALL + rows * (blocks * (costs.ROW + laid) + tile.c_out * sums) + finish
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of a tile."""
-        form = form_of(layer)
-        channels = (size("y_c") + 7) // _EIGHT * _EIGHT
+        form, words = form_of(layer), _words(layer.window)
+        flip = flip_of(layer.inputs[0])
         members: dict[str, Argument] = {
             "x": Operand("x"),
             "y": Operand("y"),
             "scratch": Operand("scratch"),
             "weights": Operand("weights", "const int8_t *"),
-            "bias": Operand("bias", "const int32_t *"),
             **named("x_h", "x_w", "y_h", "y_w"),
             "c": size("y_c"),
             **named("pad_top", "pad_left"),
             **window_members(layer.window),
-            "together": _together(layer),
-            "x_signed": int(layer.inputs[0].signed),
-            "padding": pad_value(layer) & 0xFF,
-            "requant": form.struct(channels * form.word_bytes),
+            "planes": words.planes,
+            "vectors": words.vectors,
+            "flip": flip,
+            "padding": (pad_value(layer) & 0xFF) ^ flip,
+            "requant": form.struct(),
         }
         return self.struct_call(layer, members)
 
 
-def _together(layer: Layer) -> int:
-    """Return how many taps that follow each other have no sum of products beyond 16 bits."""
-    x = layer.inputs[0]
-    largest = max(abs(x.lo), abs(x.hi), abs(pad_value(layer)), 1)
-    filters = layer.of(ops.Conv).weights.values.reshape(layer.output.channels, -1)
-    sums = np.abs(filters.astype(np.int64)) * largest
-    taps = sums.shape[1]
-    for count in range(taps, 1, -1):
-        groups = range(0, taps, count)
-        if all(sums[:, at : at + count].sum(axis=1).max() <= _INT16 for at in groups):
-            return count
-    return 1
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A window as words of four taps below each other.
+
+    Attributes:
+        planes: Words of a column: 1, 2 or a multiple of 4.
+        vectors: Vectors of four words.
+        wide: Columns that a vector has a part of.
+    """
+
+    planes: int
+    vectors: int
+    wide: int
 
 
-def _border(window: ops.Window, tile: Tile) -> Number:
-    """Return the outputs of a tile whose windows reach beyond the border, where it has all four."""
-    top, left, bottom, right = window.pads
-    stride_h, stride_w = window.strides
-    rows = -(-top // stride_h) + -(-bottom // stride_h)
-    columns = -(-left // stride_w) + -(-right // stride_w)
-    return minimum(tile.h, rows) * tile.w + minimum(tile.w, columns) * tile.h
+def _words(window: ops.Window) -> _Words:
+    """Return the words of a window."""
+    kernel_h, kernel_w = window.kernel
+    planes = -(-kernel_h // _FOUR)
+    planes = planes if planes < _FOUR - 1 else int(whole(planes, _FOUR))
+    wide = max(_FOUR // planes, 1)
+    vectors = -(-kernel_w // wide) * max(planes // _FOUR, 1)
+    return _Words(planes, vectors, wide)
+
+
+def _in_pairs(window: ops.Window) -> bool:
+    """Return True when two rows of outputs are computed at once."""
+    small = max(window.kernel) < _FOUR
+    return small and window.strides == (1, 1) and window.dilations == (1, 1)

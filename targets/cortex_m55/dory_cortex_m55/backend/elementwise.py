@@ -40,7 +40,7 @@ from dory_cortex_m55.backend.base import (
 )
 from dory_cortex_m55.backend.requant import Form, form_between, form_of, reject_form
 
-_FOUR = np.zeros(4, np.intp)  # the same channel four times
+_EIGHT = np.zeros(8, np.intp)  # the same channel eight times
 _TABLE = 256
 _INT31 = (1 << 30) - 1
 _INT32 = (1 << 31) - 1
@@ -63,20 +63,20 @@ class SumsKernel(VectorKernel):
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Two tables, and parameters."""
-        return 2 * _TABLE * 4 + 4 * _found(layer)[1].channel_bytes
+        return 2 * _TABLE * 4 + 8 * _found(layer)[1].channel_bytes
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
-        """Return the tables, and the parameters of one channel four times."""
+        """Return the tables, and the parameters of one channel eight times."""
         tables, form = _found(layer)
         data = tables.astype("<i4").tobytes()
-        block = data + form.parameters(_FOUR, form.bias)
+        block = data + form.parameters(_EIGHT)
         return WeightBlock(block, {"weights": 0, "mul": len(data)})
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Elements in fours."""
-        each = costs.SUMS_FOUR + costs.finish(_found(layer)[1].form)
+        each = costs.SUMS_FOUR + _found(layer)[1].cycles // 2
         return costs.CALL + ceil_div(elements(tile), 4) * each
 
     def call(self, layer: Layer) -> FunctionCall:
@@ -86,17 +86,14 @@ class SumsKernel(VectorKernel):
             **named("x", "x2", "y"),
             "tables": Operand("weights", "const int32_t *"),
             "count": count(),
-            "requant": form.struct(4 * form.word_bytes),
+            "requant": form.struct(),
         }
         return self.struct_call(layer, members)
 
 
 @requantisation.cached_per_layer
 def _sums(layer: Layer) -> tuple[npt.NDArray[np.int64], Form] | None:
-    """Return the addend of each byte of the operands, and the form of the sums; None without one.
-
-    The bias of the form is part of the first table.
-    """
+    """Return what each byte of the operands adds, and the form of the sums; None without one."""
     kind = layer.of(ops.Add)
     if not kind.requants or kind.requants[-1].lo is None:
         return None
@@ -108,7 +105,6 @@ def _sums(layer: Layer) -> tuple[npt.NDArray[np.int64], Form] | None:
     form = form_between(kind.requants, lo, hi, 1)
     if form is None:
         return None
-    tables[0] = tables[0] + form.bias[0]
     if max(np.abs(table).max() for table in tables) > _INT31:
         return None
     return np.concatenate(tables), form
@@ -314,21 +310,20 @@ class AvgPoolKernel(PoolKernel):
         return reject_bytes(layer) or reject_form(layer)
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Parameters of one channel, four times."""
-        return 4 * form_of(layer).channel_bytes
+        """Parameters of one channel, eight times."""
+        return 8 * form_of(layer).channel_bytes
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
-        """Return the parameters of one channel four times."""
+        """Return the parameters of one channel eight times."""
         form = form_of(layer)
-        data = form.parameters(_FOUR, form.bias)
-        return WeightBlock(data, {"mul": 0, "bias": len(data) - 16})
+        return WeightBlock(form.parameters(_EIGHT), {"mul": 0})
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Taps of four channels."""
         each = costs.POOL_VECTOR + layer.window.taps * costs.AVGPOOL_TAP
-        each += costs.finish(form_of(layer).form)
+        each += form_of(layer).cycles // 2
         return costs.CALL + tile.h * tile.w * (costs.PIXEL + ceil_div(tile.c_out, 4) * each)
 
     def call(self, layer: Layer) -> FunctionCall:
@@ -337,7 +332,6 @@ class AvgPoolKernel(PoolKernel):
         members: dict[str, Argument] = {
             **self.members(layer),
             "padding": pad_value(layer),
-            "bias": Operand("bias", "const int32_t *"),
-            "requant": form.struct(4 * form.word_bytes),
+            "requant": form.struct(),
         }
         return self.struct_call(layer, members)

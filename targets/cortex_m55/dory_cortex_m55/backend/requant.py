@@ -5,14 +5,16 @@ fill 31 bits, an addend follows, and the upper half of one product has the outpu
 
     y = clip(((saturated(x << up) + add) * mul >> 32) >> down)
 
-which is a line of slope mul * 2^up / 2^(32 + down). Where thresholds of a channel allow none, the
-same line is computed in 64 bits (SCALAR).
+which is a line of slope mul * 2^up / 2^(32 + down). Where its steps lie far from zero a bias moves
+them there first; where thresholds of a channel allow none, the same line is computed in 64 bits
+(SCALAR).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -25,14 +27,18 @@ from dory_core.api import (
     Requant,
     Struct,
     Symbol,
+    ops,
     requantisation,
 )
+from dory_cortex_m55 import calibration as costs
 
 Integers = npt.NDArray[np.int64]
 
 _INT32 = (1 << 31) - 1
 # Bits of x << up around the thresholds; an addend follows, within 32 bits.
 _BITS = 29
+# The shift to the right of which narrowing is a part.
+_FAST_DOWN = 16
 # y * 2^(32 + down) is compared within 62 bits.
 _MOST_DOWN = 18
 # The search for the factor that leaves the most room for the addend: how near it is, in bits less
@@ -44,7 +50,7 @@ _FAR = 1 << 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
-    """Parameters of all channels, int64, shape (C,); x is a sum that began with the bias.
+    """Parameters of all channels, int64, shape (C,); x is a sum of the kernel, and the bias.
 
     below: what is added as well where x is negative, None for nothing. up: of SCALAR without use.
     """
@@ -59,38 +65,40 @@ class Form:
     clip: tuple[int, int]
 
     @property
-    def parts(self) -> int:
-        """Arrays of ``channels``."""
-        return {"VECTOR": 2, "TURNED": 3, "SHIFTED": 4, "SCALAR": 3}[self.form]
-
-    @property
-    def word_bytes(self) -> int:
-        """Bytes of a number in ``channels``."""
-        return 8 if self.form == "SCALAR" else 4
+    def _parts(self) -> tuple[Integers | None, ...]:
+        """Return the arrays of ``channels``; None has no values but zero."""
+        named = {
+            "VECTOR": (self.add, self.mul),
+            "MOVED": (self.bias, self.add, self.mul),
+            "SHIFTED": (self.bias, self.below, self.add, self.mul, self.up),
+        }
+        return named.get(self.form, (self.bias, self.below, self.add, self.mul))
 
     @property
     def channel_bytes(self) -> int:
-        """Bytes of the parameters of a channel, its bias included."""
-        return 4 + self.parts * self.word_bytes
+        """Bytes of the parameters of a channel."""
+        return len(self._parts) * (8 if self.form == "SCALAR" else 4)
 
-    def parameters(self, order: npt.NDArray[np.intp], bias: Integers) -> bytes:
-        """Return the arrays of ``channels`` and, after them, the bias: of channels by number.
+    @property
+    def cycles(self) -> int:
+        """Cycles of eight outputs."""
+        return costs.finish(self.form, self.down)
 
-        order: numbers of channels, -1 for one that is not there. bias: int64, shape (C,).
+    def parameters(self, places: npt.NDArray[np.intp]) -> bytes:
+        """Return ``channels``.
+
+        places: number of the channel at each place, in whole eights, -1 for one that is not there.
         """
-        zeros = np.zeros(len(self.add), np.int64)
-        below = zeros if self.below is None else self.below
-        arrays = (self.add, self.mul, below, self.up)[: self.parts]
-        kind = f"<i{self.word_bytes}"
-        taken = [np.where(order < 0, 0, values[order]) for values in (*arrays, bias)]
-        data = b"".join(values.astype(kind).tobytes() for values in taken[:-1])
-        return data + taken[-1].astype("<i4").tobytes()
+        kind = "<i8" if self.form == "SCALAR" else "<i4"
+        taken = np.where(places < 0, 0, places).reshape(-1, 1, 8)
+        zeros = np.zeros_like(self.add)
+        parts = [(zeros if part is None else part)[taken] for part in self._parts]
+        return np.concatenate(parts, axis=1).astype(kind).tobytes()
 
-    def struct(self, stride: Argument) -> Struct:
-        """Return the ``dory_cortex_m55_requant_t`` of a tile. stride: bytes of one array."""
+    def struct(self) -> Struct:
+        """Return the ``dory_cortex_m55_requant_t`` of a tile."""
         members: dict[str, Argument] = {
             "channels": Operand("mul", "const uint8_t *"),
-            "stride": stride,
             "form": Symbol(f"DORY_REQUANT_{self.form}"),
             "up": int(self.up[0]),
             "down": self.down,
@@ -121,17 +129,38 @@ def find_form(layer: Layer) -> Form | None:
     if not steps or steps[-1].lo is None or steps[-1].hi is None:
         return None
     sums, lo, hi = requantisation.steps_of_sums(layer)
-    return form_between(sums, lo, hi, layer.output.channels)
+    return form_between(sums, lo, hi, layer.output.channels, _lifted(layer))
 
 
-def form_between(sums: Sequence[Requant], lo: Integers, hi: Integers, channels: int) -> Form | None:
-    """Return the parameters of steps over sums lo .. hi, shape (C,) or (1,)."""
+def form_between(
+    sums: Sequence[Requant],
+    lo: Integers,
+    hi: Integers,
+    channels: int,
+    lifted: Integers | int = 0,
+) -> Form | None:
+    """Return the parameters of steps over sums lo .. hi, shape (C,) or (1,).
+
+    lifted: how much the sums of the network are above those of the kernel, shape (C,).
+    """
     if max(abs(int(end.max())) for end in (lo, -lo, hi)) > _INT32 >> 1:
         return None
-    found = requantisation.search_steps(_vector, sums, lo, hi)
+    found = requantisation.search_steps(partial(_vector, lifted=lifted), sums, lo, hi)
     if found is None:
         found = requantisation.search_steps(_scalar, sums, lo, hi)
-    return None if found is None else _broadcast(found, channels)
+    if found is None:
+        return None
+    form = _broadcast(found, channels)
+    return form if form.form == "VECTOR" else replace(form, bias=form.bias + lifted)
+
+
+def _lifted(layer: Layer) -> Integers | int:
+    """Return what sums lack of which elements without a sign are multiplied less 128."""
+    if layer.inputs[0].signed or not isinstance(layer.op, ops.Conv | ops.Linear):
+        return 0
+    weights = layer.op.weights.values.astype(np.int64)
+    lifted: Integers = 128 * weights.reshape(len(weights), -1).sum(axis=1)
+    return lifted
 
 
 def _broadcast(form: Form, channels: int) -> Form:
@@ -154,33 +183,54 @@ def _scalar(stairs: requantisation.Stairs) -> Form | None:
     return Form("SCALAR", offset, found.add, found.mul, below, 0 * offset, found.shift, whole.clip)
 
 
-def _vector(stairs: requantisation.Stairs) -> Form | None:
+def _vector(stairs: requantisation.Stairs, lifted: Integers | int) -> Form | None:
     """Return a line in the arithmetic of the vector unit, with one shift for all if it can be."""
     line = requantisation.widest(stairs)
     whole = stairs if isinstance(stairs, requantisation.Staircase) else stairs.whole
     if line is None or whole.clip is None or whole.falling.any():
         return None
+    slope = np.where(whole.constant, 0.0, line.mul / 2.0**line.shift)
     sides: tuple[requantisation.Staircase, ...]
     wide: tuple[requantisation.Staircase, ...]
     if isinstance(stairs, requantisation.Staircase):
+        own = stairs.moved(0 * line.mul - lifted)
+        found = _with_bias((_within_clip(own),), (own,), slope, 0 * line.mul)
+        if found is not None and found.form == "MOVED":
+            return replace(found, form="VECTOR")
         inside = _within_clip(stairs)
         bias = _bias(inside)
         sides, wide = (inside.moved(bias),), (stairs.moved(bias),)
     else:
         bias, wide = stairs.offset, (stairs.above, stairs.below)
         sides = (_within_clip(stairs.above), _within_clip(stairs.below))
+    return _with_bias(sides, wide, slope, bias)
+
+
+def _with_bias(
+    sides: tuple[requantisation.Staircase, ...],
+    wide: tuple[requantisation.Staircase, ...],
+    slope: npt.NDArray[np.float64],
+    bias: Integers,
+) -> Form | None:
+    """Return a line with the steps of both sides of zero, over sums with their bias.
+
+    sides: where the steps are. wide: of all sums.
+    """
+    still = np.all([side.constant for side in wide], axis=0)
     ends = [np.where(side.constant, 0, end) for side in sides for end in (side.x_lo, side.x_hi)]
     room = _BITS - np.ceil(np.log2(np.abs(ends).max(axis=0) + 1)).astype(np.int64)
-    slope = np.where(whole.constant, 0.0, line.mul / 2.0**line.shift)
     steepest = max(float(slope.max()), 2.0**-31)
     # The largest factor has 30 bits: mul = slope * 2^(32 + down - up).
-    down = min(int(np.floor(-np.log2(steepest))) + int(room.min()) - 2, _MOST_DOWN)
+    most = int(np.floor(-np.log2(steepest))) - 2
+    least, down = int(room.min()), min(most + int(room.min()), _MOST_DOWN)
     if down < 0:
         return None
     largest = np.floor(_BITS + 1 - 32 - down - np.log2(np.maximum(slope, 2.0**-40)))
-    own = np.where(whole.constant, 0, np.clip(-largest.astype(np.int64), 0, room))
-    for up in (np.full_like(room, room.min()), own):
-        form = _with_shifts(sides, slope, (up, down), bias)
+    own = np.where(still, 0, np.clip(-largest.astype(np.int64), 0, room))
+    fast = _FAST_DOWN - most
+    shifts = [(np.full_like(room, up), _FAST_DOWN) for up in (fast, fast + 1) if up <= least + 1]
+    for up, shift in (*shifts, (np.full_like(room, least), down), (own, down)):
+        form = _with_shifts(sides, slope, (up, shift), bias)
         if form is not None and all(_keeps(form, side) for side in wide):
             return form
     return None
@@ -207,7 +257,7 @@ def _with_shifts(
     numbers = (bias, *adds) if below is None else (bias, *adds, below)
     if any(np.abs(values).max() > _INT32 >> 1 for values in numbers):
         return None
-    kind = "VECTOR" if below is None else "TURNED"
+    kind = "MOVED" if below is None else "TURNED"
     kind = kind if (up == up[0]).all() else "SHIFTED"
     return Form(kind, bias, adds[0], mul, below, up, down, sides[0].clip)
 

@@ -36,8 +36,8 @@ static void copy_taps(const dory_cortex_m55_conv_t *a, uint8_t *to, const uint8_
   }
 }
 
-/* Lays the inputs of an output one after the other. */
-static void lay_column(const dory_cortex_m55_conv_t *a, uint8_t *to, corner_t corner)
+/* Lays the inputs of an output one after the other, where some may lie outside of x. */
+static void lay_border(const dory_cortex_m55_conv_t *a, uint8_t *to, corner_t corner)
 {
   const uint32_t run = a->kernel_w * a->x_c, pitch = a->x_w * a->x_c;
   const int inside = a->dilation_w == 1u && corner.column >= 0 &&
@@ -55,7 +55,6 @@ static void lay_column(const dory_cortex_m55_conv_t *a, uint8_t *to, corner_t co
   }
 }
 
-#define PIXELS DORY_CORTEX_M55_PIXELS
 #define ROWS DORY_CORTEX_M55_ROWS
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
@@ -66,19 +65,36 @@ typedef struct {
   uint32_t step, count;
 } columns_t;
 
+/* Lays the columns of some outputs. */
+static void lay_columns(const dory_cortex_m55_conv_t *a, corner_t corner, uint32_t count)
+{
+  const uint32_t run = a->kernel_w * a->x_c, pitch = a->x_w * a->x_c;
+  const int32_t last_row = corner.row + (int32_t)((a->kernel_h - 1u) * a->dilation_h);
+  const int32_t last = (int32_t)a->x_w - (int32_t)a->kernel_w; /* the window lies inside of x */
+  const int rows_inside = corner.row >= 0 && last_row < (int32_t)a->x_h && a->dilation_w == 1u;
+  uint8_t *to = a->columns;
+  for (uint32_t i = 0; i < count; i++, corner.column += (int32_t)a->stride_w, to += a->pitch) {
+    if (rows_inside && corner.column >= 0 && corner.column <= last) {
+      const uint8_t *const x =
+        a->x + (uint32_t)corner.row * pitch + (uint32_t)corner.column * a->x_c;
+      dory_m55_copy_rows(to, x, a->kernel_h, run, a->dilation_h * pitch, a->flip);
+    } else {
+      lay_border(a, to, corner);
+    }
+  }
+}
+
 static columns_t columns_of(const dory_cortex_m55_conv_t *a, uint32_t row, uint32_t column)
 {
-  columns_t columns = {(const int8_t *)a->columns, a->pitch, least(a->y_w - column, PIXELS)};
+  columns_t columns = {(const int8_t *)a->columns, a->pitch, least(a->y_w - column, a->pixels)};
   const uint32_t y = row * a->stride_h, x = column * a->stride_w;
   if (a->columns == NULL) {
     columns.x = (const int8_t *)a->x + (y * a->x_w + x) * a->x_c;
     columns.step = a->stride_w * a->x_c;
     return columns;
   }
-  corner_t corner = {(int32_t)y - a->pad_top, (int32_t)x - a->pad_left};
-  for (uint32_t i = 0; i < columns.count; i++, corner.column += (int32_t)a->stride_w) {
-    lay_column(a, a->columns + i * a->pitch, corner);
-  }
+  const corner_t corner = {(int32_t)y - a->pad_top, (int32_t)x - a->pad_left};
+  lay_columns(a, corner, columns.count);
   return columns;
 }
 
@@ -89,12 +105,11 @@ static void long_sums(const dory_cortex_m55_conv_t *a, const columns_t *columns,
   uint32_t i = 0;
   for (; i + 1u < columns->count; i += 2u) {
     const int8_t *const x = columns->x + i * columns->step;
-    dory_m55_dot_two(x, x + columns->step, w, a->length, rows, a->sums + i * ROWS,
-                     a->sums + (i + 1u) * ROWS);
+    dory_m55_dot_two(x, x + columns->step, w, a->length, rows, a->sums + i * rows,
+                     a->sums + (i + 1u) * rows);
   }
   if (i < columns->count) {
-    dory_m55_dot_one(columns->x + i * columns->step, w, a->length, rows,
-                     a->sums + i * ROWS);
+    dory_m55_dot_one(columns->x + i * columns->step, w, a->length, rows, a->sums + i * rows);
   }
 }
 
@@ -102,16 +117,15 @@ static void long_sums(const dory_cortex_m55_conv_t *a, const columns_t *columns,
 static void some_pixels(const dory_cortex_m55_conv_t *a, const columns_t *columns, uint8_t *y)
 {
   for (uint32_t c = 0; c < a->y_c; c += ROWS) {
-    const uint32_t count = least(a->y_c - c, ROWS), rows = (count + 1u) & ~1u;
+    const uint32_t count = least(a->y_c - c, ROWS), rows = (count + 7u) & ~7u;
     const int8_t *const w = a->weights + c * a->pitch;
     if (a->pitch <= 16u * DORY_HELD) {
-      dory_m55_dot_held(columns->x, columns->step, columns->count, w, a->length, rows, a->sums,
-                        ROWS);
+      dory_m55_dot_held(columns->x, columns->step, columns->count, w, a->length, rows, a->sums);
     } else {
       long_sums(a, columns, w, rows);
     }
     const dory_cortex_m55_outputs_t outputs = {
-      y + c, a->sums, a->bias, c, count, columns->count, ROWS, a->y_c};
+      y + c, a->sums, c, count, columns->count, rows, a->y_c};
     dory_m55_finish(&a->requant, &outputs);
   }
 }
@@ -120,7 +134,7 @@ void dory_cortex_m55_conv(const dory_cortex_m55_conv_t *a)
 {
   uint8_t *y = a->y;
   for (uint32_t row = 0; row < a->y_h; row++) {
-    for (uint32_t column = 0; column < a->y_w; column += PIXELS) {
+    for (uint32_t column = 0; column < a->y_w; column += a->pixels) {
       const columns_t columns = columns_of(a, row, column);
       some_pixels(a, &columns, y);
       y += columns.count * a->y_c;

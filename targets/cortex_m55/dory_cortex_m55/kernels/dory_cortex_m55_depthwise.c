@@ -2,211 +2,252 @@
 
 #include "dory_cortex_m55_dot.h"
 
-/* Outputs of a row: where the window of the first begins and how many bytes on that of the next,
- * where taps lie from there, and their sums. */
+/* Channels are computed in blocks of 16, and a strip has the elements of a block that the outputs of a
+ * row need: [planes][columns][16 channels][4 rows], what lies outside of x included. Columns are 68
+ * bytes apart and planes 8 bytes more than whole vectors, so that the words of a window lie in
+ * different banks of the memory. */
+enum { BLOCK = 16, WORD = 4, COLUMN = 68 };
+
 typedef struct {
-  const uint8_t *x;
-  uint32_t step, count;
-  const uint32_t *offsets;
-  int32_t *sums; /* [c in eights][8]: first the even channels of each eight */
-} window_t;
+  uint32_t *vectors; /* where each vector of a window begins, in bytes from its first column */
+  uint32_t *words;   /* and its words from there */
+  int32_t *sums;     /* [2 rows][y_w, even][16 channels] */
+  uint8_t *outside;  /* 16 times the padding, not flipped */
+  uint8_t *strip;
+  uint32_t columns, plane, row; /* columns; bytes of a plane; sums of a row */
+} places_t;
 
-DORY_M55_INLINE int16x8_t loaded(const uint8_t *x, mve_pred16_t lanes, uint32_t is_signed)
-{
-  return is_signed ? vldrbq_z_s16((const int8_t *)x, lanes) : bytes_as_s16(x, lanes);
-}
+/* Rows of a plane: where each begins, the bytes from a column to the next, and how many of 16 channels
+ * there are. */
+typedef struct {
+  const uint8_t *x[WORD];
+  uint32_t step[WORD];
+  uint32_t channels;
+} rows_t;
 
-/* Sums of all channels of an output of any window. Products are summed up in 16 bits as far as they fit. */
-DORY_M55_INLINE void sums_of(const dory_cortex_m55_depthwise_t *a, const window_t *window,
-                             uint32_t number, uint32_t is_signed)
+static places_t places_of(const dory_cortex_m55_depthwise_t *a)
 {
-  int32_t *const own = window->sums + number * ((a->c + 7u) & ~7u);
-  const uint32_t taps = a->kernel_h * a->kernel_w;
-  const int8_t *w = a->weights;
-  for (uint32_t channel = 0; channel < a->c; channel += 8u) {
-    const mve_pred16_t lanes = vctp16q(a->c - channel);
-    const uint8_t *const x = window->x + number * window->step + channel;
-    int32x4_t even = vdupq_n_s32(0), odd = even;
-    for (uint32_t tap = 0; tap < taps;) {
-      const uint32_t end = taps - tap < a->together ? taps : tap + a->together;
-      int16x8_t sums =
-        vmulq_s16(loaded(x + window->offsets[tap], lanes, is_signed), vldrbq_s16(w));
-      for (tap++, w += 8; tap < end; tap++, w += 8) {
-        sums = vaddq_s16(sums, vmulq_s16(loaded(x + window->offsets[tap], lanes, is_signed),
-                                         vldrbq_s16(w)));
-      }
-      even = vaddq_s32(even, vmovlbq_s16(sums));
-      odd = vaddq_s32(odd, vmovltq_s16(sums));
-    }
-    vst1q_s32(own + channel, even);
-    vst1q_s32(own + channel + 4u, odd);
+  const uint32_t wide = a->planes > WORD ? 1u : WORD / a->planes;
+  const uint32_t of_column = a->planes > WORD ? a->planes / WORD : 1u;
+  const uint32_t even = (a->y_w + 1u) & ~1u;
+  places_t p;
+  p.vectors = (uint32_t *)(void *)a->scratch;
+  p.words = p.vectors + ((a->vectors + 3u) & ~3u);
+  p.sums = (int32_t *)(p.words + WORD);
+  p.row = even * BLOCK;
+  p.outside = (uint8_t *)(p.sums + 2u * p.row);
+  p.strip = p.outside + 16;
+  p.columns = (a->y_w - 1u) * a->stride_w + (a->kernel_w - 1u) * a->dilation_w + 1u;
+  const uint32_t room = even * a->stride_w + a->vectors * wide * a->dilation_w;
+  p.plane = ((room * COLUMN + 15u) & ~15u) + 8u;
+  for (uint32_t i = 0; i < a->vectors; i++) {
+    p.vectors[i] = i / of_column * wide * a->dilation_w * COLUMN + i % of_column * WORD * p.plane;
   }
+  const uint32_t deep = WORD / wide;
+  for (uint32_t i = 0; i < WORD; i++) {
+    p.words[i] = i / deep * a->dilation_w * COLUMN + i % deep * p.plane;
+  }
+  for (uint32_t i = 0; i < 16u; i++) {
+    p.outside[i] = a->padding ^ a->flip;
+  }
+  return p;
 }
 
 #if defined(__ARM_FEATURE_MVE)
 
-/* Two taps of eight channels, of which the sum of products has 16 bits (q2), while that of the two
- * before it becomes part of sums of 32 bits: even channels in q4, odd ones in q5. Loads, products and
- * the rest alternate, so that each begins behind the first half of the one before. */
-#define TWO_TAPS(load_, a_, after_a_, b_, after_b_, first_, second_, third_, fourth_)          \
-  load_ " q0, " a_ "\n\t" first_ "vldrb.s16 q1, [%[w]], #8\n\t" after_a_ second_               \
-        "vmul.i16 q3, q0, q1\n\t" load_ " q0, " b_ "\n\t" third_                              \
-        "vldrb.s16 q1, [%[w]], #8\n\t" after_b_ fourth_                                       \
-        "vmul.i16 q0, q0, q1\n\tvadd.i16 q2, q3, q0\n\t"
-#define ALONE(load_, a_, after_a_, b_, after_b_)                                               \
-  TWO_TAPS(load_, a_, after_a_, b_, after_b_, "", "", "", "")
-#define BEHIND_FIRST(load_, a_, after_a_, b_, after_b_)                                        \
-  TWO_TAPS(load_, a_, after_a_, b_, after_b_, "vmovlb.s16 q4, q2\n\t",                         \
-           "vmovlt.s16 q5, q2\n\t", "", "")
-#define BEHIND(load_, a_, after_a_, b_, after_b_)                                              \
-  TWO_TAPS(load_, a_, after_a_, b_, after_b_, "vmovlb.s16 q6, q2\n\t",                         \
-           "vmovlt.s16 q7, q2\n\t", "vadd.i32 q4, q4, q6\n\t", "vadd.i32 q5, q5, q7\n\t")
-#define LAST(load_, a_)                                                                        \
-  load_ " q0, " a_ "\n\tvmovlb.s16 q6, q2\n\tvldrb.s16 q1, [%[w]], #8\n\t"                     \
-        "vmovlt.s16 q7, q2\n\tvmul.i16 q3, q0, q1\n\tvadd.i32 q4, q4, q6\n\t"                  \
-        "vadd.i32 q5, q5, q7\n\tvmovlb.s16 q6, q3\n\tvmovlt.s16 q7, q3\n\t"                    \
-        "vadd.i32 q4, q4, q6\n\tvadd.i32 q5, q5, q7\n\t"
-#define ROW(i_) "[%[x" i_ "]]"
-#define FROM_ROW(i_) "add %[x], %[x" i_ "], %[right]\n\tadds %[x" i_ "], #8\n\t"
-#define AT "[%[x]]"
-#define ON "add %[x], %[right]\n\t"
-#define SUMS_3X3(load_)                                                                        \
-  __asm__ volatile("dls lr, %[eights]\n"                                                       \
-                   "1:\n\t" ALONE(load_, ROW("0"), FROM_ROW("0"), AT, ON)                       \
-                     BEHIND_FIRST(load_, AT, "", ROW("1"), FROM_ROW("1"))                      \
-                       BEHIND(load_, AT, ON, AT, "")                                           \
-                         BEHIND(load_, ROW("2"), FROM_ROW("2"), AT, ON) LAST(load_, AT)        \
-                   "vstrw.32 q4, [%[sums]], #16\n\t"                                           \
-                   "vstrw.32 q5, [%[sums]], #16\n\t"                                           \
-                   "le lr, 1b"                                                                 \
-                   : [x0] "+l"(x0), [x1] "+l"(x1), [x2] "+l"(x2), [x] "=&l"(x), [w] "+l"(w),   \
-                     [sums] "+r"(sums)                                                         \
-                   : [right] "r"(right), [eights] "r"(eights)                                  \
-                   : "lr", "cc", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "memory")
-
-/* Sums of all channels of 3x3 windows of which two products have 16 bits. Loads go on to the end of
- * the last eight. */
-static void sums_of_3x3(const dory_cortex_m55_depthwise_t *a, const window_t *window)
+/* Columns of words from four rows of bytes, of which whole vectors are loaded; returns where the next
+ * ones begin. */
+static uint8_t *lay_words(uint8_t *to, const rows_t *rows, uint32_t columns, uint8_t flip)
 {
-  const uint32_t right = window->offsets[1], down = window->offsets[3], eights = (a->c + 7u) / 8u;
-  const uint32_t is_signed = a->x_signed;
-  int32_t *sums = window->sums;
-  for (uint32_t i = 0; i < window->count; i++) {
-    const uint8_t *x0 = window->x + i * window->step, *x1 = x0 + down, *x2 = x1 + down, *x;
-    const int8_t *w = a->weights;
-    if (is_signed) {
-      SUMS_3X3("vldrb.s16");
-    } else {
-      SUMS_3X3("vldrb.u16");
-    }
-  }
+  const uint8_t *x0 = rows->x[0], *x1 = rows->x[1], *x2 = rows->x[2], *x3 = rows->x[3];
+  __asm__ volatile("vdup.8 q4, %[flip]\n\t"
+                   "wls lr, %[columns], 2f\n"
+                   "1:\n\t"
+                   "vldrb.8 q0, [%[x0]]\n\t"
+                   "add %[x0], %[x0], %[s0]\n\t"
+                   "vldrb.8 q1, [%[x1]]\n\t"
+                   "veor q0, q0, q4\n\t"
+                   "add %[x1], %[x1], %[s1]\n\t"
+                   "vldrb.8 q2, [%[x2]]\n\t"
+                   "veor q1, q1, q4\n\t"
+                   "add %[x2], %[x2], %[s2]\n\t"
+                   "vldrb.8 q3, [%[x3]]\n\t"
+                   "veor q2, q2, q4\n\t"
+                   "add %[x3], %[x3], %[s3]\n\t"
+                   "veor q3, q3, q4\n\t"
+                   "vst40.8 {q0, q1, q2, q3}, [%[to]]\n\t"
+                   "vst41.8 {q0, q1, q2, q3}, [%[to]]\n\t"
+                   "vst42.8 {q0, q1, q2, q3}, [%[to]]\n\t"
+                   "vst43.8 {q0, q1, q2, q3}, [%[to]]\n\t"
+                   "adds %[to], #68\n\t"
+                   "le lr, 1b\n"
+                   "2:"
+                   : [to] "+&l"(to), [x0] "+&r"(x0), [x1] "+&r"(x1), [x2] "+&r"(x2), [x3] "+&r"(x3)
+                   : [s0] "r"(rows->step[0]), [s1] "r"(rows->step[1]), [s2] "r"(rows->step[2]),
+                     [s3] "r"(rows->step[3]), [columns] "r"(columns), [flip] "r"(flip)
+                   : "lr", "cc", "q0", "q1", "q2", "q3", "q4", "memory");
+  return to;
+}
+
+/* Sums of a channel of two rows of outputs whose windows are a vector: a load serves two outputs of
+ * both. */
+static void two_rows(const places_t *p, const uint8_t *strip, const int8_t *w, int32_t *sums)
+{
+  int32_t *sums1 = sums + p->row, zero = 0, s0, s1, s2, s3;
+  __asm__ volatile("vldrw.u32 q7, [%[words]]\n\t"
+                   "vldrw.u32 q1, [%[w]]\n\t"
+                   "vmov q2, q1\n\t"
+                   "vshlc q2, %[zero], #32\n\t"
+                   "vshl.i32 q3, q1, #8\n\t"
+                   "vshl.i32 q4, q2, #8\n\t"
+                   "dls lr, %[pairs]\n"
+                   "1:\n\t"
+                   "vldrw.u32 q0, [%[x], q7]\n\t"
+                   "vmladav.s8 %[s0], q0, q1\n\t"
+                   "vmladav.s8 %[s1], q0, q2\n\t"
+                   "str %[s0], [%[sums0]], #128\n\t"
+                   "vmladav.s8 %[s2], q0, q3\n\t"
+                   "str %[s1], [%[sums0], #-64]\n\t"
+                   "vmladav.s8 %[s3], q0, q4\n\t"
+                   "str %[s2], [%[sums1]], #128\n\t"
+                   "add %[x], %[x], #136\n\t"
+                   "str %[s3], [%[sums1], #-64]\n\t"
+                   "le lr, 1b"
+                   : [s0] "=&Te"(s0), [s1] "=&Te"(s1), [s2] "=&Te"(s2), [s3] "=&Te"(s3),
+                     [x] "+&r"(strip), [sums0] "+&r"(sums), [sums1] "+&r"(sums1), [zero] "+&r"(zero)
+                   : [words] "r"(p->words), [w] "r"(w), [pairs] "r"(p->row / (2u * BLOCK))
+                   : "lr", "q0", "q1", "q2", "q3", "q4", "q7", "memory");
 }
 
 #else
 
-static void sums_of_3x3(const dory_cortex_m55_depthwise_t *a, const window_t *window)
+static uint8_t *lay_words(uint8_t *to, const rows_t *rows, uint32_t columns, uint8_t flip)
 {
-  for (uint32_t i = 0; i < window->count; i++) {
-    sums_of(a, window, i, a->x_signed);
+  for (uint32_t column = 0; column < columns; column++, to += COLUMN) {
+    for (uint32_t i = 0; i < BLOCK * WORD; i++) {
+      const uint32_t row = i % WORD, channel = i / WORD;
+      const uint8_t *const x = rows->x[row] + column * rows->step[row];
+      to[i] = channel < rows->channels ? x[channel] ^ flip : 0;
+    }
+  }
+  return to;
+}
+
+static void two_rows(const places_t *p, const uint8_t *strip, const int8_t *w, int32_t *sums)
+{
+  for (uint32_t i = 0; i < p->row / BLOCK; i++, strip += COLUMN, sums += BLOCK) {
+    int32_t upper = 0, lower = 0;
+    for (uint32_t tap = 0; tap < 12u; tap++) {
+      const int8_t *const x = (const int8_t *)strip + tap / WORD * COLUMN + tap % WORD;
+      upper += tap % WORD < 3u ? x[0] * w[tap] : 0;
+      lower += tap % WORD < 3u ? x[1] * w[tap] : 0;
+    }
+    sums[0] = upper, sums[p->row] = lower;
   }
 }
 
 #endif
 
-/* All outputs of a row. */
-DORY_M55_INLINE void outputs_of(const dory_cortex_m55_depthwise_t *a, const int32_t *sums,
-                                uint8_t *row, uint32_t form)
+/* Sums of a channel of a row of outputs. */
+DORY_M55_INLINE void one_row(const dory_cortex_m55_depthwise_t *a, const places_t *p,
+                             const uint8_t *strip, const int8_t *w, int32_t *sums, uint32_t held)
 {
-  const dory_cortex_m55_requant_t requant = a->requant; /* the row might lie in *a */
-  const int32_t *const bias = a->bias;
-  int8_t *y = (int8_t *)row;
-  const uint32_t count = a->c;
-  for (uint32_t pixels = a->y_w; pixels > 0; pixels--, y += count) {
-    for (uint32_t c = 0; c < count; c += 8u, sums += 8) {
-      const int32x4_t even = vaddq_s32(vldrwq_s32(sums), vldrwq_s32(bias + c));
-      const int32x4_t odd = vaddq_s32(vldrwq_s32(sums + 4), vldrwq_s32(bias + c + 4u));
-      vstrbq_p_s16(y + c,
-                   joined(dory_m55_outputs(&requant, form, even, c),
-                          dory_m55_outputs(&requant, form, odd, c + 4u)),
-                   vctp16q(count - c));
+  const uint32x4_t words = vldrwq_u32(p->words);
+  const int8x16_t w0 = vldrbq_s8(w), w1 = vldrbq_s8(w + (held > 1u ? 16 : 0));
+  const int8x16_t w2 = vldrbq_s8(w + (held > 2u ? 32 : 0)), w3 = vldrbq_s8(w + (held > 3u ? 48 : 0));
+  const uint32_t step = a->stride_w * COLUMN;
+  const uint32_t at1 = held > 1u ? p->vectors[1] : 0, at2 = held > 2u ? p->vectors[2] : 0;
+  const uint32_t at3 = held > 3u ? p->vectors[3] : 0;
+  for (uint32_t i = a->y_w; i > 0; i--, strip += step, sums += BLOCK) {
+    int32_t sum = vmladavaq_s8(0, bytes_of_words(strip, words), w0);
+    sum = held > 1u ? vmladavaq_s8(sum, bytes_of_words(strip + at1, words), w1) : sum;
+    sum = held > 2u ? vmladavaq_s8(sum, bytes_of_words(strip + at2, words), w2) : sum;
+    sum = held > 3u ? vmladavaq_s8(sum, bytes_of_words(strip + at3, words), w3) : sum;
+    for (uint32_t k = 4; held > 4u && k < a->vectors; k++) {
+      sum = vmladavaq_s8(sum, bytes_of_words(strip + p->vectors[k], words), vldrbq_s8(w + 16u * k));
     }
+    sums[0] = sum;
   }
 }
 
-static void finish_row(const dory_cortex_m55_depthwise_t *a, const int32_t *sums, uint8_t *y)
+/* Sums of a channel of one row of outputs, or of two. */
+static void sums_of(const dory_cortex_m55_depthwise_t *a, const places_t *p, uint32_t rows,
+                    const uint8_t *strip, const int8_t *w, int32_t *sums)
 {
-  switch (a->requant.form) {
-    case DORY_REQUANT_VECTOR: outputs_of(a, sums, y, DORY_REQUANT_VECTOR); break;
-    case DORY_REQUANT_TURNED: outputs_of(a, sums, y, DORY_REQUANT_TURNED); break;
-    case DORY_REQUANT_SHIFTED: outputs_of(a, sums, y, DORY_REQUANT_SHIFTED); break;
-    default: outputs_of(a, sums, y, DORY_REQUANT_SCALAR); break;
-  }
-}
-
-static void sums_of_windows(const dory_cortex_m55_depthwise_t *a, const window_t *window)
-{
-  if (a->together > 1u && a->kernel_h == 3u && a->kernel_w == 3u) {
-    sums_of_3x3(a, window);
+  if (rows == 2u) {
+    two_rows(p, strip, w, sums);
     return;
   }
-  for (uint32_t i = 0; i < window->count; i++) {
-    if (a->x_signed) {
-      sums_of(a, window, i, 1);
-    } else {
-      sums_of(a, window, i, 0);
-    }
+  switch (a->vectors) {
+    case 1: one_row(a, p, strip, w, sums, 1); break;
+    case 2: one_row(a, p, strip, w, sums, 2); break;
+    case 3: one_row(a, p, strip, w, sums, 3); break;
+    case 4: one_row(a, p, strip, w, sums, 4); break;
+    default: one_row(a, p, strip, w, sums, 5); break;
   }
 }
 
-/* Copies a window of which a part lies outside of x. */
-static void lay_window(const dory_cortex_m55_depthwise_t *a, uint8_t *to, int32_t top, int32_t left)
+/* Lays a plane of the strip: four rows from ``top`` on, of a block of channels. */
+static void lay_plane(const dory_cortex_m55_depthwise_t *a, const places_t *p, uint8_t *to,
+                      int32_t top, uint32_t channel)
 {
-  for (uint32_t i = 0; i < a->kernel_h; i++) {
+  const uint32_t before = a->pad_left > 0 ? (uint32_t)a->pad_left : 0u;
+  const uint32_t first = a->pad_left < 0 ? (uint32_t)-a->pad_left : 0u;
+  const uint32_t left = before < p->columns ? before : p->columns;
+  const uint32_t most = a->x_w > first ? a->x_w - first : 0u;
+  const uint32_t inside = p->columns - left < most ? p->columns - left : most;
+  rows_t beside = {.channels = BLOCK};
+  rows_t rows = {.channels = a->c - channel < BLOCK ? a->c - channel : BLOCK};
+  for (uint32_t i = 0; i < WORD; i++) {
     const int32_t row = top + (int32_t)(i * a->dilation_h);
-    for (uint32_t j = 0; j < a->kernel_w; j++, to += a->c) {
-      const int32_t column = left + (int32_t)(j * a->dilation_w);
-      if (row < 0 || row >= (int32_t)a->x_h || column < 0 || column >= (int32_t)a->x_w) {
-        dory_m55_fill(to, a->padding, a->c);
-      } else {
-        dory_m55_copy(to, a->x + ((uint32_t)row * a->x_w + (uint32_t)column) * a->c, a->c, 0);
-      }
-    }
+    const int is_inside = row >= 0 && row < (int32_t)a->x_h;
+    beside.x[i] = p->outside;
+    beside.step[i] = 0;
+    rows.x[i] = is_inside ? a->x + ((uint32_t)row * a->x_w + first) * a->c + channel : p->outside;
+    rows.step[i] = is_inside ? a->c : 0u;
+  }
+  to = lay_words(to, &beside, left, a->flip);
+  to = lay_words(to, &rows, inside, a->flip);
+  lay_words(to, &beside, p->columns - left - inside, a->flip);
+}
+
+/* Where the channels of a block have their sums (dory_cortex_m55_requant.h). */
+static const uint8_t of_sixteen[BLOCK] = {0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, 3, 11, 7, 15};
+static const uint8_t of_eight[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+
+/* Outputs of a block of channels, of one row or two. */
+static void outputs_of(const dory_cortex_m55_depthwise_t *a, const places_t *p, uint32_t row,
+                       uint32_t rows, uint32_t channel)
+{
+  const uint32_t count = a->c - channel < BLOCK ? a->c - channel : BLOCK;
+  const uint8_t *const order = count > 8u ? of_sixteen : of_eight;
+  const uint32_t plane_rows = WORD * a->dilation_h;
+  int32_t top = (int32_t)(row * a->stride_h) - a->pad_top;
+  for (uint32_t i = 0; i < a->planes; i++, top += (int32_t)plane_rows) {
+    lay_plane(a, p, p->strip + i * p->plane, top, channel);
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    const int8_t *const w = a->weights + (channel + i) * a->vectors * 16u;
+    sums_of(a, p, rows, p->strip + i * WORD, w, p->sums + order[i]);
+  }
+  for (uint32_t i = 0; i < rows; i++) {
+    const dory_cortex_m55_outputs_t outputs = {
+      a->y + (row + i) * a->y_w * a->c + channel, p->sums + i * p->row, channel, count, a->y_w, BLOCK,
+      a->c};
+    dory_m55_finish(&a->requant, &outputs);
   }
 }
 
 void dory_cortex_m55_depthwise(const dory_cortex_m55_depthwise_t *a)
 {
-  const uint32_t taps = a->kernel_h * a->kernel_w, eights = (a->c + 7u) & ~7u;
-  uint32_t *const inside = (uint32_t *)(void *)a->scratch, *const copied = inside + taps;
-  int32_t *const sums = (int32_t *)(void *)(copied + taps);
-  uint8_t *const copy = (uint8_t *)(sums + a->y_w * eights);
-  for (uint32_t tap = 0; tap < taps; tap++) {
-    const uint32_t row = tap / a->kernel_w * a->dilation_h;
-    const uint32_t column = tap % a->kernel_w * a->dilation_w;
-    inside[tap] = (row * a->x_w + column) * a->c;
-    copied[tap] = tap * a->c;
-  }
-  const int32_t reach_h = (int32_t)((a->kernel_h - 1u) * a->dilation_h);
-  const int32_t reach_w = (int32_t)((a->kernel_w - 1u) * a->dilation_w);
-  for (uint32_t i = 0; i < a->y_h; i++) {
-    const int32_t top = (int32_t)(i * a->stride_h) - a->pad_top;
-    const int rows_inside = top >= 0 && top + reach_h < (int32_t)a->x_h;
-    for (uint32_t j = 0; j < a->y_w;) {
-      const int32_t left = (int32_t)(j * a->stride_w) - a->pad_left;
-      const int32_t room = (int32_t)a->x_w - reach_w - left; /* more than 0: it lies inside */
-      window_t window = {copy, 0, 1, copied, sums + j * eights};
-      if (rows_inside && left >= 0 && room > 0) {
-        const uint32_t most = ((uint32_t)room + a->stride_w - 1u) / a->stride_w;
-        window.count = most < a->y_w - j ? most : a->y_w - j;
-        window.step = a->stride_w * a->c;
-        window.x = a->x + ((uint32_t)top * a->x_w + (uint32_t)left) * a->c;
-        window.offsets = inside;
-      } else {
-        lay_window(a, copy, top, left);
-      }
-      sums_of_windows(a, &window);
-      j += window.count;
+  const places_t p = places_of(a);
+  const int in_pairs = a->kernel_h <= 3u && a->kernel_w <= 3u && a->stride_h == 1u &&
+                       a->stride_w == 1u && a->dilation_h == 1u && a->dilation_w == 1u;
+  for (uint32_t row = 0; row < a->y_h;) {
+    const uint32_t rows = in_pairs && row + 1u < a->y_h ? 2u : 1u;
+    for (uint32_t channel = 0; channel < a->c; channel += BLOCK) {
+      outputs_of(a, &p, row, rows, channel);
     }
-    finish_row(a, sums, a->y + i * a->y_w * a->c);
+    row += rows;
   }
 }

@@ -6,19 +6,20 @@
 
 #include "dory_cortex_m55_requant.h"
 
+/* Four taps, one below the other, are a word. Words of a window: ``planes`` of them for each of its
+ * columns, 1, 2 or a multiple of 4; four of them are multiplied by an instruction. */
 typedef struct {
   const uint8_t *x;      /* [x_h][x_w][c] */
   uint8_t *y;            /* [y_h][y_w][c] */
-  uint8_t *scratch;      /* offsets of taps in x and in a window, sums of a row, a window */
-  const int8_t *weights; /* [c in eights][taps][8] */
-  const int32_t *bias;   /* [c in eights][8]: first the even channels of each eight */
+  uint8_t *scratch;      /* as dory_cortex_m55_depthwise.c says */
+  const int8_t *weights; /* [c][vectors][4 words]: columns, the planes of each; 0 where no tap is */
   uint32_t x_h, x_w, y_h, y_w, c;
   int32_t pad_top, pad_left;
   uint32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
-  uint32_t together; /* taps of which no sum of products exceeds 16 bits */
-  uint32_t x_signed;
-  uint8_t padding; /* the element outside of x */
-  dory_cortex_m55_requant_t requant; /* channels in the order of bias */
+  uint32_t planes, vectors;
+  uint8_t flip;    /* 0x80: x has no sign and is multiplied as x - 128 */
+  uint8_t padding; /* the element outside of x, flipped */
+  dory_cortex_m55_requant_t requant;
 } dory_cortex_m55_depthwise_t;
 
 void dory_cortex_m55_depthwise(const dory_cortex_m55_depthwise_t *a);

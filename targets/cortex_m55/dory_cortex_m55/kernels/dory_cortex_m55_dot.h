@@ -36,27 +36,28 @@ enum { DORY_HELD = 6 };
 
 /* A column stays in registers, two rows are multiplied in a round. */
 #define HELD(loaded_, two_)                                                                     \
-  for (; x < end; x += step, sums += behind) {                                                  \
-    const int8_t *w = weights;                                                                  \
-    int32_t s0, s1;                                                                             \
-    __asm__ volatile(loaded_ "vldrb.8 q6, [%[w]], #16\n\t"                                      \
-                     "dls lr, %[rounds]\n"                                                      \
-                     "1:\n\t" two_ "strd %[s0], %[s1], [%[sums]], #8\n\t"                       \
-                     "le lr, 1b"                                                                \
-                     : [s0] "=&Te"(s0), [s1] "=&Te"(s1), [w] "+r"(w), [sums] "+r"(sums)         \
-                     : [x] "r"(x), [rounds] "r"(rows / 2u)                                      \
-                     : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "memory");         \
-  }                                                                                             \
+  __asm__ volatile("1:\n\t" loaded_ "mov %[w], %[weights]\n\t"                                  \
+                   "add %[x], %[x], %[step]\n\t"                                                \
+                   "vldrb.8 q6, [%[w]], #16\n\t"                                                \
+                   "dls lr, %[rounds]\n"                                                        \
+                   "2:\n\t" two_ "strd %[s0], %[s1], [%[sums]], #8\n\t"                         \
+                   "le lr, 2b\n\t"                                                              \
+                   "subs %[columns], %[columns], #1\n\t"                                        \
+                   "bne 1b"                                                                     \
+                   : [s0] "=&Te"(s0), [s1] "=&Te"(s1), [x] "+&r"(x), [w] "=&r"(w),               \
+                     [sums] "+&r"(sums), [columns] "+&r"(columns)                                 \
+                   : [weights] "r"(weights), [rounds] "r"(rows / 2u), [step] "r"(step)          \
+                   : "lr", "cc", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "memory");     \
   break;
 
-/* sums[k] = sum of x * w_k over a column of at most DORY_HELD vectors, for an even number of rows:
- * of several columns, step bytes apart. Their sums are ``pitch`` apart. */
+/* sums[k] = sum of x * w_k over a column of at most DORY_HELD vectors, for an even number of rows;
+ * the same of the next columns, step bytes apart. Sums of a column follow those of the last. */
 static inline void dory_m55_dot_held(const int8_t *x, uint32_t step, uint32_t columns,
                                      const int8_t *weights, uint32_t length, uint32_t rows,
-                                     int32_t *sums, uint32_t pitch)
+                                     int32_t *sums)
 {
-  const int8_t *const end = x + columns * step;
-  const uint32_t behind = pitch - rows;
+  const int8_t *w;
+  int32_t s0, s1;
   switch ((length + 15u) / 16u) {
     case 1: HELD(LOADED, TWO_ODD(ROW_1))
     case 2: HELD(LOADED_2, TWO_EVEN(ROW_2))
@@ -74,27 +75,37 @@ static inline void dory_m55_dot_two(const int8_t *x0, const int8_t *x1, const in
                                     int32_t *sums1)
 {
   const uint32_t vectors = (length + 15u) / 16u;
-  for (const int32_t *const end = sums0 + rows; sums0 < end; sums0 += 2, sums1 += 2) {
-    const int8_t *a = x0, *b = x1;
-    int32_t s00 = 0, s01 = 0, s10 = 0, s11 = 0;
-    __asm__ volatile("dls lr, %[vectors]\n\t"
-                     "vldrb.8 q0, [%[a]], #16\n"
-                     "1:\n\t"
-                     "vldrb.8 q1, [%[w]], #16\n\t"
-                     "vmladava.s8 %[s00], q0, q1\n\t"
-                     "vldrb.8 q2, [%[w]], #16\n\t"
-                     "vmladava.s8 %[s01], q0, q2\n\t"
-                     "vldrb.8 q3, [%[b]], #16\n\t"
-                     "vmladava.s8 %[s10], q3, q1\n\t"
-                     "vldrb.8 q0, [%[a]], #16\n\t"
-                     "vmladava.s8 %[s11], q3, q2\n\t"
-                     "le lr, 1b"
-                     : [s00] "+Te"(s00), [s01] "+Te"(s01), [s10] "+Te"(s10), [s11] "+Te"(s11),
-                       [a] "+r"(a), [b] "+r"(b), [w] "+r"(w)
-                     : [vectors] "r"(vectors)
-                     : "lr", "q0", "q1", "q2", "q3", "memory");
-    sums0[0] = s00, sums0[1] = s01, sums1[0] = s10, sums1[1] = s11;
-  }
+  const int32_t *const end = sums0 + rows;
+  int32_t s00, s01, s10, s11;
+  __asm__ volatile("1:\n\t"
+                   "mov %[s00], #0\n\t"
+                   "vldrb.8 q0, [%[a]], #16\n\t"
+                   "mov %[s01], #0\n\t"
+                   "mov %[s10], #0\n\t"
+                   "mov %[s11], #0\n\t"
+                   "dls lr, %[vectors]\n"
+                   "2:\n\t"
+                   "vldrb.8 q1, [%[w]], #16\n\t"
+                   "vmladava.s8 %[s00], q0, q1\n\t"
+                   "vldrb.8 q2, [%[w]], #16\n\t"
+                   "vmladava.s8 %[s01], q0, q2\n\t"
+                   "vldrb.8 q3, [%[b]], #16\n\t"
+                   "vmladava.s8 %[s10], q3, q1\n\t"
+                   "vldrb.8 q0, [%[a]], #16\n\t"
+                   "vmladava.s8 %[s11], q3, q2\n\t"
+                   "le lr, 2b\n\t"
+                   "sub %[a], %[a], %[vectors], lsl #4\n\t"
+                   "sub %[b], %[b], %[vectors], lsl #4\n\t"
+                   "subs %[a], %[a], #16\n\t"
+                   "strd %[s00], %[s01], [%[sums0]], #8\n\t"
+                   "strd %[s10], %[s11], [%[sums1]], #8\n\t"
+                   "cmp %[sums0], %[end]\n\t"
+                   "bne 1b"
+                   : [s00] "=&Te"(s00), [s01] "=&Te"(s01), [s10] "=&Te"(s10), [s11] "=&Te"(s11),
+                     [a] "+&r"(x0), [b] "+&r"(x1), [w] "+&r"(w), [sums0] "+&r"(sums0),
+                     [sums1] "+&r"(sums1)
+                   : [vectors] "r"(vectors), [end] "r"(end)
+                   : "lr", "cc", "q0", "q1", "q2", "q3", "memory");
 }
 
 /* The same for one longer column. */
@@ -102,22 +113,68 @@ static inline void dory_m55_dot_one(const int8_t *x, const int8_t *w, uint32_t l
                                     uint32_t rows, int32_t *sums)
 {
   const uint32_t vectors = (length + 15u) / 16u;
-  for (const int32_t *const end = sums + rows; sums < end; sums += 2) {
-    const int8_t *a = x;
-    int32_t s0 = 0, s1 = 0;
-    __asm__ volatile("dls lr, %[vectors]\n"
+  const int32_t *const end = sums + rows;
+  int32_t s0, s1;
+  __asm__ volatile("1:\n\t"
+                   "mov %[s0], #0\n\t"
+                   "mov %[s1], #0\n\t"
+                   "vldrb.8 q0, [%[a]], #16\n\t"
+                   "dls lr, %[vectors]\n"
+                   "2:\n\t"
+                   "vldrb.8 q1, [%[w]], #16\n\t"
+                   "vmladava.s8 %[s0], q0, q1\n\t"
+                   "vldrb.8 q2, [%[w]], #16\n\t"
+                   "vmladava.s8 %[s1], q0, q2\n\t"
+                   "vldrb.8 q0, [%[a]], #16\n\t"
+                   "le lr, 2b\n\t"
+                   "sub %[a], %[a], %[vectors], lsl #4\n\t"
+                   "subs %[a], %[a], #16\n\t"
+                   "strd %[s0], %[s1], [%[sums]], #8\n\t"
+                   "cmp %[sums], %[end]\n\t"
+                   "bne 1b"
+                   : [s0] "=&Te"(s0), [s1] "=&Te"(s1), [a] "+&r"(x), [w] "+&r"(w),
+                     [sums] "+&r"(sums)
+                   : [vectors] "r"(vectors), [end] "r"(end)
+                   : "lr", "cc", "q0", "q1", "q2", "memory");
+}
+
+/* Lays ``rows`` runs of ``run`` bytes, ``pitch`` bytes apart in x, one after the other: y = x ^ flip.
+ * Bytes up to a whole vector are read and written after each. */
+static inline void dory_m55_copy_rows(uint8_t *y, const uint8_t *x, uint32_t rows, uint32_t run,
+                                      uint32_t pitch, uint8_t flip)
+{
+  const uint32_t vectors = (run + 15u) / 16u;
+  if (vectors == 1u) {
+    __asm__ volatile("vdup.8 q1, %[flip]\n\t"
+                     "dls lr, %[rows]\n"
                      "1:\n\t"
-                     "vldrb.8 q0, [%[a]], #16\n\t"
-                     "vldrb.8 q1, [%[w]], #16\n\t"
-                     "vmladava.s8 %[s0], q0, q1\n\t"
-                     "vldrb.8 q2, [%[w]], #16\n\t"
-                     "vmladava.s8 %[s1], q0, q2\n\t"
+                     "vldrb.8 q0, [%[x]]\n\t"
+                     "add %[x], %[x], %[pitch]\n\t"
+                     "veor q0, q0, q1\n\t"
+                     "vstrb.8 q0, [%[y]]\n\t"
+                     "add %[y], %[y], %[run]\n\t"
                      "le lr, 1b"
-                     : [s0] "+Te"(s0), [s1] "+Te"(s1), [a] "+r"(a), [w] "+r"(w)
-                     : [vectors] "r"(vectors)
-                     : "lr", "q0", "q1", "q2", "memory");
-    sums[0] = s0, sums[1] = s1;
+                     : [x] "+&r"(x), [y] "+&r"(y)
+                     : [rows] "r"(rows), [run] "r"(run), [pitch] "r"(pitch), [flip] "r"(flip)
+                     : "lr", "q0", "q1", "memory");
+    return;
   }
+  __asm__ volatile("vdup.8 q1, %[flip]\n"
+                   "1:\n\t"
+                   "dls lr, %[vectors]\n"
+                   "2:\n\t"
+                   "vldrb.8 q0, [%[x]], #16\n\t"
+                   "veor q0, q0, q1\n\t"
+                   "vstrb.8 q0, [%[y]], #16\n\t"
+                   "le lr, 2b\n\t"
+                   "add %[x], %[x], %[x_back]\n\t"
+                   "add %[y], %[y], %[y_back]\n\t"
+                   "subs %[rows], %[rows], #1\n\t"
+                   "bne 1b"
+                   : [x] "+&r"(x), [y] "+&r"(y), [rows] "+&r"(rows)
+                   : [vectors] "r"(vectors), [x_back] "r"(pitch - 16u * vectors),
+                     [y_back] "r"(run - 16u * vectors), [flip] "r"(flip)
+                   : "lr", "cc", "q0", "q1", "memory");
 }
 
 /* y = x ^ flip over bytes. */
@@ -131,7 +188,7 @@ static inline void dory_m55_copy(uint8_t *y, const uint8_t *x, uint32_t bytes, u
                    "vstrb.8 q0, [%[y]], #16\n\t"
                    "letp lr, 1b\n"
                    "2:"
-                   : [x] "+r"(x), [y] "+r"(y)
+                   : [x] "+&r"(x), [y] "+&r"(y)
                    : [bytes] "r"(bytes), [flip] "r"(flip)
                    : "lr", "q0", "q1", "memory");
 }
@@ -144,7 +201,7 @@ static inline void dory_m55_fill(uint8_t *y, uint8_t value, uint32_t bytes)
                    "vstrb.8 q0, [%[y]], #16\n\t"
                    "letp lr, 1b\n"
                    "2:"
-                   : [y] "+r"(y)
+                   : [y] "+&r"(y)
                    : [bytes] "r"(bytes), [value] "r"(value)
                    : "lr", "q0", "memory");
 }
@@ -164,9 +221,9 @@ static inline int32_t dory_m55_dot(const int8_t *x, const int8_t *w, uint32_t st
 
 static inline void dory_m55_dot_held(const int8_t *x, uint32_t step, uint32_t columns,
                                      const int8_t *weights, uint32_t length, uint32_t rows,
-                                     int32_t *sums, uint32_t pitch)
+                                     int32_t *sums)
 {
-  for (uint32_t i = 0; i < columns; i++, x += step, sums += pitch) {
+  for (uint32_t i = 0; i < columns; i++, x += step, sums += rows) {
     for (uint32_t k = 0; k < rows; k++) {
       sums[k] = dory_m55_dot(x, weights + k * ((length + 15u) & ~15u), 16, length);
     }
@@ -188,6 +245,16 @@ static inline void dory_m55_dot_two(const int8_t *x0, const int8_t *x1, const in
 {
   dory_m55_dot_one(x0, w, length, rows, sums0);
   dory_m55_dot_one(x1, w, length, rows, sums1);
+}
+
+static inline void dory_m55_copy_rows(uint8_t *y, const uint8_t *x, uint32_t rows, uint32_t run,
+                                      uint32_t pitch, uint8_t flip)
+{
+  for (; rows > 0; rows--, x += pitch, y += run) {
+    for (uint32_t i = 0; i < run; i++) {
+      y[i] = x[i] ^ flip;
+    }
+  }
 }
 
 static inline void dory_m55_copy(uint8_t *y, const uint8_t *x, uint32_t bytes, uint8_t flip)

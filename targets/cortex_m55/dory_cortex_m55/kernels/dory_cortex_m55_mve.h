@@ -24,6 +24,12 @@ typedef struct {
 typedef struct {
   uint8_t lane[16];
 } uint8x16_t;
+typedef struct {
+  int8_t lane[16];
+} int8x16_t;
+typedef struct {
+  uint32_t lane[4];
+} uint32x4_t;
 /* A bit for each byte of a vector. */
 typedef uint16_t mve_pred16_t;
 
@@ -68,13 +74,6 @@ static inline int32x4_t vldrbq_z_s32(const int8_t *from, mve_pred16_t lanes)
   EACH(4) y.lane[i] = in_lane(lanes, 4 * i) ? from[i] : 0;
   return y;
 }
-static inline int16x8_t vldrbq_z_s16(const int8_t *from, mve_pred16_t lanes)
-{
-  int16x8_t y = {{0}};
-  EACH(8) y.lane[i] = (int16_t)(in_lane(lanes, 2 * i) ? from[i] : 0);
-  return y;
-}
-static inline int16x8_t vldrbq_s16(const int8_t *from) { return vldrbq_z_s16(from, 0xFFFFu); }
 static inline uint8x16_t vldrbq_z_u8(const uint8_t *from, mve_pred16_t lanes)
 {
   uint8x16_t y = {{0}};
@@ -100,7 +99,6 @@ static inline int32x4_t vaddq_s32(int32x4_t a, int32x4_t b)
   EACH(4) a.lane[i] = (int32_t)((uint32_t)a.lane[i] + (uint32_t)b.lane[i]);
   return a;
 }
-static inline int32x4_t vaddq_n_s32(int32x4_t a, int32_t b) { return vaddq_s32(a, vdupq_n_s32(b)); }
 static inline int32x4_t vmlaq_n_s32(int32x4_t sum, int32x4_t a, int32_t b)
 {
   EACH(4) sum.lane[i] = (int32_t)((uint32_t)sum.lane[i] + (uint32_t)a.lane[i] * (uint32_t)b);
@@ -157,28 +155,6 @@ static inline int32x4_t vpselq_s32(int32x4_t a, int32x4_t b, mve_pred16_t lanes)
   EACH(4) a.lane[i] = in_lane(lanes, 4 * i) ? a.lane[i] : b.lane[i];
   return a;
 }
-static inline int16x8_t vmulq_s16(int16x8_t a, int16x8_t b)
-{
-  EACH(8) a.lane[i] = (int16_t)(uint16_t)((uint32_t)(a.lane[i] * b.lane[i]) & 0xFFFFu);
-  return a;
-}
-static inline int16x8_t vaddq_s16(int16x8_t a, int16x8_t b)
-{
-  EACH(8) a.lane[i] = (int16_t)(uint16_t)((uint32_t)(a.lane[i] + b.lane[i]) & 0xFFFFu);
-  return a;
-}
-static inline int32x4_t vmovlbq_s16(int16x8_t a)
-{
-  int32x4_t y = {{0}};
-  EACH(4) y.lane[i] = a.lane[2 * i];
-  return y;
-}
-static inline int32x4_t vmovltq_s16(int16x8_t a)
-{
-  int32x4_t y = {{0}};
-  EACH(4) y.lane[i] = a.lane[2 * i + 1];
-  return y;
-}
 static inline uint8x16_t veorq_u8(uint8x16_t a, uint8x16_t b)
 {
   EACH(16) a.lane[i] ^= b.lane[i];
@@ -201,22 +177,11 @@ static inline void vstrbq_p_s16(int8_t *to, int16x8_t x, mve_pred16_t lanes)
   EACH(8) if (in_lane(lanes, 2 * i)) to[i] = (int8_t)(x.lane[i] & 0xFF);
 }
 static inline void vstrbq_s32(int8_t *to, int32x4_t x) { vstrbq_p_s32(to, x, 0xFFFFu); }
-static inline void vstrbq_s16(int8_t *to, int16x8_t x) { vstrbq_p_s16(to, x, 0xFFFFu); }
 static inline int32x4_t bytes_as_s32(const uint8_t *from, mve_pred16_t lanes)
 {
   int32x4_t y = {{0}};
   EACH(4) y.lane[i] = in_lane(lanes, 4 * i) ? from[i] : 0;
   return y;
-}
-static inline int16x8_t bytes_as_s16(const uint8_t *from, mve_pred16_t lanes)
-{
-  int16x8_t y = {{0}};
-  EACH(8) y.lane[i] = (int16_t)(in_lane(lanes, 2 * i) ? from[i] : 0);
-  return y;
-}
-static inline int16x8_t eight_bytes_as_s16(const uint8_t *from)
-{
-  return bytes_as_s16(from, 0xFFFFu);
 }
 static inline int32x4_t words_of_table(const int32_t *base, const uint8_t *at, mve_pred16_t lanes)
 {
@@ -224,11 +189,54 @@ static inline int32x4_t words_of_table(const int32_t *base, const uint8_t *at, m
   EACH(4) y.lane[i] = in_lane(lanes, 4 * i) ? base[at[i]] : 0;
   return y;
 }
-static inline int16x8_t joined(int32x4_t even, int32x4_t odd)
+static inline int8x16_t vldrbq_s8(const int8_t *from)
+{
+  int8x16_t y = {{0}};
+  EACH(16) y.lane[i] = from[i];
+  return y;
+}
+static inline uint32x4_t vldrwq_u32(const uint32_t *from)
+{
+  uint32x4_t y = {{0}};
+  EACH(4) y.lane[i] = from[i];
+  return y;
+}
+static inline int8x16_t bytes_of_words(const uint8_t *base, uint32x4_t offsets)
+{
+  int8x16_t y = {{0}};
+  EACH(16) y.lane[i] = (int8_t)base[offsets.lane[i / 4] + (uint32_t)(i % 4)];
+  return y;
+}
+static inline int32_t vmladavaq_s8(int32_t sum, int8x16_t a, int8x16_t b)
+{
+  EACH(16) sum = (int32_t)((uint32_t)sum + (uint32_t)(a.lane[i] * b.lane[i]));
+  return sum;
+}
+static inline int16_t saturated16(int32_t x)
+{
+  return (int16_t)(x < INT16_MIN ? INT16_MIN : x > INT16_MAX ? INT16_MAX : x);
+}
+static inline int16x8_t narrowed(int32x4_t even, int32x4_t odd)
 {
   int16x8_t y = {{0}};
-  EACH(8) y.lane[i] = (int16_t)(uint16_t)((uint32_t)(i % 2 ? odd : even).lane[i / 2] & 0xFFFFu);
+  EACH(8) y.lane[i] = saturated16((i % 2 ? odd : even).lane[i / 2]);
   return y;
+}
+static inline uint8x16_t bytes_of(int16x8_t even, int16x8_t odd)
+{
+  uint8x16_t y = {{0}};
+  EACH(16) y.lane[i] = (uint8_t)((i % 2 ? odd : even).lane[i / 2] & 0xFF);
+  return y;
+}
+static inline int16x8_t vmaxq_s16(int16x8_t a, int16x8_t b)
+{
+  EACH(8) a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i];
+  return a;
+}
+static inline int16x8_t vminq_s16(int16x8_t a, int16x8_t b)
+{
+  EACH(8) a.lane[i] = a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i];
+  return a;
 }
 
 #undef EACH
@@ -237,29 +245,31 @@ static inline int16x8_t joined(int32x4_t even, int32x4_t odd)
 
 /* The instructions with a name of their own: both forms keep to these comments.
  *
- * bytes_as_s32, bytes_as_s16, eight_bytes_as_s16: elements without a sign, 0 in lanes that are off.
+ * bytes_as_s32: elements without a sign, 0 in lanes that are off.
  * words_of_table: base[at[i]], 0 in lanes that are off.
- * joined: lower halves, even lanes first and third and so on. */
+ * bytes_of_words: four words at offsets from a base.
+ * narrowed: saturated to half the bits, even lanes first and third and so on.
+ * bytes_of: lower halves, likewise. */
 #if defined(__ARM_FEATURE_MVE)
 static inline int32x4_t bytes_as_s32(const uint8_t *from, mve_pred16_t lanes)
 {
   return vreinterpretq_s32_u32(vldrbq_z_u32(from, lanes));
 }
-static inline int16x8_t bytes_as_s16(const uint8_t *from, mve_pred16_t lanes)
-{
-  return vreinterpretq_s16_u16(vldrbq_z_u16(from, lanes));
-}
-static inline int16x8_t eight_bytes_as_s16(const uint8_t *from)
-{
-  return vreinterpretq_s16_u16(vldrbq_u16(from));
-}
 static inline int32x4_t words_of_table(const int32_t *base, const uint8_t *at, mve_pred16_t lanes)
 {
   return vldrwq_gather_shifted_offset_z_s32(base, vldrbq_z_u32(at, lanes), lanes);
 }
-static inline int16x8_t joined(int32x4_t even, int32x4_t odd)
+static inline int8x16_t bytes_of_words(const uint8_t *base, uint32x4_t offsets)
 {
-  return vmovntq_s32(vmovnbq_s32(vdupq_n_s16(0), even), odd);
+  return vreinterpretq_s8_u32(vldrwq_gather_offset_u32((const uint32_t *)(const void *)base, offsets));
+}
+static inline int16x8_t narrowed(int32x4_t even, int32x4_t odd)
+{
+  return vqmovntq_s32(vqmovnbq_s32(vreinterpretq_s16_s32(even), even), odd);
+}
+static inline uint8x16_t bytes_of(int16x8_t even, int16x8_t odd)
+{
+  return vreinterpretq_u8_s8(vmovntq_s16(vreinterpretq_s8_s16(even), odd));
 }
 #endif
 

@@ -48,7 +48,7 @@ static void average(const dory_cortex_m55_pool_t *a, const window_t *w, uint8_t 
   const int32_t beside = (int32_t)(a->kernel_h * a->kernel_w) - inside;
   for (uint32_t c = 0; c < a->c; c += 4u) {
     const mve_pred16_t lanes = vctp32q(a->c - c);
-    int32x4_t sums = vaddq_n_s32(vldrwq_s32(a->bias), beside * a->padding);
+    int32x4_t sums = vdupq_n_s32(beside * a->padding);
     for (int32_t i = w->first.row; i < w->end.row; i++) {
       for (int32_t j = w->first.column; j < w->end.column; j++) {
         const uint8_t *const x = tap_of(a, w, i, j) + c;
@@ -56,7 +56,7 @@ static void average(const dory_cortex_m55_pool_t *a, const window_t *w, uint8_t 
                                            : bytes_as_s32(x, lanes));
       }
     }
-    vstrbq_p_s32((int8_t *)y + c, dory_m55_requant(&a->requant, sums, 0), lanes);
+    vstrbq_p_s32((int8_t *)y + c, dory_m55_requant(&a->requant, sums), lanes);
   }
 }
 

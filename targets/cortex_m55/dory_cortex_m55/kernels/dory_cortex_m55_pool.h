@@ -14,8 +14,7 @@ typedef struct {
   uint32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
   uint32_t x_signed;
   int32_t padding; /* of an average: the element outside of x */
-  const int32_t *bias; /* of an average: four times where a sum begins */
-  dory_cortex_m55_requant_t requant; /* of an average: four times the same */
+  dory_cortex_m55_requant_t requant; /* of an average: eight times the same */
 } dory_cortex_m55_pool_t;
 
 void dory_cortex_m55_avgpool(const dory_cortex_m55_pool_t *a);

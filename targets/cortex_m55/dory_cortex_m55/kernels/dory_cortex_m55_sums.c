@@ -10,7 +10,7 @@ DORY_M55_INLINE void sums_as(const dory_cortex_m55_sums_t *a, uint32_t form)
     const mve_pred16_t lanes = vctp32q((uint32_t)left);
     const int32x4_t sums =
       vaddq_s32(words_of_table(table, x, lanes), words_of_table(table2, x2, lanes));
-    vstrbq_p_s32(y, dory_m55_outputs(&requant, form, sums, 0), lanes);
+    vstrbq_p_s32(y, dory_m55_clipped(&requant, dory_m55_outputs(&requant, form, sums, 0)), lanes);
   }
 }
 

@@ -11,7 +11,7 @@ typedef struct {
   uint8_t *y;
   const int32_t *tables; /* what each byte of x adds to the sum, then each of x2 */
   uint32_t count;
-  dory_cortex_m55_requant_t requant; /* four times the same */
+  dory_cortex_m55_requant_t requant; /* eight times the same */
 } dory_cortex_m55_sums_t;
 
 void dory_cortex_m55_sums(const dory_cortex_m55_sums_t *a);
