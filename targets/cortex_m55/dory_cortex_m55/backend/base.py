@@ -30,7 +30,7 @@ from dory_core.api import (
 
 PREFIX = "dory_cortex_m55"
 BYTES = ("u8", "i8")
-_COMMON = ("mve.h", "requant.h", "dot.h")
+_COMMON = ("mve.h", "requant.h")
 # Channels as vectors of four sums have them, which become one vector of bytes.
 _SIXTEEN = (0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15)
 _EIGHT = (0, 2, 4, 6, 1, 3, 5, 7)
@@ -41,9 +41,11 @@ class VectorKernel(Kernel):
 
     Attributes:
         file: Middle part of the names of its files.
+        more: Ends of the names of other files that it needs.
     """
 
     file: ClassVar[str]
+    more: ClassVar[tuple[str, ...]] = ()
     features = frozenset({Feature.TWO_ADDENDS, Feature.TURN, Feature.FLOAT32})
 
     def symbol(self, layer: Layer) -> str:
@@ -56,7 +58,7 @@ class VectorKernel(Kernel):
 
     def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """Return the function and what it includes."""
-        names = (f"{self.file}.c", f"{self.file}.h", *_COMMON)
+        names = (f"{self.file}.c", f"{self.file}.h", *self.more, *_COMMON)
         return tuple(_shipped(f"{PREFIX}_{name}") for name in names)
 
     def struct_call(self, layer: Layer, members: dict[str, Argument]) -> FunctionCall:

@@ -48,6 +48,7 @@ class DepthwiseKernel(VectorKernel):
 
     name = "dory_cortex_m55_depthwise"
     file = "depthwise"
+    more = ("finish.c", "finish.h")
     summary = "Depthwise convolution, 16 taps an instruction"
     features = VectorKernel.features | {Feature.PAD_VALUE}
 
@@ -68,9 +69,9 @@ class DepthwiseKernel(VectorKernel):
         )
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Parameters of channels in eights, and a filter of each channel."""
-        parameters = whole(tile.c_out, _EIGHT) * form_of(layer).channel_bytes
-        return parameters + tile.c_out * 16 * _words(layer.window).vectors
+        """Parameters and filters of channels in eights."""
+        each = form_of(layer).channel_bytes + 16 * _words(layer.window).vectors
+        return whole(tile.c_out, _EIGHT) * each
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
@@ -79,10 +80,11 @@ class DepthwiseKernel(VectorKernel):
         form, places, words = form_of(layer), places_of(c_out), _words(layer.window)
         parameters = form.parameters(places)
         kernel_h, kernel_w = layer.window.kernel
-        filters = layer.of(ops.Conv).weights.values.reshape(-1, kernel_h, kernel_w)[slice(*c_out)]
+        filters = layer.of(ops.Conv).weights.values.reshape(-1, kernel_h, kernel_w)
         columns = words.vectors * _FOUR // words.planes
-        filled = np.zeros((len(filters), columns, words.planes * _FOUR), np.int8)
-        filled[:, :kernel_w, :kernel_h] = filters.swapaxes(1, 2)
+        filled = np.zeros((len(places), columns, words.planes * _FOUR), np.int8)
+        filled[:, :kernel_w, :kernel_h] = filters[places].swapaxes(1, 2)
+        filled[places < 0] = 0
         return WeightBlock(parameters + filled.tobytes(), {"mul": 0, "weights": len(parameters)})
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
@@ -97,7 +99,7 @@ class DepthwiseKernel(VectorKernel):
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Words of rows, then the sums of each channel, then their requantisation."""
         words, window = _words(layer.window), layer.window
-        blocks = ceil_div(tile.c_out, _BLOCK)
+        blocks, channels = ceil_div(tile.c_out, _BLOCK), whole(tile.c_out, _EIGHT)
         columns = tile.w * window.strides[1] + (window.kernel[1] - 1) * window.dilations[1]
         laid = words.planes * (costs.PLANE + columns * costs.PLANE_COLUMN)
         if _in_pairs(window):
@@ -108,7 +110,7 @@ class DepthwiseKernel(VectorKernel):
             sums = costs.CHANNEL + tile.w * (costs.OUTPUT + words.vectors * costs.OUTPUT_VECTOR)
         eights = ceil_div(tile.c_out, _EIGHT) * form_of(layer).cycles
         finish = tile.h * (blocks * costs.ROW + tile.w * (blocks * costs.FINISH_PIXEL + eights))
-        return costs.CALL + rows * (blocks * (costs.ROW + laid) + tile.c_out * sums) + finish
+        return costs.CALL + rows * (blocks * (costs.ROW + laid) + channels * sums) + finish
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of a tile."""

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "dory_cortex_m55_dot.h"
+#include "dory_cortex_m55_finish.h"
 
 /* Where the window of an output begins in x. */
 typedef struct {
@@ -126,7 +127,7 @@ static void some_pixels(const dory_cortex_m55_conv_t *a, const columns_t *column
     }
     const dory_cortex_m55_outputs_t outputs = {
       y + c, a->sums, c, count, columns->count, rows, a->y_c};
-    dory_m55_finish(&a->requant, &outputs);
+    dory_cortex_m55_finish(&a->requant, &outputs);
   }
 }
 

@@ -1,6 +1,6 @@
 #include "dory_cortex_m55_depthwise.h"
 
-#include "dory_cortex_m55_dot.h"
+#include "dory_cortex_m55_finish.h"
 
 /* Channels are computed in blocks of 16, and a strip has the elements of a block that the outputs of a
  * row need: [planes][columns][16 channels][4 rows], what lies outside of x included. Columns are 68
@@ -89,19 +89,27 @@ static uint8_t *lay_words(uint8_t *to, const rows_t *rows, uint32_t columns, uin
   return to;
 }
 
-/* Sums of a channel of two rows of outputs whose windows are a vector: a load serves two outputs of
- * both. */
-static void two_rows(const places_t *p, const uint8_t *strip, const int8_t *w, int32_t *sums)
+/* Sums of four channels, ``apart`` bytes in the strip, of two rows of outputs whose windows are a vector:
+ * a load serves two outputs of both. */
+static void two_rows(const places_t *p, const uint8_t *strip, uint32_t apart, const int8_t *w,
+                     int32_t *sums)
 {
-  int32_t *sums1 = sums + p->row, zero = 0, s0, s1, s2, s3;
-  __asm__ volatile("vldrw.u32 q7, [%[words]]\n\t"
-                   "vldrw.u32 q1, [%[w]]\n\t"
-                   "vmov q2, q1\n\t"
-                   "vshlc q2, %[zero], #32\n\t"
-                   "vshl.i32 q3, q1, #8\n\t"
-                   "vshl.i32 q4, q2, #8\n\t"
-                   "dls lr, %[pairs]\n"
+  int32_t *sums1 = sums + p->row, s0, s1, s2, s3;
+  const uint8_t *x;
+  uint32_t channels = 4;
+  x = (const uint8_t *)p->words;
+  __asm__ volatile("vldrw.u32 q7, [%[x]]\n"
                    "1:\n\t"
+                   "vldrw.u32 q1, [%[w]], #16\n\t"
+                   "mov %[s0], #0\n\t"
+                   "vmov q2, q1\n\t"
+                   "mov %[x], %[strip]\n\t"
+                   "vshlc q2, %[s0], #32\n\t"
+                   "add %[strip], %[strip], %[apart]\n\t"
+                   "vshl.i32 q3, q1, #8\n\t"
+                   "dls lr, %[pairs]\n\t"
+                   "vshl.i32 q4, q2, #8\n"
+                   "2:\n\t"
                    "vldrw.u32 q0, [%[x], q7]\n\t"
                    "vmladav.s8 %[s0], q0, q1\n\t"
                    "vmladav.s8 %[s1], q0, q2\n\t"
@@ -112,11 +120,18 @@ static void two_rows(const places_t *p, const uint8_t *strip, const int8_t *w, i
                    "str %[s2], [%[sums1]], #128\n\t"
                    "add %[x], %[x], #136\n\t"
                    "str %[s3], [%[sums1], #-64]\n\t"
-                   "le lr, 1b"
+                   "le lr, 2b\n\t"
+                   "sub %[sums0], %[sums0], %[pairs], lsl #7\n\t"
+                   "sub %[sums1], %[sums1], %[pairs], lsl #7\n\t"
+                   "add %[sums0], %[sums0], #4\n\t"
+                   "add %[sums1], %[sums1], #4\n\t"
+                   "subs %[channels], %[channels], #1\n\t"
+                   "bne 1b"
                    : [s0] "=&Te"(s0), [s1] "=&Te"(s1), [s2] "=&Te"(s2), [s3] "=&Te"(s3),
-                     [x] "+&r"(strip), [sums0] "+&r"(sums), [sums1] "+&r"(sums1), [zero] "+&r"(zero)
-                   : [words] "r"(p->words), [w] "r"(w), [pairs] "r"(p->row / (2u * BLOCK))
-                   : "lr", "q0", "q1", "q2", "q3", "q4", "q7", "memory");
+                     [x] "+&r"(x), [w] "+&r"(w), [strip] "+&r"(strip), [sums0] "+&r"(sums),
+                     [sums1] "+&r"(sums1), [channels] "+&r"(channels)
+                   : [apart] "r"(apart), [pairs] "r"(p->row / (2u * BLOCK))
+                   : "lr", "cc", "q0", "q1", "q2", "q3", "q4", "q7", "memory");
 }
 
 #else
@@ -133,57 +148,66 @@ static uint8_t *lay_words(uint8_t *to, const rows_t *rows, uint32_t columns, uin
   return to;
 }
 
-static void two_rows(const places_t *p, const uint8_t *strip, const int8_t *w, int32_t *sums)
+static void two_rows(const places_t *p, const uint8_t *strip, uint32_t apart, const int8_t *w,
+                     int32_t *sums)
 {
-  for (uint32_t i = 0; i < p->row / BLOCK; i++, strip += COLUMN, sums += BLOCK) {
+  for (uint32_t i = 0; i < 4u * p->row / BLOCK; i++) {
+    const uint32_t channel = i % 4u, output = i / 4u;
+    const int8_t *const x = (const int8_t *)strip + output * COLUMN + channel * apart;
     int32_t upper = 0, lower = 0;
     for (uint32_t tap = 0; tap < 12u; tap++) {
-      const int8_t *const x = (const int8_t *)strip + tap / WORD * COLUMN + tap % WORD;
-      upper += tap % WORD < 3u ? x[0] * w[tap] : 0;
-      lower += tap % WORD < 3u ? x[1] * w[tap] : 0;
+      const int8_t *const at = x + tap / WORD * COLUMN + tap % WORD, own = w[16u * channel + tap];
+      upper += tap % WORD < 3u ? at[0] * own : 0;
+      lower += tap % WORD < 3u ? at[1] * own : 0;
     }
-    sums[0] = upper, sums[p->row] = lower;
+    sums[output * BLOCK + channel] = upper, sums[output * BLOCK + channel + p->row] = lower;
   }
 }
 
 #endif
 
-/* Sums of a channel of a row of outputs. */
+/* Sums of four channels, ``apart`` bytes in the strip, of a row of outputs. */
 DORY_M55_INLINE void one_row(const dory_cortex_m55_depthwise_t *a, const places_t *p,
-                             const uint8_t *strip, const int8_t *w, int32_t *sums, uint32_t held)
+                             const uint8_t *strip, uint32_t apart, const int8_t *w, int32_t *sums,
+                             uint32_t held)
 {
   const uint32x4_t words = vldrwq_u32(p->words);
-  const int8x16_t w0 = vldrbq_s8(w), w1 = vldrbq_s8(w + (held > 1u ? 16 : 0));
-  const int8x16_t w2 = vldrbq_s8(w + (held > 2u ? 32 : 0)), w3 = vldrbq_s8(w + (held > 3u ? 48 : 0));
-  const uint32_t step = a->stride_w * COLUMN;
+  const uint32_t step = a->stride_w * COLUMN, length = 16u * a->vectors;
   const uint32_t at1 = held > 1u ? p->vectors[1] : 0, at2 = held > 2u ? p->vectors[2] : 0;
   const uint32_t at3 = held > 3u ? p->vectors[3] : 0;
-  for (uint32_t i = a->y_w; i > 0; i--, strip += step, sums += BLOCK) {
-    int32_t sum = vmladavaq_s8(0, bytes_of_words(strip, words), w0);
-    sum = held > 1u ? vmladavaq_s8(sum, bytes_of_words(strip + at1, words), w1) : sum;
-    sum = held > 2u ? vmladavaq_s8(sum, bytes_of_words(strip + at2, words), w2) : sum;
-    sum = held > 3u ? vmladavaq_s8(sum, bytes_of_words(strip + at3, words), w3) : sum;
-    for (uint32_t k = 4; held > 4u && k < a->vectors; k++) {
-      sum = vmladavaq_s8(sum, bytes_of_words(strip + p->vectors[k], words), vldrbq_s8(w + 16u * k));
+  for (uint32_t channel = 0; channel < 4u; channel++, strip += apart, w += length) {
+    const int8x16_t w0 = vldrbq_s8(w), w1 = vldrbq_s8(w + (held > 1u ? 16 : 0));
+    const int8x16_t w2 = vldrbq_s8(w + (held > 2u ? 32 : 0));
+    const int8x16_t w3 = vldrbq_s8(w + (held > 3u ? 48 : 0));
+    const uint8_t *x = strip;
+    int32_t *to = sums + channel;
+    for (uint32_t i = a->y_w; i > 0; i--, x += step, to += BLOCK) {
+      int32_t sum = vmladavaq_s8(0, bytes_of_words(x, words), w0);
+      sum = held > 1u ? vmladavaq_s8(sum, bytes_of_words(x + at1, words), w1) : sum;
+      sum = held > 2u ? vmladavaq_s8(sum, bytes_of_words(x + at2, words), w2) : sum;
+      sum = held > 3u ? vmladavaq_s8(sum, bytes_of_words(x + at3, words), w3) : sum;
+      for (uint32_t k = 4; held > 4u && k < a->vectors; k++) {
+        sum = vmladavaq_s8(sum, bytes_of_words(x + p->vectors[k], words), vldrbq_s8(w + 16u * k));
+      }
+      to[0] = sum;
     }
-    sums[0] = sum;
   }
 }
 
-/* Sums of a channel of one row of outputs, or of two. */
+/* Sums of four channels of one row of outputs, or of two. */
 static void sums_of(const dory_cortex_m55_depthwise_t *a, const places_t *p, uint32_t rows,
-                    const uint8_t *strip, const int8_t *w, int32_t *sums)
+                    const uint8_t *strip, uint32_t apart, const int8_t *w, int32_t *sums)
 {
   if (rows == 2u) {
-    two_rows(p, strip, w, sums);
+    two_rows(p, strip, apart, w, sums);
     return;
   }
   switch (a->vectors) {
-    case 1: one_row(a, p, strip, w, sums, 1); break;
-    case 2: one_row(a, p, strip, w, sums, 2); break;
-    case 3: one_row(a, p, strip, w, sums, 3); break;
-    case 4: one_row(a, p, strip, w, sums, 4); break;
-    default: one_row(a, p, strip, w, sums, 5); break;
+    case 1: one_row(a, p, strip, apart, w, sums, 1); break;
+    case 2: one_row(a, p, strip, apart, w, sums, 2); break;
+    case 3: one_row(a, p, strip, apart, w, sums, 3); break;
+    case 4: one_row(a, p, strip, apart, w, sums, 4); break;
+    default: one_row(a, p, strip, apart, w, sums, 5); break;
   }
 }
 
@@ -211,30 +235,32 @@ static void lay_plane(const dory_cortex_m55_depthwise_t *a, const places_t *p, u
   lay_words(to, &beside, p->columns - left - inside, a->flip);
 }
 
-/* Where the channels of a block have their sums (dory_cortex_m55_requant.h). */
-static const uint8_t of_sixteen[BLOCK] = {0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, 3, 11, 7, 15};
-static const uint8_t of_eight[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+/* The first channels of vectors of four sums (dory_cortex_m55_requant.h). */
+static const uint8_t of_sixteen[] = {0, 2, 1, 3};
+static const uint8_t of_eight[] = {0, 1};
 
 /* Outputs of a block of channels, of one row or two. */
 static void outputs_of(const dory_cortex_m55_depthwise_t *a, const places_t *p, uint32_t row,
                        uint32_t rows, uint32_t channel)
 {
   const uint32_t count = a->c - channel < BLOCK ? a->c - channel : BLOCK;
-  const uint8_t *const order = count > 8u ? of_sixteen : of_eight;
+  const uint32_t vectors = count > 8u ? 4u : 2u, apart = vectors * WORD;
+  const uint8_t *const first = count > 8u ? of_sixteen : of_eight;
+  const int8_t *const w = a->weights + channel * a->vectors * 16u;
   const uint32_t plane_rows = WORD * a->dilation_h;
   int32_t top = (int32_t)(row * a->stride_h) - a->pad_top;
   for (uint32_t i = 0; i < a->planes; i++, top += (int32_t)plane_rows) {
     lay_plane(a, p, p->strip + i * p->plane, top, channel);
   }
-  for (uint32_t i = 0; i < count; i++) {
-    const int8_t *const w = a->weights + (channel + i) * a->vectors * 16u;
-    sums_of(a, p, rows, p->strip + i * WORD, w, p->sums + order[i]);
+  for (uint32_t i = 0; i < vectors; i++) {
+    sums_of(a, p, rows, p->strip + first[i] * WORD, apart, w + i * a->vectors * 64u,
+            p->sums + 4u * i);
   }
   for (uint32_t i = 0; i < rows; i++) {
     const dory_cortex_m55_outputs_t outputs = {
       a->y + (row + i) * a->y_w * a->c + channel, p->sums + i * p->row, channel, count, a->y_w, BLOCK,
       a->c};
-    dory_m55_finish(&a->requant, &outputs);
+    dory_cortex_m55_finish(&a->requant, &outputs);
   }
 }
 

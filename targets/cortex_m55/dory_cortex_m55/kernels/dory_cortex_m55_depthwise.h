@@ -12,7 +12,8 @@ typedef struct {
   const uint8_t *x;      /* [x_h][x_w][c] */
   uint8_t *y;            /* [y_h][y_w][c] */
   uint8_t *scratch;      /* as dory_cortex_m55_depthwise.c says */
-  const int8_t *weights; /* [c][vectors][4 words]: columns, the planes of each; 0 where no tap is */
+  const int8_t *weights; /* [c in eights][vectors][4 words], channels in the order of
+                          * dory_cortex_m55_requant.h: columns, the planes of each; else 0 */
   uint32_t x_h, x_w, y_h, y_w, c;
   int32_t pad_top, pad_left;
   uint32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
