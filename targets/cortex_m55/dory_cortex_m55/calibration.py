@@ -32,21 +32,21 @@ HELD_TWO = 2
 BLOCK = 16
 BLOCK_ROUND = 8
 ONE_ROUND = 6
-# A column: where it begins; a run of neighbours that is copied; 16 bytes of it.
-COLUMN = 45
+# Inputs of windows: a column of x; a row of it that is copied; 16 bytes; a row in a call of its
+# own, where one lies outside of x; a row of many columns.
+COLUMN = 30
 RUN = 6
 COPY_VECTOR = 4
-# The same where a part lies outside of x, in calls.
-BORDER_COLUMN = 90
-BORDER_RUN = 34
+BORDER_ROW = 25
+VECTORS_ROW = 60
 # Depthwise: a row of outputs of 16 channels; a plane of words, and a column of it; a channel of a
 # row; four outputs of small windows; an output, and a vector of its window.
 ROW = 60
 PLANE = 120
 PLANE_COLUMN = 20
-CHANNEL = 40
+CHANNEL = 24
 FOUR_OUTPUTS = 11
-OUTPUT = 2
+OUTPUT = 4
 OUTPUT_VECTOR = 4
 # A pool: an output.
 PIXEL = 80
@@ -62,8 +62,8 @@ AVGPOOL_TAP = 17
 # Requantisation: a pixel; eight outputs of it by form, and where the shift is 16, which narrowing
 # has.
 FINISH_PIXEL = 14
-FINISH = {"VECTOR": 31, "MOVED": 50, "TURNED": 60, "SHIFTED": 60, "SCALAR": 180}
-FINISH_BY_16 = {"VECTOR": 27, "TURNED": 38}
+FINISH = {"VECTOR": 29, "TURNED": 42, "SHIFTED": 48, "SCALAR": 200}
+FINISH_BY_16 = {"VECTOR": 25, "TURNED": 38}
 
 
 def finish(form: str, down: int) -> int:

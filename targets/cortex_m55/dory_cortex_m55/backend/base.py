@@ -22,7 +22,6 @@ from dory_core.api import (
     Tensor,
     Tile,
     ceil_div,
-    minimum,
     ops,
     reject_type,
     size,
@@ -124,15 +123,6 @@ def places_of(channels: tuple[int, int]) -> npt.NDArray[np.intp]:
 def count() -> Argument:
     """Return the elements of the output of a tile, as an argument of a call."""
     return size("y_h") * size("y_w") * size("y_c")
-
-
-def border(window: ops.Window, tile: Tile) -> Number:
-    """Return the outputs of a tile whose windows reach beyond the border, where it has all four."""
-    top, left, bottom, right = window.pads
-    stride_h, stride_w = window.strides
-    rows = -(-top // stride_h) + -(-bottom // stride_h)
-    columns = -(-left // stride_w) + -(-right // stride_w)
-    return minimum(tile.h, rows) * tile.w + minimum(tile.w, columns) * tile.h
 
 
 def elements(tile: Tile) -> Number:

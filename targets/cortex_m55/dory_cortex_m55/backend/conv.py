@@ -17,6 +17,7 @@ from dory_core.api import (
     Tile,
     WeightBlock,
     ceil_div,
+    minimum,
     named,
     ops,
     reject_weights,
@@ -25,7 +26,6 @@ from dory_core.api import (
 from dory_cortex_m55 import calibration as costs
 from dory_cortex_m55.backend.base import (
     VectorKernel,
-    border,
     flip_of,
     pad_value,
     places_of,
@@ -40,12 +40,12 @@ _VECTOR = 16
 # Vectors of a column that stay in registers (dory_cortex_m55_dot.h).
 _HELD = 6
 # Pixels that are computed together at most: whose columns are laid in scratch, and others.
-_MOST_LAID, _MOST = 8, 64
+_MOST_LAID, _MOST = 32, 64
 # Channels whose sums wait for their requantisation (DORY_CORTEX_M55_ROWS), and bytes of sums.
 _ROWS = 128
 _SUMS_BYTES = 2048
 # Bytes after columns that a load or a store may touch (dory_cortex_m55_dot.h).
-_OVERRUN = 16
+_OVERRUN = 32
 _COLUMNS = Operand("scratch", offset=_SUMS_BYTES)
 
 
@@ -95,9 +95,13 @@ class RowsKernel(VectorKernel):
         most = _MOST if _is_direct(layer) else _MOST_LAID
         return min(_SUMS_BYTES // (4 * rows), most) // 2 * 2
 
+    def apart(self, layer: Layer) -> int:
+        """Return the bytes from a vector of a column to the next."""
+        return _VECTOR
+
     def columns_bytes(self, layer: Layer) -> int:
         """Return the bytes of the columns of pixels that are computed together."""
-        return self.pixels(layer) * self.pitch(layer) + _OVERRUN
+        raise NotImplementedError
 
     def members(self, layer: Layer) -> dict[str, Argument]:
         """Return the members of the struct that all layers have."""
@@ -109,16 +113,20 @@ class RowsKernel(VectorKernel):
             "sums": Operand("scratch", "int32_t *"),
             "length": length,
             "pitch": self.pitch(layer),
+            "apart": self.apart(layer),
             "pixels": self.pixels(layer),
             "flip": flip_of(layer.inputs[0]),
             "requant": form.struct(),
         }
 
-    def products_cycles(self, layer: Layer, channels: Number, pixels: Number) -> Number:
-        """Return the cycles of all sums and their requantisation."""
+    def products_cycles(
+        self, layer: Layer, channels: Number, rows: Number, width: Number
+    ) -> Number:
+        """Return the cycles of all sums of rows of outputs, and their requantisation."""
+        pixels = rows * width
         vectors = self.pitch(layer) // _VECTOR
         eights = ceil_div(channels, _EIGHT)
-        groups = ceil_div(pixels, self.pixels(layer)) * ceil_div(channels, _ROWS)
+        groups = rows * ceil_div(width, self.pixels(layer)) * ceil_div(channels, _ROWS)
         finish = pixels * (costs.FINISH_PIXEL + eights * form_of(layer).cycles)
         if vectors <= _HELD:
             pixel = costs.HELD + vectors * costs.HELD_LOAD
@@ -147,13 +155,42 @@ class ConvKernel(RowsKernel):
         return self.reject(layer)
 
     def rows(self, layer: Layer) -> npt.NDArray[np.int8]:
-        """Taps row by row, the channels of each."""
-        weights = np.moveaxis(layer.of(ops.Conv).weights.values, 1, 3)
+        """Taps column by column, the channels of each; or row by row, each a vector."""
+        weights = layer.of(ops.Conv).weights.values
+        if _rows_are_vectors(layer):
+            taps = weights.transpose(0, 2, 3, 1).reshape(*weights.shape[::2], -1)
+            return np.pad(taps, ((0, 0), (0, 0), (0, _VECTOR - taps.shape[2]))).reshape(
+                len(weights), -1
+            )
+        weights = weights.transpose(0, 3, 2, 1)
         return weights.reshape(len(weights), -1).astype(np.int8)
 
     def length(self, layer: Layer) -> int:
-        """Taps by input channels."""
+        """Taps by input channels, or rows of a window as vectors."""
+        if _rows_are_vectors(layer):
+            return layer.window.kernel[0] * _VECTOR
         return layer.window.taps * layer.inputs[0].channels
+
+    def columns_bytes(self, layer: Layer) -> int:
+        """Return the bytes of what windows of pixels have."""
+        if _rows_are_vectors(layer):
+            return layer.window.kernel[0] * self.apart(layer) + _OVERRUN
+        column = layer.window.kernel[0] * layer.inputs[0].channels
+        return self.laid(layer, self.pixels(layer)) * column + _OVERRUN
+
+    def apart(self, layer: Layer) -> int:
+        """Return the bytes of a vector, or of a row of inputs that are laid."""
+        if not _rows_are_vectors(layer):
+            return _VECTOR
+        channels = layer.inputs[0].channels
+        return int(whole(self.laid(layer, self.pixels(layer)) * channels, _VECTOR)) + _VECTOR
+
+    def laid(self, layer: Layer, pixels: int) -> int:
+        """Return how many columns of inputs some windows of a row have."""
+        window = layer.window
+        if window.dilations[1] > 1:
+            return pixels * window.kernel[1]
+        return (pixels - 1) * window.strides[1] + window.kernel[1]
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
         """Whole groups of channels, pairs of pixels, and columns that serve many channels."""
@@ -169,18 +206,24 @@ class ConvKernel(RowsKernel):
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Columns, then sums of all channels."""
-        pixels = tile.h * tile.w
         laid: Number = 0
-        if not _is_direct(layer):
-            window = layer.window
-            plain = window.dilations[1] == 1
-            runs = window.kernel[0] if plain else window.taps
-            vectors = runs * int(ceil_div(self.length(layer), _VECTOR * runs))
-            inside = costs.COLUMN + runs * costs.RUN + vectors * costs.COPY_VECTOR
-            beside = costs.BORDER_COLUMN + runs * costs.BORDER_RUN + vectors * costs.COPY_VECTOR
-            edge = border(window, tile) if plain else pixels
-            laid = pixels * inside + edge * (beside - inside)
-        return costs.CALL + laid + self.products_cycles(layer, tile.c_out, pixels)
+        if _rows_are_vectors(layer):
+            window, most = layer.window, self.pixels(layer)
+            row = tile.w * window.strides[1] * layer.inputs[0].channels / _VECTOR
+            row = row * costs.COPY_VECTOR + ceil_div(tile.w, most) * costs.VECTORS_ROW
+            laid = tile.h * window.kernel[0] * row
+        elif not _is_direct(layer):
+            window, most = layer.window, self.pixels(layer)
+            vectors = int(ceil_div(layer.inputs[0].channels, _VECTOR))
+            row = costs.RUN + vectors * costs.COPY_VECTOR
+            each, first = self.laid(layer, 2) - self.laid(layer, 1), self.laid(layer, 1)
+            columns = tile.w * each + ceil_div(tile.w, most) * (first - each)
+            top, _, bottom, _ = window.pads
+            beside = -(-top // window.strides[0]) + -(-bottom // window.strides[0])
+            rows = tile.h * row + minimum(tile.h, beside) * costs.BORDER_ROW
+            laid = columns * (tile.h * costs.COLUMN + window.kernel[0] * rows)
+        rows, width = (1, tile.h * tile.w) if _is_flat(layer) else (tile.h, tile.w)
+        return costs.CALL + laid + self.products_cycles(layer, tile.c_out, rows, width)
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of a tile."""
@@ -192,7 +235,7 @@ class ConvKernel(RowsKernel):
             **window_members(layer.window),
             "padding": (pad_value(layer) & 0xFF) ^ flip_of(x),
         }
-        if _is_direct(layer) and layer.window.strides == (1, 1):
+        if _is_flat(layer):
             members |= {"y_h": 1, "y_w": size("y_h") * size("y_w")}
         return self.struct_call(layer, members)
 
@@ -226,6 +269,10 @@ class LinearKernel(RowsKernel):
         """Outputs in eights."""
         return (Term("OUTPUTS_IN_EIGHTS", 1e6, (tile.c_out - 1) % _EIGHT),)
 
+    def columns_bytes(self, layer: Layer) -> int:
+        """Return the bytes of the inputs."""
+        return self.length(layer) + _OVERRUN
+
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Sums, and the inputs as bytes with a sign, where they have none."""
         return _SUMS_BYTES + (0 if _is_direct(layer) else self.columns_bytes(layer))
@@ -235,7 +282,7 @@ class LinearKernel(RowsKernel):
         copied = 0
         if flip_of(layer.inputs[0]):
             copied = costs.COLUMN + self.pitch(layer) // _VECTOR * costs.COPY_VECTOR
-        return costs.CALL + copied + self.products_cycles(layer, tile.c_out, 1)
+        return costs.CALL + copied + self.products_cycles(layer, tile.c_out, 1, 1)
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of a tile: one pixel that has all inputs as channels."""
@@ -259,3 +306,15 @@ def _is_direct(layer: Layer) -> bool:
         return layer.inputs[0].signed
     window = layer.window
     return window.kernel == (1, 1) and not any(window.pads) and layer.inputs[0].signed
+
+
+def _is_flat(layer: Layer) -> bool:
+    """Return True when all pixels of a tile are one row of columns."""
+    return _is_direct(layer) and layer.window.strides == (1, 1)
+
+
+def _rows_are_vectors(layer: Layer) -> bool:
+    """Return True when a row of a window has few bytes: it is a vector of a column."""
+    window = layer.window
+    few = window.kernel[1] * layer.inputs[0].channels <= _VECTOR and window.kernel[0] <= _HELD
+    return few and window.dilations[1] == 1 and not _is_direct(layer)

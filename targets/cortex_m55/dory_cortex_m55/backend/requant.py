@@ -69,7 +69,6 @@ class Form:
         """Return the arrays of ``channels``; None has no values but zero."""
         named = {
             "VECTOR": (self.add, self.mul),
-            "MOVED": (self.bias, self.add, self.mul),
             "SHIFTED": (self.bias, self.below, self.add, self.mul, self.up),
         }
         return named.get(self.form, (self.bias, self.below, self.add, self.mul))
@@ -195,7 +194,7 @@ def _vector(stairs: requantisation.Stairs, lifted: Integers | int) -> Form | Non
     if isinstance(stairs, requantisation.Staircase):
         own = stairs.moved(0 * line.mul - lifted)
         found = _with_bias((_within_clip(own),), (own,), slope, 0 * line.mul)
-        if found is not None and found.form == "MOVED":
+        if found is not None and found.form == "TURNED":
             return replace(found, form="VECTOR")
         inside = _within_clip(stairs)
         bias = _bias(inside)
@@ -257,8 +256,7 @@ def _with_shifts(
     numbers = (bias, *adds) if below is None else (bias, *adds, below)
     if any(np.abs(values).max() > _INT32 >> 1 for values in numbers):
         return None
-    kind = "MOVED" if below is None else "TURNED"
-    kind = kind if (up == up[0]).all() else "SHIFTED"
+    kind = "TURNED" if (up == up[0]).all() else "SHIFTED"
     return Form(kind, bias, adds[0], mul, below, up, down, sides[0].clip)
 
 

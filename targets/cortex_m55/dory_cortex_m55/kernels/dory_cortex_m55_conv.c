@@ -10,50 +10,28 @@ typedef struct {
   int32_t row, column;
 } corner_t;
 
-/* Copies a row of taps of which some may lie outside of x. */
-static void copy_taps(const dory_cortex_m55_conv_t *a, uint8_t *to, const uint8_t *row,
-                      int32_t column)
+/* Lays what rows of a window have at a column of x; returns where the next one begins. */
+static uint8_t *lay_rows(const dory_cortex_m55_conv_t *a, uint8_t *to, int32_t top, int32_t column)
 {
-  const int32_t width = (int32_t)a->x_w;
-  if (a->dilation_w == 1u) {
-    const int32_t taps = (int32_t)a->kernel_w;
-    const int32_t first = column < 0 ? (-column < taps ? -column : taps) : 0;
-    const int32_t left = width - column < taps ? width - column : taps;
-    const int32_t last = left > first ? left : first;
-    const uint32_t c = a->x_c;
-    dory_m55_fill(to, a->padding, (uint32_t)first * c);
-    dory_m55_copy(to + (uint32_t)first * c, row + (column + first) * (int32_t)c,
-                  (uint32_t)(last - first) * c, a->flip);
-    dory_m55_fill(to + (uint32_t)last * c, a->padding, (uint32_t)(taps - last) * c);
-    return;
-  }
-  for (uint32_t tap = 0; tap < a->kernel_w; tap++, to += a->x_c) {
-    const int32_t at = column + (int32_t)(tap * a->dilation_w);
-    if (at < 0 || at >= width) {
-      dory_m55_fill(to, a->padding, a->x_c);
-    } else {
-      dory_m55_copy(to, row + at * (int32_t)a->x_c, a->x_c, a->flip);
+  const uint32_t c = a->x_c, pitch = a->x_w * c, rows = a->kernel_h;
+  const int32_t bottom = top + (int32_t)((rows - 1u) * a->dilation_h);
+  if (column < 0 || column >= (int32_t)a->x_w) {
+    dory_m55_fill(to, a->padding, rows * c);
+  } else if (top >= 0 && bottom < (int32_t)a->x_h) {
+    const uint8_t *const x = a->x + (uint32_t)top * pitch + (uint32_t)column * c;
+    dory_m55_copy_rows(to, x, rows, c, a->dilation_h * pitch, a->flip);
+  } else {
+    uint8_t *own = to;
+    for (int32_t row = top; row <= bottom; row += (int32_t)a->dilation_h, own += c) {
+      if (row < 0 || row >= (int32_t)a->x_h) {
+        dory_m55_fill(own, a->padding, c);
+      } else {
+        const uint8_t *const x = a->x + (uint32_t)row * pitch + (uint32_t)column * c;
+        dory_m55_copy(own, x, c, a->flip);
+      }
     }
   }
-}
-
-/* Lays the inputs of an output one after the other, where some may lie outside of x. */
-static void lay_border(const dory_cortex_m55_conv_t *a, uint8_t *to, corner_t corner)
-{
-  const uint32_t run = a->kernel_w * a->x_c, pitch = a->x_w * a->x_c;
-  const int inside = a->dilation_w == 1u && corner.column >= 0 &&
-                     corner.column + (int32_t)a->kernel_w <= (int32_t)a->x_w;
-  const int32_t end = corner.row + (int32_t)(a->kernel_h * a->dilation_h);
-  for (int32_t row = corner.row; row < end; row += (int32_t)a->dilation_h, to += run) {
-    if (row < 0 || row >= (int32_t)a->x_h) {
-      dory_m55_fill(to, a->padding, run);
-    } else if (inside) {
-      dory_m55_copy(to, a->x + (uint32_t)row * pitch + (uint32_t)corner.column * a->x_c, run,
-                    a->flip);
-    } else {
-      copy_taps(a, to, a->x + (uint32_t)row * pitch, corner.column);
-    }
-  }
+  return to + rows * c;
 }
 
 #define ROWS DORY_CORTEX_M55_ROWS
@@ -66,37 +44,64 @@ typedef struct {
   uint32_t step, count;
 } columns_t;
 
-/* Lays the columns of some outputs. */
-static void lay_columns(const dory_cortex_m55_conv_t *a, corner_t corner, uint32_t count)
+/* Lays rows of inputs of some outputs ``apart`` bytes from each other: each is a vector of a window. */
+static void lay_vectors(const dory_cortex_m55_conv_t *a, corner_t corner, uint32_t bytes)
 {
-  const uint32_t run = a->kernel_w * a->x_c, pitch = a->x_w * a->x_c;
-  const int32_t last_row = corner.row + (int32_t)((a->kernel_h - 1u) * a->dilation_h);
-  const int32_t last = (int32_t)a->x_w - (int32_t)a->kernel_w; /* the window lies inside of x */
-  const int rows_inside = corner.row >= 0 && last_row < (int32_t)a->x_h && a->dilation_w == 1u;
+  const uint32_t c = a->x_c;
+  const uint32_t before = corner.column < 0 ? (uint32_t)-corner.column * c : 0u;
+  const uint32_t left = least(before, bytes), first = corner.column > 0 ? (uint32_t)corner.column : 0u;
+  const uint32_t inside = first < a->x_w ? least(bytes - left, (a->x_w - first) * c) : 0u;
   uint8_t *to = a->columns;
-  for (uint32_t i = 0; i < count; i++, corner.column += (int32_t)a->stride_w, to += a->pitch) {
-    if (rows_inside && corner.column >= 0 && corner.column <= last) {
-      const uint8_t *const x =
-        a->x + (uint32_t)corner.row * pitch + (uint32_t)corner.column * a->x_c;
-      dory_m55_copy_rows(to, x, a->kernel_h, run, a->dilation_h * pitch, a->flip);
+  for (uint32_t i = 0; i < a->kernel_h; i++, to += a->apart) {
+    const int32_t row = corner.row + (int32_t)(i * a->dilation_h);
+    if (row < 0 || row >= (int32_t)a->x_h) {
+      dory_m55_fill(to, a->padding, bytes);
     } else {
-      lay_border(a, to, corner);
+      dory_m55_fill(to, a->padding, left);
+      dory_m55_copy(to + left, a->x + ((uint32_t)row * a->x_w + first) * c, inside, a->flip);
+      dory_m55_fill(to + left + inside, a->padding, bytes - left - inside);
     }
   }
 }
 
+/* Lays the inputs of some outputs: windows that overlap share them. */
+static columns_t laid_columns(const dory_cortex_m55_conv_t *a, corner_t corner, uint32_t count)
+{
+  const uint32_t column = a->kernel_h * a->x_c;
+  columns_t columns = {(const int8_t *)a->columns, a->stride_w * column, count};
+  uint8_t *to = a->columns;
+  const uint32_t end = (count - 1u) * a->stride_w + a->kernel_w;
+  if (a->apart > 16u) {
+    columns.step = a->stride_w * a->x_c;
+    lay_vectors(a, corner, end * a->x_c);
+    return columns;
+  }
+  if (a->dilation_w == 1u) {
+    for (uint32_t i = 0; i < end; i++) {
+      to = lay_rows(a, to, corner.row, corner.column + (int32_t)i);
+    }
+    return columns;
+  }
+  columns.step = a->kernel_w * column;
+  for (uint32_t i = 0; i < count; i++, corner.column += (int32_t)a->stride_w) {
+    for (uint32_t tap = 0; tap < a->kernel_w; tap++) {
+      to = lay_rows(a, to, corner.row, corner.column + (int32_t)(tap * a->dilation_w));
+    }
+  }
+  return columns;
+}
+
 static columns_t columns_of(const dory_cortex_m55_conv_t *a, uint32_t row, uint32_t column)
 {
-  columns_t columns = {(const int8_t *)a->columns, a->pitch, least(a->y_w - column, a->pixels)};
+  const uint32_t count = least(a->y_w - column, a->pixels);
   const uint32_t y = row * a->stride_h, x = column * a->stride_w;
   if (a->columns == NULL) {
-    columns.x = (const int8_t *)a->x + (y * a->x_w + x) * a->x_c;
-    columns.step = a->stride_w * a->x_c;
+    const int8_t *const first = (const int8_t *)a->x + (y * a->x_w + x) * a->x_c;
+    const columns_t columns = {first, a->stride_w * a->x_c, count};
     return columns;
   }
   const corner_t corner = {(int32_t)y - a->pad_top, (int32_t)x - a->pad_left};
-  lay_columns(a, corner, columns.count);
-  return columns;
+  return laid_columns(a, corner, count);
 }
 
 /* Sums of columns that are too long for registers, two by two. */
@@ -121,7 +126,8 @@ static void some_pixels(const dory_cortex_m55_conv_t *a, const columns_t *column
     const uint32_t count = least(a->y_c - c, ROWS), rows = (count + 7u) & ~7u;
     const int8_t *const w = a->weights + c * a->pitch;
     if (a->pitch <= 16u * DORY_HELD) {
-      dory_m55_dot_held(columns->x, columns->step, columns->count, w, a->length, rows, a->sums);
+      dory_m55_dot_held(columns->x, columns->step, columns->count, a->apart, w, a->length, rows,
+                        a->sums);
     } else {
       long_sums(a, columns, w, rows);
     }

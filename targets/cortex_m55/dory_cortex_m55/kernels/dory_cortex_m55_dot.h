@@ -26,13 +26,13 @@ enum { DORY_HELD = 6 };
 #define ROW_6(s_, a_, b_) ROW_5(s_, a_, b_) PAIR(s_, "q5", b_, a_)
 #define TWO_EVEN(row_) row_("s0", "q6", "q7") row_("s1", "q6", "q7")
 #define TWO_ODD(row_) row_("s0", "q6", "q7") row_("s1", "q7", "q6")
-#define LOADED "vldrb.8 q0, [%[x]]\n\t"
-#define LOADED_AT(q_, at_) "vldrb.8 " q_ ", [%[x], #" at_ "]\n\t"
-#define LOADED_2 LOADED LOADED_AT("q1", "16")
-#define LOADED_3 LOADED_2 LOADED_AT("q2", "32")
-#define LOADED_4 LOADED_3 LOADED_AT("q3", "48")
-#define LOADED_5 LOADED_4 LOADED_AT("q4", "64")
-#define LOADED_6 LOADED_5 LOADED_AT("q5", "80")
+#define LOADED "mov %[w], %[x]\n\tvldrb.8 q0, [%[x]]\n\t"
+#define LOADED_AS(q_) "add %[w], %[w], %[apart]\n\tvldrb.8 " q_ ", [%[w]]\n\t"
+#define LOADED_2 LOADED LOADED_AS("q1")
+#define LOADED_3 LOADED_2 LOADED_AS("q2")
+#define LOADED_4 LOADED_3 LOADED_AS("q3")
+#define LOADED_5 LOADED_4 LOADED_AS("q4")
+#define LOADED_6 LOADED_5 LOADED_AS("q5")
 
 /* A column stays in registers, two rows are multiplied in a round. */
 #define HELD(loaded_, two_)                                                                     \
@@ -46,15 +46,17 @@ enum { DORY_HELD = 6 };
                    "bne 1b"                                                                     \
                    : [s0] "=&Te"(s0), [s1] "=&Te"(s1), [x] "+&r"(x), [w] "=&r"(w),               \
                      [sums] "+&r"(sums), [columns] "+&r"(columns)                                 \
-                   : [weights] "r"(weights), [rounds] "r"(rows / 2u), [step] "r"(step)          \
+                   : [weights] "r"(weights), [rounds] "r"(rows / 2u), [step] "r"(step),         \
+                     [apart] "r"(apart)                                                         \
                    : "lr", "cc", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "memory");     \
   break;
 
-/* sums[k] = sum of x * w_k over a column of at most DORY_HELD vectors, for an even number of rows;
- * the same of the next columns, step bytes apart. Sums of a column follow those of the last. */
+/* sums[k] = sum of x * w_k over a column of at most DORY_HELD vectors, ``apart`` bytes from each other,
+ * for an even number of rows; the same of the next columns, step bytes apart. Sums of a column follow
+ * those of the last. */
 static inline void dory_m55_dot_held(const int8_t *x, uint32_t step, uint32_t columns,
-                                     const int8_t *weights, uint32_t length, uint32_t rows,
-                                     int32_t *sums)
+                                     uint32_t apart, const int8_t *weights, uint32_t length,
+                                     uint32_t rows, int32_t *sums)
 {
   const int8_t *w;
   int32_t s0, s1;
@@ -208,24 +210,24 @@ static inline void dory_m55_fill(uint8_t *y, uint8_t value, uint32_t bytes)
 
 #else
 
-/* step: bytes from 16 weights of a row to the next. */
-static inline int32_t dory_m55_dot(const int8_t *x, const int8_t *w, uint32_t step,
+/* apart, step: bytes from 16 inputs and from 16 weights of a row to the next. */
+static inline int32_t dory_m55_dot(const int8_t *x, uint32_t apart, const int8_t *w, uint32_t step,
                                    uint32_t length)
 {
   uint32_t sum = 0; /* like the core's, it goes round */
   for (uint32_t i = 0; i < length; i++) {
-    sum += (uint32_t)(x[i] * w[i / 16u * step + i % 16u]);
+    sum += (uint32_t)(x[i / 16u * apart + i % 16u] * w[i / 16u * step + i % 16u]);
   }
   return (int32_t)sum;
 }
 
 static inline void dory_m55_dot_held(const int8_t *x, uint32_t step, uint32_t columns,
-                                     const int8_t *weights, uint32_t length, uint32_t rows,
-                                     int32_t *sums)
+                                     uint32_t apart, const int8_t *weights, uint32_t length,
+                                     uint32_t rows, int32_t *sums)
 {
   for (uint32_t i = 0; i < columns; i++, x += step, sums += rows) {
     for (uint32_t k = 0; k < rows; k++) {
-      sums[k] = dory_m55_dot(x, weights + k * ((length + 15u) & ~15u), 16, length);
+      sums[k] = dory_m55_dot(x, apart, weights + k * ((length + 15u) & ~15u), 16, length);
     }
   }
 }
@@ -235,7 +237,7 @@ static inline void dory_m55_dot_one(const int8_t *x, const int8_t *w, uint32_t l
 {
   for (uint32_t k = 0; k < rows; k++) {
     const uint32_t pair = k / 2u * 2u * ((length + 15u) & ~15u);
-    sums[k] = dory_m55_dot(x, w + pair + k % 2u * 16u, 32, length);
+    sums[k] = dory_m55_dot(x, 16, w + pair + k % 2u * 16u, 32, length);
   }
 }
 

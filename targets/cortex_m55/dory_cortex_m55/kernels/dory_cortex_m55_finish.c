@@ -62,17 +62,25 @@ DORY_M55_INLINE void finish_form(const dory_cortex_m55_requant_t *given, uint32_
       MUL("q2", "q0") lower_("q4") MUL("q3", "q1") upper_("q4") even_("q5", "q2")               \
         odd_("q5", "q3") lower_("q5") upper_("q5")
 
-#define FOUR_OF_TURNED(x_)                                                                      \
-  SUMS(x_) OWN("q2") "vadd.i32 " x_ ", " x_ ", q2\n\tvldrw.u32 q3, [%[own], #16]\n\t" UP(x_)    \
+#define FOUR_WITH_BIAS(x_, up_)                                                                 \
+  SUMS(x_) OWN("q2") "vadd.i32 " x_ ", " x_ ", q2\n\tvldrw.u32 q3, [%[own], #16]\n\t" up_       \
   "vldrw.u32 q2, [%[own], #48]\n\tvpt.s32 lt, " x_ ", zr\n\tvqaddt.s32 " x_ ", " x_ ", q3\n\t"   \
   "vldrw.u32 q3, [%[own], #80]\n\t" ADD(x_, "q2") MUL(x_, "q3")
+#define OWN_UP(x_) "vldrw.u32 q2, [%[own], #112]\n\tvqshl.s32 " x_ ", " x_ ", q2\n\t"
 #define EIGHT_OF_TURNED_AS(y_, even_, odd_)                                                     \
-  FOUR_OF_TURNED("q0") FOUR_OF_TURNED("q1")                                                     \
+  FOUR_WITH_BIAS("q0", UP("q0")) FOUR_WITH_BIAS("q1", UP("q1"))                                 \
   "add %[own], %[own], #96\n\t" even_(y_, "q0") odd_(y_, "q1")
 #define EIGHT_OF_TURNED(even_, odd_) EIGHT_OF_TURNED_AS("q4", even_, odd_)
 #define SIXTEEN_OF_TURNED(even_, odd_, lower_, upper_)                                          \
   EIGHT_OF_TURNED_AS("q4", even_, odd_) lower_("q4") upper_("q4")                               \
     EIGHT_OF_TURNED_AS("q5", even_, odd_) lower_("q5") upper_("q5")
+#define EIGHT_OF_SHIFTED_AS(y_, even_, odd_)                                                    \
+  FOUR_WITH_BIAS("q0", OWN_UP("q0")) FOUR_WITH_BIAS("q1", OWN_UP("q1"))                         \
+  "add %[own], %[own], #128\n\t" even_(y_, "q0") odd_(y_, "q1")
+#define EIGHT_OF_SHIFTED(even_, odd_) EIGHT_OF_SHIFTED_AS("q4", even_, odd_)
+#define SIXTEEN_OF_SHIFTED(even_, odd_, lower_, upper_)                                         \
+  EIGHT_OF_SHIFTED_AS("q4", even_, odd_) lower_("q4") upper_("q4")                              \
+    EIGHT_OF_SHIFTED_AS("q5", even_, odd_) lower_("q5") upper_("q5")
 
 /* All outputs: of a pixel sixteens while more than eight are left, then eight. The registers of the
  * bounds become what is left of a pixel and its sixteens. */
@@ -108,30 +116,37 @@ DORY_M55_INLINE void finish_form(const dory_cortex_m55_requant_t *given, uint32_
                      [numbers] "r"(numbers), [up] "r"(a->up), [down] "r"(-a->down)              \
                    : "lr", "cc", "memory", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7")
 #define ALL_OF(form_, even_, odd_)                                                              \
-  if (a->lo == -128 && a->hi == 127) {                                                          \
-    ALL(SIXTEEN_OF_##form_(even_, odd_, NO_BOUND, NO_BOUND), JOIN_SIGNED,                       \
-        EIGHT_OF_##form_(even_, odd_));                                                         \
-  } else {                                                                                      \
-    ALL(SIXTEEN_OF_##form_(even_, odd_, LOWER, UPPER), JOIN, EIGHT_OF_##form_(even_, odd_));    \
-  }
+  ALL(SIXTEEN_OF_##form_(even_, odd_, LOWER, UPPER), JOIN, EIGHT_OF_##form_(even_, odd_))
+#define ALL_SIGNED(form_, even_, odd_)                                                          \
+  ALL(SIXTEEN_OF_##form_(even_, odd_, NO_BOUND, NO_BOUND), JOIN_SIGNED,                         \
+      EIGHT_OF_##form_(even_, odd_))
 
-/* The same as finish_form, of VECTOR, or of TURNED where down is 16. */
+/* The same as finish_form, of each form that has 32 bits. */
 static void finish_fast(const dory_cortex_m55_requant_t *a, const dory_cortex_m55_outputs_t *o)
 {
   const uint32_t places = (o->count + 7u) & ~7u, bytes = 4u * dory_m55_parts(a->form);
   const uint32_t numbers = places * bytes, sums_on = 4u * (o->pitch - places);
   const uint32_t y_on = o->y_step - ((o->count + 7u) & ~15u);
+  const int is_signed = a->lo == -128 && a->hi == 127;
   const int32_t *sums = o->sums;
   const uint8_t *own = a->channels + o->channel * bytes;
   uint8_t *y = o->y;
   int32_t left = a->lo, blocks = a->hi;
   uint32_t pixels = o->pixels;
-  if (a->form == DORY_REQUANT_TURNED) {
-    ALL_OF(TURNED, EVEN_16, ODD_16)
-  } else if (a->down == 16) {
-    ALL_OF(VECTOR, EVEN_16, ODD_16)
+  if (a->form == DORY_REQUANT_VECTOR && a->down == 16) {
+    if (is_signed) {
+      ALL_SIGNED(VECTOR, EVEN_16, ODD_16);
+    } else {
+      ALL_OF(VECTOR, EVEN_16, ODD_16);
+    }
+  } else if (a->form == DORY_REQUANT_VECTOR) {
+    ALL_OF(VECTOR, EVEN_ANY, ODD_ANY);
+  } else if (a->form == DORY_REQUANT_SHIFTED) {
+    ALL_OF(SHIFTED, EVEN_ANY, ODD_ANY);
+  } else if (a->down == 16 && is_signed) {
+    ALL_SIGNED(TURNED, EVEN_16, ODD_16);
   } else {
-    ALL_OF(VECTOR, EVEN_ANY, ODD_ANY)
+    ALL_OF(TURNED, EVEN_ANY, ODD_ANY);
   }
 }
 
@@ -139,15 +154,13 @@ static void finish_fast(const dory_cortex_m55_requant_t *a, const dory_cortex_m5
 
 void dory_cortex_m55_finish(const dory_cortex_m55_requant_t *a, const dory_cortex_m55_outputs_t *all)
 {
-#if defined(__ARM_FEATURE_MVE)
-  if (a->form == DORY_REQUANT_VECTOR || (a->form == DORY_REQUANT_TURNED && a->down == 16)) {
-    finish_fast(a, all);
+  if (a->form == DORY_REQUANT_SCALAR) {
+    finish_form(a, DORY_REQUANT_SCALAR, all);
     return;
   }
+#if defined(__ARM_FEATURE_MVE)
+  finish_fast(a, all);
+#else
+  finish_form(a, a->form, all);
 #endif
-  switch (a->form) {
-    case DORY_REQUANT_VECTOR: finish_form(a, DORY_REQUANT_VECTOR, all); break;
-    case DORY_REQUANT_SHIFTED: finish_form(a, DORY_REQUANT_SHIFTED, all); break;
-    default: finish_form(a, a->form, all); break;
-  }
 }

@@ -1,8 +1,7 @@
 /* From sums of products to outputs: x is a sum, and a bias where the form has one.
  *
  * VECTOR   y = clip(((saturated(x << up) + add) * mul >> 32) >> down), without a bias
- * MOVED    the same, with a bias
- * TURNED   the same, with another addend where x < 0: add + below
+ * TURNED   the same, with a bias, and another addend where x < 0: add + below
  * SHIFTED  the same, and each channel has its own up
  * SCALAR   y = clip((mul * x + add + (below where x < 0)) >> down) in 64 bits
  *
@@ -20,14 +19,13 @@
 
 enum {
   DORY_REQUANT_VECTOR,
-  DORY_REQUANT_MOVED,
   DORY_REQUANT_TURNED,
   DORY_REQUANT_SHIFTED,
   DORY_REQUANT_SCALAR
 };
 
 typedef struct {
-  /* [eights][parts][8] int32 or, of SCALAR, int64 numbers: VECTOR has add, mul; MOVED bias, add, mul;
+  /* [eights][parts][8] int32 or, of SCALAR, int64 numbers: VECTOR has add, mul;
    * TURNED and SCALAR bias, below, add, mul; SHIFTED up as well. */
   const uint8_t *channels;
   uint32_t form;
@@ -38,10 +36,7 @@ typedef struct {
 /* Parts of a form. */
 DORY_M55_INLINE uint32_t dory_m55_parts(uint32_t form)
 {
-  return form == DORY_REQUANT_VECTOR    ? 2u
-         : form == DORY_REQUANT_MOVED   ? 3u
-         : form == DORY_REQUANT_SHIFTED ? 5u
-                                        : 4u;
+  return form == DORY_REQUANT_VECTOR ? 2u : form == DORY_REQUANT_SHIFTED ? 5u : 4u;
 }
 
 static inline int32x4_t dory_m55_scalar(const dory_cortex_m55_requant_t *a, int32x4_t sums,
@@ -80,16 +75,15 @@ DORY_M55_INLINE int32x4_t dory_m55_outputs(const dory_cortex_m55_requant_t *a, u
   }
   const uint32_t parts = dory_m55_parts(form);
   const uint8_t *const own = a->channels + at / 8u * 32u * parts + at % 8u * 4u;
-  if (form != DORY_REQUANT_VECTOR) {
-    sums = vaddq_s32(sums, dory_m55_words(own));
+  if (form == DORY_REQUANT_VECTOR) {
+    const int32x4_t x = vqaddq_s32(vqshlq_r_s32(sums, a->up), dory_m55_words(own));
+    return vshlq_r_s32(vmulhq_s32(x, dory_m55_words(own + 32u)), -a->down);
   }
+  sums = vaddq_s32(sums, dory_m55_words(own));
   int32x4_t x = form == DORY_REQUANT_SHIFTED ? vqshlq_s32(sums, dory_m55_words(own + 128u))
                                              : vqshlq_r_s32(sums, a->up);
-  const uint8_t *const add = form == DORY_REQUANT_VECTOR ? own : own + (parts > 3u ? 64u : 32u);
-  if (form == DORY_REQUANT_TURNED || form == DORY_REQUANT_SHIFTED) {
-    x = vpselq_s32(vqaddq_s32(x, dory_m55_words(own + 32u)), x, vcmpltq_n_s32(sums, 0));
-  }
-  x = vmulhq_s32(vqaddq_s32(x, dory_m55_words(add)), dory_m55_words(add + 32u));
+  x = vpselq_s32(vqaddq_s32(x, dory_m55_words(own + 32u)), x, vcmpltq_n_s32(sums, 0));
+  x = vmulhq_s32(vqaddq_s32(x, dory_m55_words(own + 64u)), dory_m55_words(own + 96u));
   return vshlq_r_s32(x, -a->down);
 }
 
