@@ -1,11 +1,12 @@
 """Every network of the collection on every target: writes docs/networks.md.
 
 python benchmarks/bench_networks.py [DIRECTORY ...] [--only TEXT] [--run] [--keep FILE]
-    [--targets NAMES] [--output PAGE]
+    [--targets NAMES] [--runner NAME] [--output PAGE]
 
 Each network is compiled with the default options. Where it has a golden, or its format has a
 reference that can be run, every tensor of the imported network is compared with it. --run also
-builds the application for this machine, runs it and compares every element of every layer. The
+builds the application for this machine, or for the --runner of the target, runs it and compares
+every element of every layer. The
 networks are those of the collection, or all files .onnx and .tflite of the directories. With --keep
 the figures are written to a file after each network, and those that it has are not measured again.
 """
@@ -29,7 +30,8 @@ from dory_core.plugins.frontend import GoldenRequest
 from dory_core.plugins.manager import Plugins, load_plugins
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "networks.md"
-TARGETS = ("gap8", "stm32h7", "diana")
+TARGETS = ("gap8", "stm32h7", "diana", "cortex_m55")
+HOST = "host"
 _FOLDERS = ("nets", "nets_onnx", "nets_tflite", "nets_converted", "nets_transformers")
 _EXACT, _EQUAL, _PLANNED = "exact", "equal", "compiles"
 
@@ -40,7 +42,7 @@ Written by `python benchmarks/bench_networks.py`: public networks, each compiled
 options of the targets.
 
 - exact (with `--run`): the application, run on the host simulation, computes every element of every
-  layer as the reference does.
+  layer as the reference does; of cortex_m55 its image, run on QEMU (`--runner qemu`).
 - equal: every tensor of the imported network equals the reference; the application was not run.
 - compiles: there is no reference to compare with.
 - A network that does not fit the chip with the default options has its bytes in brackets; options
@@ -100,17 +102,17 @@ def _network(path: Path) -> Network:
 
 
 def measured(
-    network: Network, targets: Sequence[str], plugins: Plugins, execute: bool
+    network: Network, targets: Sequence[str], plugins: Plugins, runner: str | None
 ) -> Iterator[tuple[str, Result]]:
-    """Yield each target, and what becomes of a network on it."""
+    """Yield each target, and what becomes of a network on it. runner: None to run nothing."""
     with tempfile.TemporaryDirectory() as folder:
         golden = network.golden or _golden(network, plugins, Path(folder) / "golden.npz")
         for target in targets:
-            yield target, _compiled(network, golden, target, plugins, execute)
+            yield target, _compiled(network, golden, target, plugins, runner)
 
 
 def _compiled(
-    network: Network, golden: Path | None, target: str, plugins: Plugins, execute: bool
+    network: Network, golden: Path | None, target: str, plugins: Plugins, runner: str | None
 ) -> Result:
     options = {
         "frontend": network.frontend,
@@ -124,7 +126,7 @@ def _compiled(
         try:
             goldens = () if golden is None else (golden,)
             found = dory.compile(network.path, target, output=output, golden=goldens, **options)
-            ran = execute and dory.run(output, runner="host", plugins=plugins)
+            ran = runner and dory.run(output, runner=runner, plugins=plugins)
         except DoryError as error:
             return Result("refused", reason=str(error))
         plan = found.plan
@@ -198,18 +200,19 @@ def main() -> None:
     parser.add_argument("--only", default="", help="part of the names of networks")
     parser.add_argument("--targets", default=",".join(TARGETS), help="names of targets")
     parser.add_argument("--run", action="store_true", help="build and run every application")
+    parser.add_argument("--runner", default=HOST, help="who runs them, of one target")
     parser.add_argument("--keep", type=Path, help="file in which the figures are kept")
     parser.add_argument("--output", type=Path, default=PAGE, help="the page to write")
     arguments = parser.parse_args()
     plugins = load_plugins()
-    kept = arguments.keep
+    kept, runner = arguments.keep, arguments.runner if arguments.run else None
     known = json.loads(kept.read_text()) if kept is not None and kept.exists() else {}
     found: dict[str, dict[str, Result]] = {}
     for network in networks(arguments.directories):
         row = {t: Result(**one) for t, one in known.get(network.name, {}).items()}
         if arguments.only in network.name:
             left = [name for name in arguments.targets.split(",") if name not in row]
-            for target, result in measured(network, left, plugins, arguments.run) if left else ():
+            for target, result in measured(network, left, plugins, runner) if left else ():
                 row[target] = result
                 print(network.name, target, _verdict(result), result.reason)
         if row:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 import pytest
 from dory_cortex_m55.backend import vector_kernels
+from dory_cortex_m55.backend.elementwise import LineKernel
 from emulated import Qemu, choose_compiler, require_qemu
 
-from dory_core.api import Feature
+from dory_core.api import Feature, Layer
+from dory_core.importing import requant
 from dory_core.testing import KernelConformance
+from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernel_cases import takes
-from dory_core.testing.kernels import KernelCase, make_case
+from dory_core.testing.kernels import HostLibrary, KernelCase, make_case
 from dory_core.testing.random_layers import LayerSpace, RandomLayers
 
 FEATURES = frozenset({Feature.PAD_VALUE, Feature.TWO_ADDENDS, Feature.TURN})
@@ -57,9 +61,26 @@ class TestCortexM55Kernels(KernelConformance):
         Qemu(self.sample(seed, 20)).check()
 
 
+def two_shifts() -> Layer:
+    """Return a sum of two multiples, divided, and then the same again; as NEMO has them."""
+    builder = GraphBuilder((8, 5, 3))
+    first, second = "input", builder.extra_input()
+    steps = (requant(1, 0, 128), requant(35, 7, 32, 0, 255))
+    builder.add(first, second, operands=(requant(63), requant(64)), requants=steps)
+    return builder.graph().layers[-1]
+
+
+def test_sums_with_two_shifts_are_a_line() -> None:
+    layer = two_shifts()
+    assert takes(LineKernel(), layer)
+    HostLibrary([make_case(LineKernel(), layer, np.random.default_rng(3))]).check()
+
+
 @pytest.mark.parametrize("compiler", ["gcc", "zig"])
 def test_helium_computes_the_same(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     require_qemu()
     choose_compiler(compiler, monkeypatch)
     seed = 3 if compiler == "gcc" else 4
-    Qemu([case for kind in KINDS for case in cases_of(kind, seed, 6)]).check()
+    cases = [case for kind in KINDS for case in cases_of(kind, seed, 6)]
+    cases.append(make_case(LineKernel(), two_shifts(), np.random.default_rng(seed)))
+    Qemu(cases).check()

@@ -11,7 +11,7 @@ from emulated import choose_compiler, require_qemu
 from dory_core.api import ToolMissing, UsageError
 from dory_core.testing import CompileOptions, Plugins, compile_network, run_application
 from dory_core.tools import load_plugins
-from tests.nets import tflite_names, tflite_net
+from tests.nets import net, net_params, tflite_names, tflite_net
 
 ROOT = Path(__file__).resolve().parents[3]
 TONES = ROOT / "examples/tones"
@@ -73,6 +73,26 @@ def test_networks_are_exact_on_the_emulated_chip(
     assert run_application(tmp_path / "app", plugins=plugins, runner="qemu").exact
     if name in MLPERF:
         assert run_application(tmp_path / "app", plugins=plugins, runner="host").exact
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", net_params())
+def test_networks_of_quantisers_are_exact_on_the_emulated_chip(
+    name: str, plugins: Plugins, tmp_path: Path
+) -> None:
+    require_qemu()
+    found = net(name)
+    options = CompileOptions(
+        found.onnx,
+        "cortex_m55",
+        found.frontend,
+        tmp_path / "app",
+        golden=(found.golden,),
+        input_bits=found.input_bits,
+        input_signed=found.input_signed,
+    )
+    assert compile_network(options, plugins).golden_exact
+    assert run_application(tmp_path / "app", plugins=plugins, runner="qemu").exact
 
 
 def test_what_only_the_simulation_has_is_refused(plugins: Plugins, tmp_path: Path) -> None:

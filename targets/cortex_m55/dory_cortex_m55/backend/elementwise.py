@@ -130,12 +130,18 @@ def _by_byte(x: Tensor, step: Requant | None) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """y = clip((mul * x + mul2 * x2 + add) >> down); all before the clip has 32 bits."""
+    """y = clip((((mul * x + mul2 * x2 + add) >> down) * mul_after + add_after) >> down_after).
+
+    All before the clip has 32 bits.
+    """
 
     mul: int
     mul2: int
     add: int
     down: int
+    mul_after: int
+    add_after: int
+    down_after: int
     lo: int
     hi: int
 
@@ -149,10 +155,10 @@ class LineKernel(VectorKernel):
     features = VectorKernel.features | {Feature.OTHER_OPERAND}
 
     def accepts(self, layer: Layer) -> Rejection | None:
-        """Two tensors of one shape, products and one shift."""
+        """Two tensors of one shape, products, and a shift or two."""
         rejection = reject_pair(layer)
         if rejection is None and _line(layer) is None:
-            return Rejection("its requantisation is no sum of multiples with one shift")
+            return Rejection("its requantisation is no sum of multiples with a shift or two")
         return rejection
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
@@ -178,25 +184,37 @@ class LineKernel(VectorKernel):
 def _line(layer: Layer) -> Line | None:
     """Return the sum of multiples that a layer is, None for another one."""
     kind = layer.of(ops.Add)
-    if len(kind.requants) != 1:
+    if len(kind.requants) not in (1, 2):
         return None
-    [last] = kind.requants
+    first, last = kind.requants[0], kind.requants[-1]
+    after = (1, 0, 0)
+    if last is not first:
+        after = (last.mul[0], last.add[0], last.shift or 0)
     plain = all(step is None or _only_multiplies(step) for step in kind.operand_requants)
-    if not plain or last.lo is None or last.hi is None or last.shift is None:
+    if not plain or last.lo is None or last.hi is None:
         return None
-    if last.add_negative is not None or last.float32 or last.shift > 31:
+    if last is not first and first.lo is not None:
+        return None
+    if not all(_shifts(step) for step in kind.requants):
         return None
     muls, adds = [], []
     for step in kind.operand_requants:
-        muls.append(last.mul[0] * (1 if step is None else step.mul[0]))
-        adds.append(last.mul[0] * (0 if step is None else step.add[0]))
-    add = last.add[0] + sum(adds)
+        muls.append(first.mul[0] * (1 if step is None else step.mul[0]))
+        adds.append(first.mul[0] * (0 if step is None else step.add[0]))
+    add, down = first.add[0] + sum(adds), first.shift or 0
     most = abs(add)
     for mul, x in zip(muls, layer.inputs, strict=True):
         most += abs(mul) * max(abs(x.lo), abs(x.hi))
-    if most > _INT32:
+    beyond = ((most >> down) + 1) * abs(after[0]) + abs(after[1])
+    if max(most, beyond) > _INT32:
         return None
-    return Line(muls[0], muls[1], add, last.shift, last.lo, last.hi)
+    return Line(muls[0], muls[1], add, down, *after, last.lo, last.hi)
+
+
+def _shifts(step: Requant) -> bool:
+    """Return True for a product, an addend and a shift that fits an instruction."""
+    plain = step.add_negative is None and not step.float32
+    return plain and step.shift is not None and step.shift <= 31
 
 
 def _only_multiplies(step: Requant) -> bool:

@@ -33,29 +33,50 @@ static window_t window_of(const dory_cortex_m55_pool_t *a, uint32_t row, uint32_
   return w;
 }
 
-static const uint8_t *tap_of(const dory_cortex_m55_pool_t *a, const window_t *w, int32_t row,
-                             int32_t column)
+/* Taps inside of x: the first one, how many there are, and the bytes from one to the next. */
+typedef struct {
+  const uint8_t *x;
+  uint32_t rows, columns, down, right;
+} taps_t;
+
+static taps_t taps_of(const dory_cortex_m55_pool_t *a, const window_t *w)
 {
-  const int32_t y = w->corner.row + row * (int32_t)a->dilation_h;
-  const int32_t x = w->corner.column + column * (int32_t)a->dilation_w;
-  return a->x + (y * (int32_t)a->x_w + x) * (int32_t)a->c;
+  const int32_t rows = w->end.row - w->first.row, columns = w->end.column - w->first.column;
+  const int inside = rows > 0 && columns > 0;
+  taps_t taps = {a->x, 0, 0, a->dilation_h * a->x_w * a->c, a->dilation_w * a->c};
+  if (inside) {
+    const int32_t y = w->corner.row + w->first.row * (int32_t)a->dilation_h;
+    const int32_t x = w->corner.column + w->first.column * (int32_t)a->dilation_w;
+    taps.x += (y * (int32_t)a->x_w + x) * (int32_t)a->c;
+    taps.rows = (uint32_t)rows;
+    taps.columns = (uint32_t)columns;
+  }
+  return taps;
+}
+
+DORY_M55_INLINE int32x4_t sums_of(const taps_t *taps, uint32_t channel, int32x4_t sums,
+                                  mve_pred16_t lanes, uint32_t is_signed)
+{
+  const uint8_t *row = taps->x + channel;
+  for (uint32_t i = taps->rows; i > 0; i--, row += taps->down) {
+    const uint8_t *x = row;
+    for (uint32_t j = taps->columns; j > 0; j--, x += taps->right) {
+      sums = vaddq_s32(sums, is_signed ? vldrbq_z_s32((const int8_t *)x, lanes)
+                                       : bytes_as_s32(x, lanes));
+    }
+  }
+  return sums;
 }
 
 static void average(const dory_cortex_m55_pool_t *a, const window_t *w, uint8_t *y)
 {
-  const int32_t rows = w->end.row - w->first.row, columns = w->end.column - w->first.column;
-  const int32_t inside = rows > 0 && columns > 0 ? rows * columns : 0;
-  const int32_t beside = (int32_t)(a->kernel_h * a->kernel_w) - inside;
+  const taps_t taps = taps_of(a, w);
+  const int32_t beside = (int32_t)(a->kernel_h * a->kernel_w - taps.rows * taps.columns);
+  const int32x4_t first = vdupq_n_s32(beside * a->padding);
   for (uint32_t c = 0; c < a->c; c += 4u) {
     const mve_pred16_t lanes = vctp32q(a->c - c);
-    int32x4_t sums = vdupq_n_s32(beside * a->padding);
-    for (int32_t i = w->first.row; i < w->end.row; i++) {
-      for (int32_t j = w->first.column; j < w->end.column; j++) {
-        const uint8_t *const x = tap_of(a, w, i, j) + c;
-        sums = vaddq_s32(sums, a->x_signed ? vldrbq_z_s32((const int8_t *)x, lanes)
-                                           : bytes_as_s32(x, lanes));
-      }
-    }
+    const int32x4_t sums =
+      a->x_signed ? sums_of(&taps, c, first, lanes, 1) : sums_of(&taps, c, first, lanes, 0);
     vstrbq_p_s32((int8_t *)y + c, dory_m55_requant(&a->requant, sums), lanes);
   }
 }
@@ -63,13 +84,16 @@ static void average(const dory_cortex_m55_pool_t *a, const window_t *w, uint8_t 
 /* Bytes with a sign are compared without one after their highest bit was turned over. */
 static void maximum(const dory_cortex_m55_pool_t *a, const window_t *w, uint8_t *y)
 {
+  const taps_t taps = taps_of(a, w);
   const uint8x16_t flip = vdupq_n_u8(a->x_signed ? 0x80u : 0u);
   for (uint32_t c = 0; c < a->c; c += 16u) {
     const mve_pred16_t lanes = vctp8q(a->c - c);
+    const uint8_t *row = taps.x + c;
     uint8x16_t most = vdupq_n_u8(0);
-    for (int32_t i = w->first.row; i < w->end.row; i++) {
-      for (int32_t j = w->first.column; j < w->end.column; j++) {
-        most = vmaxq_u8(most, veorq_u8(vldrbq_z_u8(tap_of(a, w, i, j) + c, lanes), flip));
+    for (uint32_t i = taps.rows; i > 0; i--, row += taps.down) {
+      const uint8_t *x = row;
+      for (uint32_t j = taps.columns; j > 0; j--, x += taps.right) {
+        most = vmaxq_u8(most, veorq_u8(vldrbq_z_u8(x, lanes), flip));
       }
     }
     vstrbq_p_u8(y + c, veorq_u8(most, flip), lanes);

@@ -23,10 +23,11 @@ typedef struct {
   uint32_t x_signed, x2_signed;
   int32_t mul, mul2, add; /* all that follows stays within 32 bits */
   int32_t down;
+  int32_t mul_after, add_after, down_after; /* 1, 0, 0 where there is one step */
   int32_t lo, hi;
 } dory_cortex_m55_line_t;
 
-/* y = clip((mul * x + mul2 * x2 + add) >> down) */
+/* y = clip((((mul * x + mul2 * x2 + add) >> down) * mul_after + add_after) >> down_after) */
 void dory_cortex_m55_line(const dory_cortex_m55_line_t *a);
 
 #endif
