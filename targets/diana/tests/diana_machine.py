@@ -11,7 +11,6 @@ from pathlib import Path
 import dory_diana
 import numpy as np
 
-from dory_core.simulate.build import SANITIZED
 from dory_core.testing.compilers import host_compiler
 
 PACKAGE = Path(dory_diana.__file__).parent
@@ -21,7 +20,7 @@ MODEL = tuple(
 )
 INCLUDES = (PACKAGE / "driver", PACKAGE / "model", PACKAGE / "hal", HERE / "c")
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
-SANITIZE = (*SANITIZED, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SANITIZE = ("-Og", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 CALLS = (
     "digital_conv_2d",
     "digital_depthwise_conv_2d",
