@@ -97,7 +97,7 @@ SECOND = 100
 CONV_GROUP = 1000
 PIXELS = 640
 # The block of three pixels and two channels in assembly, and that of two pixels: a vector of four
-# elements, a round of sixteen or four; outputs and loop; two addends; a step in binary32.
+# elements, a round of sixteen; outputs and loop; two addends; a step in binary32.
 BLOCK_VECTOR = 120
 BLOCK_VECTOR_TWO = 90
 BLOCK_ROUND = 20

@@ -8,7 +8,16 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Layer, Number, Rejection, WeightBlock, ceil_div, maximum, reject_type
+from dory_core.api import (
+    Layer,
+    Number,
+    Rejection,
+    WeightBlock,
+    ceil_div,
+    maximum,
+    minimum,
+    reject_type,
+)
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.epilogue import Epilogue, epilogue, reject_epilogue
 from dory_stm32h7.backend.instance import (
@@ -143,9 +152,10 @@ def blocks_tenths(
     if not in_assembly:
         return ceil_div(pixels, 2) * (costs.PIXELS + channels // 2 * block)
     outputs = costs.BLOCK + costs.BLOCK_TURNED * chosen.turned + costs.BLOCK_EVEN * chosen.even
-    three = costs.BLOCK_VECTOR * length + costs.BLOCK_ROUND * ceil_div(length, 16) + outputs
-    two = costs.BLOCK_VECTOR_TWO * length + costs.BLOCK_ROUND * ceil_div(length, 4) + outputs
-    twos = -pixels % 3
+    outputs += costs.BLOCK_ROUND * ceil_div(length, 16)
+    three = costs.BLOCK_VECTOR * length + outputs
+    two = costs.BLOCK_VECTOR_TWO * length + outputs
+    twos = minimum(-pixels % 3, pixels)
     threes = maximum((pixels - 2 * twos) // 3, 0)
     return threes * (costs.PIXELS + channels // 2 * three) + twos * (
         costs.PIXELS + channels // 2 * two

@@ -30,19 +30,6 @@ static inline int32_t dory_together(int32_t n)
 
 #if !DORY_ASSEMBLY
 
-/* A vector of the rows of two channels. */
-static inline void dory_pair_at(const uint32_t *w, dory_weights_t *a, dory_weights_t *b)
-{
-#if DORY_W_BITS == 8
-  const dory_weights_t even = dory_weights_at(w), odd = dory_weights_at(w + 1);
-  *a = (dory_weights_t){even.even, odd.even};
-  *b = (dory_weights_t){even.odd, odd.odd};
-#else
-  *a = dory_weights_at(w);
-  *b = dory_weights_at(w + DORY_W_WORDS);
-#endif
-}
-
 /* Four products of two rows and two neighbouring pixels of the columns x. */
 static inline void dory_block_2x2(const uint32_t *w, const uint32_t *x, int32_t vectors,
                                   int32_t sums[4])
@@ -50,8 +37,12 @@ static inline void dory_block_2x2(const uint32_t *w, const uint32_t *x, int32_t 
   int32_t a0 = 0, a1 = 0, b0 = 0, b1 = 0;
   do {
     const uint32_t x0e = x[0], x0o = x[1], x1e = x[2], x1o = x[3];
-    dory_weights_t a, b;
-    dory_pair_at(w, &a, &b);
+#if DORY_W_BITS == 8
+    const dory_weights_t even = dory_weights_at(w), odd = dory_weights_at(w + 1);
+    const dory_weights_t a = {even.even, odd.even}, b = {even.odd, odd.odd};
+#else
+    const dory_weights_t a = dory_weights_at(w), b = dory_weights_at(w + DORY_W_WORDS);
+#endif
     a0 = dory_smlad(a.even, x0e, a0);
     a1 = dory_smlad(a.even, x1e, a1);
     a0 = dory_smlad(a.odd, x0o, a0);
@@ -153,32 +144,31 @@ static inline void dory_paired(dory_product_t *product, int32_t paired, int32_t 
   pairs.pitch = n > 1 ? pairs.pitch : 0;
   pairs.pitch2 = 0;
   pairs.two = 1;
-  pairs.skipped = (DORY_VECTORS_TWO - 1 - (product->vectors - 1) % DORY_VECTORS_TWO) * DORY_VECTOR_CODE_TWO;
+  pairs.skipped = pairs.skipped / DORY_VECTOR_CODE * DORY_VECTOR_CODE_TWO;
   dory_pairs(&pairs);
 }
 
 #else
 
 /* The first `paired` channels of n pixels, in blocks of two, the second of which may begin with the
- * last of the first. A single pixel has another beside it that is not stored. */
+ * last of the first. A single pixel is stored last, over another one that is none. */
 static inline void dory_paired(dory_product_t *product, int32_t paired, int32_t n, DORY_Y_T *y)
 {
   /* A copy: stores of bytes could change anything that is reached by a pointer. */
   const dory_stm32h7_requant_t copy = *product->requant, *const q = &copy;
   const uint32_t *w = product->w;
+  const int32_t pitch = n > 1 ? product->pitch : 0;
   for (int32_t c = 0; c < paired; c += 2) {
-    const dory_channel_t a = dory_channel(q, product->first + c);
-    const dory_channel_t b = dory_channel(q, product->first + c + 1);
-    for (int32_t pixel = 0; pixel == 0 || pixel < n - 1; pixel++) {
-      DORY_Y_T *const y1 = y + pixel * product->pitch + c, *const y2 = y1 + product->pitch;
+    for (int32_t pixel = 0; pixel == 0 || (DORY_PIXELS > 2 && pixel < n - 1); pixel++) {
+      DORY_Y_T *const y1 = y + pixel * pitch, *const y2 = y1 + pitch;
       int32_t sums[4];
       dory_block_2x2(w, product->x + 2 * pixel, product->vectors, sums);
-      y1[0] = (DORY_Y_T)dory_requant(q, a, sums[0]);
-      y1[1] = (DORY_Y_T)dory_requant(q, b, sums[2]);
-      if (n > 1) {
-        y2[0] = (DORY_Y_T)dory_requant(q, a, sums[1]);
-        y2[1] = (DORY_Y_T)dory_requant(q, b, sums[3]);
-      }
+      const dory_channel_t a = dory_channel(q, product->first + c);
+      const dory_channel_t b = dory_channel(q, product->first + c + 1);
+      y2[c] = (DORY_Y_T)dory_requant(q, a, sums[1]);
+      y1[c] = (DORY_Y_T)dory_requant(q, a, sums[0]);
+      y2[c + 1] = (DORY_Y_T)dory_requant(q, b, sums[3]);
+      y1[c + 1] = (DORY_Y_T)dory_requant(q, b, sums[2]);
     }
     w += 2 * DORY_W_WORDS * product->vectors;
   }

@@ -27,7 +27,6 @@ typedef struct {
 /* Vectors of a round, and bytes of code of one, for three pixels and for two: it is fetched as fast
  * as it is executed where it begins at a multiple of eight. */
 #define DORY_VECTORS 16
-#define DORY_VECTORS_TWO 4
 enum { DORY_VECTOR_CODE = 96, DORY_VECTOR_CODE_TWO = 72 };
 
 #include "dory_stm32h7_assembly.h"
@@ -144,7 +143,7 @@ __attribute__((naked, noinline)) static void dory_pairs(const dory_pairs_t *pair
     "movs r5, #0\n movs r6, #0\n b 4f\n"
     ".p2align 3\n"
     "1:\n"
-    ".rept " DORY_STRING(DORY_VECTORS_TWO) "\n" DORY_VECTOR_TWO ".endr\n"
+    ".rept " DORY_STRING(DORY_VECTORS) "\n" DORY_VECTOR_TWO ".endr\n"
     "ldr r12, [sp, #4]\n cmp r1, r12\n bne 1b\n b 3f\n"
     ".p2align 3\n"
     "2:\n"
