@@ -29,23 +29,27 @@ HELD_LOAD = 2
 HELD_TWO = 2
 # Two columns by two channels: sums, pointers, loop. A round of 16 inputs: four loads and products;
 # of one column three loads, two products.
-BLOCK = 16
+BLOCK = 13
 BLOCK_ROUND = 8
 ONE_ROUND = 6
-# Inputs of windows: a column of x; a row of it that is copied; 16 bytes; a row in a call of its
-# own, where one lies outside of x; a row of many columns.
+# Inputs of windows: a column of x and a row of it, of at most 16 channels or of more; 16 bytes; a
+# row in a call of its own, where one lies outside of x; a row of many columns.
+SMALL_COLUMN = 8
+SMALL_ROW = 5
 COLUMN = 30
 RUN = 6
 COPY_VECTOR = 4
 BORDER_ROW = 25
 VECTORS_ROW = 60
 # Depthwise: a row of outputs of 16 channels; a plane of words, and a column of it; a channel of a
-# row; four outputs of small windows; an output, and a vector of its window.
+# row; four outputs of small windows; two of which each is a vector; an output, and a vector of its
+# window.
 ROW = 60
 PLANE = 120
 PLANE_COLUMN = 20
 CHANNEL = 24
 FOUR_OUTPUTS = 11
+TWO_OUTPUTS = 10
 OUTPUT = 4
 OUTPUT_VECTOR = 4
 # A pool: an output.
@@ -64,8 +68,13 @@ AVGPOOL_TAP = 7
 FINISH_PIXEL = 14
 FINISH = {"VECTOR": 29, "TURNED": 42, "SHIFTED": 48, "SCALAR": 320}
 FINISH_BY_16 = {"VECTOR": 25, "TURNED": 38}
+FINISH_SIGNED_BY_16 = {"VECTOR": 24, "TURNED": 35}
 
 
-def finish(form: str, down: int) -> int:
-    """Return the cycles of the requantisation of eight sums, with a shift to the right."""
-    return FINISH_BY_16.get(form, FINISH[form]) if down == 16 else FINISH[form]
+def finish(form: str, down: int, signed: bool) -> int:
+    """Return the cycles of the requantisation of eight sums.
+
+    down: the shift to the right. signed: True where the bounds are those of a byte with a sign.
+    """
+    by_16 = FINISH_SIGNED_BY_16 if signed else FINISH_BY_16
+    return by_16.get(form, FINISH[form]) if down == 16 else FINISH[form]

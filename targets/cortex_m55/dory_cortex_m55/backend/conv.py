@@ -215,13 +215,15 @@ class ConvKernel(RowsKernel):
         elif not _is_direct(layer):
             window, most = layer.window, self.pixels(layer)
             vectors = int(ceil_div(layer.inputs[0].channels, _VECTOR))
-            row = costs.RUN + vectors * costs.COPY_VECTOR
+            start, row = costs.COLUMN, costs.RUN + vectors * costs.COPY_VECTOR
+            if vectors == 1 and window.dilations[1] == 1:
+                start, row = costs.SMALL_COLUMN, costs.SMALL_ROW
             each, first = self.laid(layer, 2) - self.laid(layer, 1), self.laid(layer, 1)
             columns = tile.w * each + ceil_div(tile.w, most) * (first - each)
             top, _, bottom, _ = window.pads
             beside = -(-top // window.strides[0]) + -(-bottom // window.strides[0])
             rows = tile.h * row + minimum(tile.h, beside) * costs.BORDER_ROW
-            laid = columns * (tile.h * costs.COLUMN + window.kernel[0] * rows)
+            laid = columns * (tile.h * start + window.kernel[0] * rows)
         rows, width = (1, tile.h * tile.w) if _is_flat(layer) else (tile.h, tile.w)
         return costs.CALL + laid + self.products_cycles(layer, tile.c_out, rows, width)
 

@@ -105,6 +105,9 @@ class DepthwiseKernel(VectorKernel):
         if _in_pairs(window):
             rows = ceil_div(tile.h, 2)
             sums = costs.CHANNEL + ceil_div(tile.w, 2) * costs.FOUR_OUTPUTS
+        elif words.vectors == 1:
+            rows = tile.h
+            sums = costs.CHANNEL + ceil_div(tile.w, 2) * costs.TWO_OUTPUTS
         else:
             rows = tile.h
             sums = costs.CHANNEL + tile.w * (costs.OUTPUT + words.vectors * costs.OUTPUT_VECTOR)

@@ -81,7 +81,7 @@ class Form:
     @property
     def cycles(self) -> int:
         """Cycles of eight outputs."""
-        return costs.finish(self.form, self.down)
+        return costs.finish(self.form, self.down, self.clip == (-128, 127))
 
     def parameters(self, places: npt.NDArray[np.intp]) -> bytes:
         """Return ``channels``.

@@ -44,6 +44,26 @@ typedef struct {
   uint32_t step, count;
 } columns_t;
 
+/* Lays what rows of windows have at columns that follow each other. */
+static void lay_strip(const dory_cortex_m55_conv_t *a, uint8_t *to, corner_t corner, uint32_t count)
+{
+  const uint32_t c = a->x_c, pitch = a->x_w * c;
+  const int32_t bottom = corner.row + (int32_t)((a->kernel_h - 1u) * a->dilation_h);
+  const int small = c <= 16u && corner.row >= 0 && bottom < (int32_t)a->x_h;
+  const int32_t end = corner.column + (int32_t)count;
+  for (int32_t column = corner.column; column < end;) {
+    if (small && column >= 0 && column < (int32_t)a->x_w) {
+      const uint8_t *const x = a->x + (uint32_t)corner.row * pitch + (uint32_t)column * c;
+      const uint32_t inside = least((uint32_t)(end - column), a->x_w - (uint32_t)column);
+      dory_m55_copy_columns(to, x, inside, a->kernel_h, c, a->dilation_h * pitch, a->flip);
+      to += inside * a->kernel_h * c;
+      column += (int32_t)inside;
+    } else {
+      to = lay_rows(a, to, corner.row, column++);
+    }
+  }
+}
+
 /* Lays rows of inputs of some outputs ``apart`` bytes from each other: each is a vector of a window. */
 static void lay_vectors(const dory_cortex_m55_conv_t *a, corner_t corner, uint32_t bytes)
 {
@@ -77,9 +97,7 @@ static columns_t laid_columns(const dory_cortex_m55_conv_t *a, corner_t corner, 
     return columns;
   }
   if (a->dilation_w == 1u) {
-    for (uint32_t i = 0; i < end; i++) {
-      to = lay_rows(a, to, corner.row, corner.column + (int32_t)i);
-    }
+    lay_strip(a, to, corner, end);
     return columns;
   }
   columns.step = a->kernel_w * column;

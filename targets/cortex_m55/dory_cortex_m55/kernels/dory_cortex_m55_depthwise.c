@@ -57,7 +57,8 @@ static places_t places_of(const dory_cortex_m55_depthwise_t *a)
 
 /* Columns of words from four rows of bytes, of which whole vectors are loaded; returns where the next
  * ones begin. */
-static uint8_t *lay_words(uint8_t *to, const rows_t *rows, uint32_t columns, uint8_t flip)
+DORY_M55_ALONE uint8_t *lay_words(uint8_t *to, const rows_t *rows, uint32_t columns,
+                                  uint8_t flip)
 {
   const uint8_t *x0 = rows->x[0], *x1 = rows->x[1], *x2 = rows->x[2], *x3 = rows->x[3];
   __asm__ volatile("vdup.8 q4, %[flip]\n\t"
@@ -89,10 +90,10 @@ static uint8_t *lay_words(uint8_t *to, const rows_t *rows, uint32_t columns, uin
   return to;
 }
 
-/* Sums of four channels, ``apart`` bytes in the strip, of two rows of outputs whose windows are a vector:
- * a load serves two outputs of both. */
-static void two_rows(const places_t *p, const uint8_t *strip, uint32_t apart, const int8_t *w,
-                     int32_t *sums)
+/* Sums of four channels, ``apart`` bytes in the strip, of two rows of outputs whose windows are a
+ * vector: a load serves two outputs of both. */
+DORY_M55_ALONE void two_rows(const places_t *p, const uint8_t *strip, uint32_t apart,
+                             const int8_t *w, int32_t *sums)
 {
   int32_t *sums1 = sums + p->row, s0, s1, s2, s3;
   const uint8_t *x;
@@ -134,6 +135,39 @@ static void two_rows(const places_t *p, const uint8_t *strip, uint32_t apart, co
                    : "lr", "cc", "q0", "q1", "q2", "q3", "q4", "q7", "memory");
 }
 
+/* Sums of four channels of a row of outputs whose windows are a vector, two outputs at a time. */
+DORY_M55_ALONE void one_vector(const places_t *p, uint32_t step, const uint8_t *strip,
+                               uint32_t apart, const int8_t *w, int32_t *sums)
+{
+  int32_t s0, s1;
+  const uint8_t *x = (const uint8_t *)p->words;
+  uint32_t channels = 4;
+  __asm__ volatile("vldrw.u32 q7, [%[x]]\n"
+                   "1:\n\t"
+                   "vldrw.u32 q1, [%[w]], #16\n\t"
+                   "mov %[x], %[strip]\n\t"
+                   "add %[strip], %[strip], %[apart]\n\t"
+                   "dls lr, %[pairs]\n"
+                   "2:\n\t"
+                   "vldrw.u32 q0, [%[x], q7]\n\t"
+                   "add %[x], %[x], %[step]\n\t"
+                   "vldrw.u32 q2, [%[x], q7]\n\t"
+                   "add %[x], %[x], %[step]\n\t"
+                   "vmladav.s8 %[s0], q0, q1\n\t"
+                   "vmladav.s8 %[s1], q2, q1\n\t"
+                   "str %[s0], [%[sums]], #128\n\t"
+                   "str %[s1], [%[sums], #-64]\n\t"
+                   "le lr, 2b\n\t"
+                   "sub %[sums], %[sums], %[pairs], lsl #7\n\t"
+                   "add %[sums], %[sums], #4\n\t"
+                   "subs %[channels], %[channels], #1\n\t"
+                   "bne 1b"
+                   : [s0] "=&Te"(s0), [s1] "=&Te"(s1), [x] "+&r"(x), [w] "+&r"(w),
+                     [strip] "+&r"(strip), [sums] "+&r"(sums), [channels] "+&r"(channels)
+                   : [apart] "r"(apart), [pairs] "r"(p->row / (2u * BLOCK)), [step] "r"(step)
+                   : "lr", "cc", "q0", "q1", "q2", "q7", "memory");
+}
+
 #else
 
 static uint8_t *lay_words(uint8_t *to, const rows_t *rows, uint32_t columns, uint8_t flip)
@@ -161,6 +195,18 @@ static void two_rows(const places_t *p, const uint8_t *strip, uint32_t apart, co
       lower += tap % WORD < 3u ? at[1] * own : 0;
     }
     sums[output * BLOCK + channel] = upper, sums[output * BLOCK + channel + p->row] = lower;
+  }
+}
+
+static void one_vector(const places_t *p, uint32_t step, const uint8_t *strip, uint32_t apart,
+                       const int8_t *w, int32_t *sums)
+{
+  const uint32x4_t words = vldrwq_u32(p->words);
+  for (uint32_t i = 0; i < 4u * p->row / BLOCK; i++) {
+    const uint32_t channel = i % 4u, output = i / 4u;
+    const uint8_t *const x = strip + output * step + channel * apart;
+    sums[output * BLOCK + channel] =
+      vmladavaq_s8(0, bytes_of_words(x, words), vldrbq_s8(w + 16u * channel));
   }
 }
 
@@ -203,7 +249,7 @@ static void sums_of(const dory_cortex_m55_depthwise_t *a, const places_t *p, uin
     return;
   }
   switch (a->vectors) {
-    case 1: one_row(a, p, strip, apart, w, sums, 1); break;
+    case 1: one_vector(p, a->stride_w * COLUMN, strip, apart, w, sums); break;
     case 2: one_row(a, p, strip, apart, w, sums, 2); break;
     case 3: one_row(a, p, strip, apart, w, sums, 3); break;
     case 4: one_row(a, p, strip, apart, w, sums, 4); break;

@@ -76,16 +76,20 @@ static inline void dory_m55_dot_two(const int8_t *x0, const int8_t *x1, const in
                                     uint32_t length, uint32_t rows, int32_t *sums0,
                                     int32_t *sums1)
 {
-  const uint32_t vectors = (length + 15u) / 16u;
+  const uint32_t more = (length + 15u) / 16u - 1u;
   const int32_t *const end = sums0 + rows;
   int32_t s00, s01, s10, s11;
   __asm__ volatile("1:\n\t"
-                   "mov %[s00], #0\n\t"
                    "vldrb.8 q0, [%[a]], #16\n\t"
-                   "mov %[s01], #0\n\t"
-                   "mov %[s10], #0\n\t"
-                   "mov %[s11], #0\n\t"
-                   "dls lr, %[vectors]\n"
+                   "dls lr, %[more]\n\t"
+                   "vldrb.8 q1, [%[w]], #16\n\t"
+                   "vmladav.s8 %[s00], q0, q1\n\t"
+                   "vldrb.8 q2, [%[w]], #16\n\t"
+                   "vmladav.s8 %[s01], q0, q2\n\t"
+                   "vldrb.8 q3, [%[b]], #16\n\t"
+                   "vmladav.s8 %[s10], q3, q1\n\t"
+                   "vldrb.8 q0, [%[a]], #16\n\t"
+                   "vmladav.s8 %[s11], q3, q2\n"
                    "2:\n\t"
                    "vldrb.8 q1, [%[w]], #16\n\t"
                    "vmladava.s8 %[s00], q0, q1\n\t"
@@ -96,9 +100,10 @@ static inline void dory_m55_dot_two(const int8_t *x0, const int8_t *x1, const in
                    "vldrb.8 q0, [%[a]], #16\n\t"
                    "vmladava.s8 %[s11], q3, q2\n\t"
                    "le lr, 2b\n\t"
-                   "sub %[a], %[a], %[vectors], lsl #4\n\t"
-                   "sub %[b], %[b], %[vectors], lsl #4\n\t"
-                   "subs %[a], %[a], #16\n\t"
+                   "sub %[a], %[a], %[more], lsl #4\n\t"
+                   "sub %[b], %[b], %[more], lsl #4\n\t"
+                   "subs %[a], %[a], #32\n\t"
+                   "subs %[b], %[b], #16\n\t"
                    "strd %[s00], %[s01], [%[sums0]], #8\n\t"
                    "strd %[s10], %[s11], [%[sums1]], #8\n\t"
                    "cmp %[sums0], %[end]\n\t"
@@ -106,7 +111,7 @@ static inline void dory_m55_dot_two(const int8_t *x0, const int8_t *x1, const in
                    : [s00] "=&Te"(s00), [s01] "=&Te"(s01), [s10] "=&Te"(s10), [s11] "=&Te"(s11),
                      [a] "+&r"(x0), [b] "+&r"(x1), [w] "+&r"(w), [sums0] "+&r"(sums0),
                      [sums1] "+&r"(sums1)
-                   : [vectors] "r"(vectors), [end] "r"(end)
+                   : [more] "r"(more), [end] "r"(end)
                    : "lr", "cc", "q0", "q1", "q2", "q3", "memory");
 }
 
@@ -176,6 +181,30 @@ static inline void dory_m55_copy_rows(uint8_t *y, const uint8_t *x, uint32_t row
                    : [x] "+&r"(x), [y] "+&r"(y), [rows] "+&r"(rows)
                    : [vectors] "r"(vectors), [x_back] "r"(pitch - 16u * vectors),
                      [y_back] "r"(run - 16u * vectors), [flip] "r"(flip)
+                   : "lr", "cc", "q0", "q1", "memory");
+}
+
+/* The same of columns that follow each other in x, where a run is one vector. */
+static inline void dory_m55_copy_columns(uint8_t *y, const uint8_t *x, uint32_t columns,
+                                         uint32_t rows, uint32_t run, uint32_t pitch, uint8_t flip)
+{
+  const uint8_t *from;
+  __asm__ volatile("vdup.8 q1, %[flip]\n"
+                   "1:\n\t"
+                   "mov %[from], %[x]\n\t"
+                   "add %[x], %[x], %[run]\n\t"
+                   "dls lr, %[rows]\n"
+                   "2:\n\t"
+                   "vldrb.8 q0, [%[from]]\n\t"
+                   "add %[from], %[from], %[pitch]\n\t"
+                   "veor q0, q0, q1\n\t"
+                   "vstrb.8 q0, [%[y]]\n\t"
+                   "add %[y], %[y], %[run]\n\t"
+                   "le lr, 2b\n\t"
+                   "subs %[columns], %[columns], #1\n\t"
+                   "bne 1b"
+                   : [x] "+&r"(x), [y] "+&r"(y), [columns] "+&r"(columns), [from] "=&r"(from)
+                   : [rows] "r"(rows), [run] "r"(run), [pitch] "r"(pitch), [flip] "r"(flip)
                    : "lr", "cc", "q0", "q1", "memory");
 }
 
@@ -256,6 +285,14 @@ static inline void dory_m55_copy_rows(uint8_t *y, const uint8_t *x, uint32_t row
     for (uint32_t i = 0; i < run; i++) {
       y[i] = x[i] ^ flip;
     }
+  }
+}
+
+static inline void dory_m55_copy_columns(uint8_t *y, const uint8_t *x, uint32_t columns,
+                                         uint32_t rows, uint32_t run, uint32_t pitch, uint8_t flip)
+{
+  for (; columns > 0; columns--, x += run, y += rows * run) {
+    dory_m55_copy_rows(y, x, rows, run, pitch, flip);
   }
 }
 

@@ -82,16 +82,17 @@ DORY_M55_INLINE void finish_form(const dory_cortex_m55_requant_t *given, uint32_
   EIGHT_OF_SHIFTED_AS("q4", even_, odd_) lower_("q4") upper_("q4")                              \
     EIGHT_OF_SHIFTED_AS("q5", even_, odd_) lower_("q5") upper_("q5")
 
-/* All outputs: of a pixel sixteens while more than eight are left, then eight. The registers of the
- * bounds become what is left of a pixel and its sixteens. */
+/* All outputs: of a pixel sixteens while more than eight are left, then eight. The register of both
+ * bounds becomes what is left of a pixel. */
 #define ALL(sixteen_, join_, eight_)                                                            \
   __asm__ volatile("vdup.16 q6, %[left]\n\t"                                                    \
-                   "vdup.16 q7, %[blocks]\n"                                                    \
+                   "lsr %[left], %[left], #16\n\t"                                              \
+                   "vdup.16 q7, %[left]\n"                                                      \
                    "0:\n\t"                                                                     \
-                   "add %[blocks], %[count], #7\n\t"                                            \
+                   "add lr, %[count], #7\n\t"                                                   \
                    "mov %[left], %[count]\n\t"                                                  \
-                   "lsr %[blocks], %[blocks], #4\n\t"                                           \
-                   "wls lr, %[blocks], 2f\n"                                                    \
+                   "lsr lr, lr, #4\n\t"                                                         \
+                   "wls lr, lr, 2f\n"                                                           \
                    "1:\n\t" sixteen_                                                            \
                    "vctp.8 %[left]\n\t" join_                                                   \
                    "sub %[left], %[left], #16\n\t"                                              \
@@ -111,7 +112,7 @@ DORY_M55_INLINE void finish_form(const dory_cortex_m55_requant_t *given, uint32_
                    "subs %[pixels], %[pixels], #1\n\t"                                          \
                    "bne 0b"                                                                     \
                    : [sums] "+&r"(sums), [own] "+&r"(own), [y] "+&l"(y), [left] "+&r"(left),    \
-                     [blocks] "+&r"(blocks), [pixels] "+&r"(pixels)                             \
+                     [pixels] "+&r"(pixels)                                                     \
                    : [count] "r"(o->count), [sums_on] "r"(sums_on), [y_on] "r"(y_on),           \
                      [numbers] "r"(numbers), [up] "r"(a->up), [down] "r"(-a->down)              \
                    : "lr", "cc", "memory", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7")
@@ -122,7 +123,8 @@ DORY_M55_INLINE void finish_form(const dory_cortex_m55_requant_t *given, uint32_
       EIGHT_OF_##form_(even_, odd_))
 
 /* The same as finish_form, of each form that has 32 bits. */
-static void finish_fast(const dory_cortex_m55_requant_t *a, const dory_cortex_m55_outputs_t *o)
+DORY_M55_ALONE void finish_fast(const dory_cortex_m55_requant_t *a,
+                                const dory_cortex_m55_outputs_t *o)
 {
   const uint32_t places = (o->count + 7u) & ~7u, bytes = 4u * dory_m55_parts(a->form);
   const uint32_t numbers = places * bytes, sums_on = 4u * (o->pitch - places);
@@ -131,7 +133,7 @@ static void finish_fast(const dory_cortex_m55_requant_t *a, const dory_cortex_m5
   const int32_t *sums = o->sums;
   const uint8_t *own = a->channels + o->channel * bytes;
   uint8_t *y = o->y;
-  int32_t left = a->lo, blocks = a->hi;
+  uint32_t left = ((uint32_t)a->lo & 0xFFFFu) | (uint32_t)a->hi << 16;
   uint32_t pixels = o->pixels;
   if (a->form == DORY_REQUANT_VECTOR && a->down == 16) {
     if (is_signed) {

@@ -4,8 +4,8 @@
 
 #include "dory_cortex_m55_requant.h"
 
-/* Outputs of ``count`` channels of some pixels, which are ``y_step`` apart; their sums, in whole eights,
- * are ``pitch`` apart. The first channel is a multiple of 16. */
+/* Outputs of ``count`` channels of some pixels, which are ``y_step`` apart; their sums, in whole
+ * eights, are ``pitch`` apart. The first channel is a multiple of 16. */
 typedef struct {
   uint8_t *y;
   const int32_t *sums;

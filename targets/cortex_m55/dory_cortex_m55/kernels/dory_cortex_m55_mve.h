@@ -8,6 +8,8 @@
 
 /* Functions that are written once and compiled for each of their constant arguments. */
 #define DORY_M55_INLINE static inline __attribute__((always_inline))
+/* Functions whose assembly takes nearly all registers: what calls them might keep one for its frame. */
+#define DORY_M55_ALONE static __attribute__((noinline))
 
 #if defined(__ARM_FEATURE_MVE)
 
