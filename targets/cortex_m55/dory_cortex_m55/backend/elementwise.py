@@ -93,7 +93,7 @@ class SumsKernel(VectorKernel):
 
 @requantisation.cached_per_layer
 def _sums(layer: Layer) -> tuple[npt.NDArray[np.int64], Form] | None:
-    """Return what each byte of the operands adds, and the form of the sums; None without one."""
+    """Return the addend of each byte of both operands, and the form of sums; None without one."""
     kind = layer.of(ops.Add)
     if not kind.requants or kind.requants[-1].lo is None:
         return None

@@ -154,7 +154,7 @@ def form_between(
 
 
 def _lifted(layer: Layer) -> Integers | int:
-    """Return what sums lack of which elements without a sign are multiplied less 128."""
+    """Return the difference of sums whose bytes are multiplied less 128, to have a sign."""
     if layer.inputs[0].signed or not isinstance(layer.op, ops.Conv | ops.Linear):
         return 0
     weights = layer.op.weights.values.astype(np.int64)
