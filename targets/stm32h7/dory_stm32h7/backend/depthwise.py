@@ -198,7 +198,7 @@ def _pairs(width: Number, window: ops.Window) -> Number:
 
 
 def _pairs_seen(layer: Layer, tile: Tile) -> Number:
-    """Return the pairs of columns of a row that are not beside the image."""
+    """Return the pairs of columns of a row within the image."""
     seen = _seen(layer)
     width = tile.x_w if seen is layer.window else tile.x_h
     return ceil_div(width + seen.pads[1] % 2, 2)
