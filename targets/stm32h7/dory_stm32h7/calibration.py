@@ -96,14 +96,13 @@ SECOND = 100
 # Convolutions. Each group; what three pixels or the last ones take beside columns and blocks.
 CONV_GROUP = 1000
 PIXELS = 640
-# The block of three pixels and two channels in assembly, and that of two pixels: a vector of four
-# elements, a round of sixteen; outputs and loop; two addends; a step in binary32.
-BLOCK_VECTOR = 120
-BLOCK_VECTOR_TWO = 90
+# The blocks of one, two and three pixels and two channels in assembly: a vector of four elements,
+# outputs and loop, two addends, a step in binary32; a round of sixteen vectors.
+BLOCK_VECTOR = (60, 90, 120)
+BLOCK = (150, 280, 280)
+BLOCK_TURNED = (70, 200, 200)
+BLOCK_EVEN = (130, 300, 300)
 BLOCK_ROUND = 20
-BLOCK = 280
-BLOCK_TURNED = 200
-BLOCK_EVEN = 300
 # The same in C.
 BLOCK_C_VECTOR = 158
 BLOCK_C = 239

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import cortex_m7
 import numpy as np
+import numpy.typing as npt
 import pytest
 from cortex_m7 import CortexM7
 from dory_stm32h7.backend.conv import ConvKernel
 from dory_stm32h7.backend.depthwise import DepthwiseKernel
 from dory_stm32h7.backend.linear import LinearKernel
 
-from dory_core.api import Layer, ops
+from dory_core.api import Layer, Requant, ops, requantisation
 from dory_core.importing import Array, requant
 from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 
@@ -21,17 +22,21 @@ COMPILERS = pytest.mark.parametrize(
 ENDS = ((-128, 127), (-32768, 32767), (-1 << 16, (1 << 16) - 1))
 
 
-def _layer(shape: tuple[int, int, int], outputs: int, ends: tuple[int, int]) -> Layer:
-    """Return a layer of points, or of one pixel, whose narrow outputs reach both ends."""
-    random = np.random.default_rng(shape)
-    weights = random.integers(-127, 128, (outputs, shape[0], 1, 1))
-    scale = min(((ends[1] - ends[0]) << 16) // (shape[0] << 12), 1 << 13, (1 << 17) // shape[0])
-    muls = [scale + 7 * c for c in range(outputs)]
-    steps = (requant(muls, random.integers(-9999, 9999, outputs).tolist(), 1 << 16, *ends),)
-    if shape[1:] == (1, 1):
-        flat = Array(weights.reshape(outputs, -1))
-        return typed(alone(ops.Linear, weights=flat, requants=steps), (*shape, -128, 127))
-    conv = alone(ops.Conv, weights=Array(weights), window=ops.Window(kernel=(1, 1)), requants=steps)
+def _weights(inputs: int, outputs: int) -> npt.NDArray[np.int64]:
+    return np.random.default_rng(inputs).integers(-127, 128, (outputs, inputs))
+
+
+def _step(inputs: int, outputs: int, ends: tuple[int, int]) -> Requant:
+    """Return a step whose narrow outputs reach both ends."""
+    scale = min(((ends[1] - ends[0]) << 16) // (inputs << 12), 1 << 13, (1 << 17) // inputs)
+    adds = np.random.default_rng(inputs).integers(-9999, 9999, outputs)
+    return requant([scale + 7 * c for c in range(outputs)], adds.tolist(), 1 << 16, *ends)
+
+
+def _points(shape: tuple[int, int, int], outputs: int, step: Requant) -> Layer:
+    weights = Array(_weights(shape[0], outputs)[:, :, None, None])
+    window = ops.Window(kernel=(1, 1))
+    conv = alone(ops.Conv, weights=weights, window=window, requants=(step,))
     return typed(conv, (*shape, -128, 127))
 
 
@@ -39,9 +44,14 @@ def _layer(shape: tuple[int, int, int], outputs: int, ends: tuple[int, int]) -> 
 @pytest.mark.parametrize("ends", ENDS)
 def test_blocks_of_one_pixel_to_seven(ends: tuple[int, int], compiler: tuple[str, ...]) -> None:
     """Three pixels, two, and one; vectors of one round and of two; with an odd last channel."""
+    inputs = ((3, 2), (16, 3), (20, 4), (68, 5), (7, 7), (64, 1), (68, 1), (5, 1))
+    layers = [_points((c, 1, w), 5, _step(c, 5, ends)) for c, w in inputs]
+    layers.append(_points((5, 2, 1), 4, _step(5, 4, ends)))
+    _check_pairs(layers, compiler)
+
+
+def _check_pairs(layers: list[Layer], compiler: tuple[str, ...]) -> None:
     cortex_m7.require(compiler)
-    layers = [_layer((c, 1, w), 5, ends) for c, w in ((3, 2), (16, 3), (20, 4), (68, 5), (7, 7))]
-    layers.append(_layer((5, 2, 1), 4, ends))
     assert all("_pairs_" in ConvKernel().symbol(layer) for layer in layers)
     cases = [whole_case(ConvKernel(), layer) for layer in layers]
     HostLibrary(cases).check()
@@ -49,12 +59,30 @@ def test_blocks_of_one_pixel_to_seven(ends: tuple[int, int], compiler: tuple[str
 
 
 @COMPILERS
+@pytest.mark.parametrize("name", ["turned", "even32"])
+def test_blocks_of_other_requantisations(name: str, compiler: tuple[str, ...]) -> None:
+    """Two addends, and binary32; blocks of one pixel to three."""
+    muls = [(1 << 29) + (c << 24) for c in range(5)]
+    step = requant(muls, 1 << 38, 1 << 39, -128, 127, (1 << 38) - (1 << 30))
+    if name == "even32":
+        scales = [float(np.float32(scale)) for scale in (2.0**-10, 0.0015, 0.002, 2.0**-9, 0.001)]
+        step = requantisation.float_requant(scales, -5, -128, 127)
+    inputs = ((3, 1), (64, 1), (68, 1), (16, 2), (20, 4), (7, 3))
+    layers = [_points((c, 1, w), 5, step) for c, w in inputs]
+    assert all(f"_{name}_" in ConvKernel().symbol(layer) for layer in layers)
+    _check_pairs(layers, compiler)
+
+
+@COMPILERS
 @pytest.mark.parametrize("ends", ENDS)
 def test_outputs_of_fours_of_rows(ends: tuple[int, int], compiler: tuple[str, ...]) -> None:
     """One four and several, with and without rows behind them."""
     cortex_m7.require(compiler)
-    layers = [_layer((n, 1, 1), outputs, ends) for n, outputs in ((3, 4), (21, 9), (64, 15))]
-    cases = [whole_case(LinearKernel(), layer) for layer in layers]
+    cases = []
+    for n, outputs in ((3, 4), (21, 9), (64, 15)):
+        steps = (_step(n, outputs, ends),)
+        linear = alone(ops.Linear, weights=Array(_weights(n, outputs)), requants=steps)
+        cases.append(whole_case(LinearKernel(), typed(linear, (n, 1, 1, -128, 127))))
     HostLibrary(cases).check()
     CortexM7(cases, compiler).check()
 

@@ -764,6 +764,11 @@ ESTIMATES: dict[str, tuple[Kernel, Layer]] = {
         _conv(32, 32, (8, 8), POINT, steps=(_even_step(32, 32 << 14),), lo=-128),
     ),
     **{name: (kernel, layer) for name, (kernel, layer, *_) in GOALS.items()},
+    "1x1 64, one pixel": (ConvKernel(), _conv(64, 64, (1, 1), POINT)),
+    "binary32, one pixel": (
+        ConvKernel(),
+        _conv(16, 64, (1, 1), POINT, steps=(_even_step(64, 16 << 14),), lo=-128),
+    ),
     "first layer": (ConvKernel(), _conv(3, 16, (10, 10), SAME)),
     "odd channels": (ConvKernel(), _conv(15, 15, (7, 7), SAME)),
     "depthwise 6x6": (DepthwiseKernel(), _conv(16, 16, (6, 6), SAME, groups=16)),

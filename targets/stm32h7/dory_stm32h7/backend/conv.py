@@ -250,7 +250,7 @@ def _odd_runs(layer: Layer) -> bool:
 def _in_windows(layer: Layer) -> bool:
     """Return True where the columns of a row of outputs overlap and lie whole in a strip.
 
-    Rows of an odd number of pixels end with a single one: on small images that may cost more.
+    Rows that are no threes of pixels end with a smaller block: on small images that may cost more.
     """
     window = layer.window
     if window.kernel == (1, 1) or _odd_runs(layer) or window.dilations[1] != 1:

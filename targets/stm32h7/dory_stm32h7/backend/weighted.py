@@ -14,8 +14,6 @@ from dory_core.api import (
     Rejection,
     WeightBlock,
     ceil_div,
-    maximum,
-    minimum,
     reject_type,
 )
 from dory_stm32h7 import calibration as costs
@@ -151,12 +149,15 @@ def blocks_tenths(
     block = costs.BLOCK_C_VECTOR * length + costs.BLOCK_C + extra
     if not in_assembly:
         return ceil_div(pixels, 2) * (costs.PIXELS + channels // 2 * block)
-    outputs = costs.BLOCK + costs.BLOCK_TURNED * chosen.turned + costs.BLOCK_EVEN * chosen.even
-    outputs += costs.BLOCK_ROUND * ceil_div(length, 16)
-    three = costs.BLOCK_VECTOR * length + outputs
-    two = costs.BLOCK_VECTOR_TWO * length + outputs
-    twos = minimum(-pixels % 3, pixels)
-    threes = maximum((pixels - 2 * twos) // 3, 0)
-    return threes * (costs.PIXELS + channels // 2 * three) + twos * (
-        costs.PIXELS + channels // 2 * two
+    counts = (pixels % 3 % 2, pixels % 3 // 2, pixels // 3)
+    return sum(
+        count * (costs.PIXELS + channels // 2 * _block_tenths(chosen, length, n))
+        for n, count in enumerate(counts)
     )
+
+
+def _block_tenths(chosen: Epilogue, length: int, n: int) -> Number:
+    """Return the tenths of cycles of a block of n + 1 pixels in assembly."""
+    outputs = costs.BLOCK[n] + costs.BLOCK_TURNED[n] * chosen.turned
+    outputs += costs.BLOCK_EVEN[n] * chosen.even
+    return outputs + costs.BLOCK_VECTOR[n] * length + costs.BLOCK_ROUND * ceil_div(length, 16)

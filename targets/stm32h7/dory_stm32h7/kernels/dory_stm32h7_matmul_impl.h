@@ -14,10 +14,10 @@
 /* Pixels that are computed together, and words of their columns for one vector of four elements. */
 enum { DORY_PIXELS = DORY_PAIRS ? 3 : 2, DORY_COLUMN = 2 * DORY_PIXELS };
 
-/* Pixels of the next block of n: a single one is left only of one. */
+/* Pixels of the next block of n. */
 static inline int32_t dory_together(int32_t n)
 {
-  return n < DORY_PIXELS ? n : n == DORY_PIXELS + 1 ? 2 : DORY_PIXELS;
+  return n < DORY_PIXELS ? n : DORY_PIXELS;
 }
 
 #if DORY_PAIRS && defined(__GNUC__) && defined(__thumb2__) && defined(__ARM_FEATURE_DSP) && \
@@ -138,14 +138,15 @@ static inline void dory_paired(dory_product_t *product, int32_t paired, int32_t 
   product->pairs.end = y + paired;
   if (n == DORY_PIXELS) {
     dory_pairs(&product->pairs);
-    return;
+  } else if (n == 1) {
+    dory_pairs_of_one(&product->pairs);
+  } else {
+    dory_pairs_t pairs = product->pairs;
+    pairs.pitch2 = 0;
+    pairs.two = 1;
+    pairs.skipped = pairs.skipped / DORY_VECTOR_CODE * DORY_VECTOR_CODE_TWO;
+    dory_pairs(&pairs);
   }
-  dory_pairs_t pairs = product->pairs;
-  pairs.pitch = n > 1 ? pairs.pitch : 0;
-  pairs.pitch2 = 0;
-  pairs.two = 1;
-  pairs.skipped = pairs.skipped / DORY_VECTOR_CODE * DORY_VECTOR_CODE_TWO;
-  dory_pairs(&pairs);
 }
 
 #else

@@ -1,5 +1,5 @@
 /* Blocks of 3 pixels x 2 output channels in assembly: products, requantisation and stores of all
- * pairs of channels of three pixels, or of two. Same layouts and results as
+ * pairs of channels of three pixels, of two, or of one. Same layouts and results as
  * dory_stm32h7_matmul_impl.h.
  *
  * The order of instructions is that of a core that issues two at a time: each cycle has a
@@ -20,12 +20,14 @@ typedef struct {
   DORY_Y_T *y;            /* first channel of the first pixel */
   int32_t pitch, pitch2;  /* bytes to the second and to the third pixel; 0: there is none */
   DORY_Y_T *end;          /* behind the last pair of channels of the first pixel, which is not y */
-  int32_t skipped;        /* bytes of code of the vectors that the first round has not */
+  int32_t skipped;        /* bytes of code of the vectors that the first round has not: for one pixel
+                           * those of three */
   int32_t two;            /* 1: two pixels */
 } dory_pairs_t;
 
-/* Vectors of a round, and bytes of code of one, for three pixels and for two: it is fetched as fast
- * as it is executed where it begins at a multiple of eight. */
+/* Vectors of a round, and bytes of code of one, for three pixels and for two; for one pixel they are
+ * half of those for three. It is fetched as fast as it is executed where it begins at a multiple of
+ * eight. */
 #define DORY_VECTORS 16
 enum { DORY_VECTOR_CODE = 96, DORY_VECTOR_CODE_TWO = 72 };
 
@@ -55,7 +57,6 @@ enum { DORY_VECTOR_CODE = 96, DORY_VECTOR_CODE_TWO = 72 };
 
 /* The outputs of three sums with the parameters `at` bytes behind r1. */
 #if DORY_BINARY32
-#define DORY_RECORDS "24"
 /* Several values at a time hide the latencies of the floating-point unit from each other. */
 #define DORY_OUTPUTS(a, b, c, at) \
   "ldr r12, [r1, #" at "+8]\n ldr r9, [r1, #" at "]\n add " a ", " a ", r12\n" \
@@ -68,7 +69,6 @@ enum { DORY_VECTOR_CODE = 96, DORY_VECTOR_CODE_TWO = 72 };
   "add " b ", " b ", r10\n add " c ", " c ", r10\n" \
   DORY_SATURATED(a, a) DORY_SATURATED(b, b) DORY_SATURATED(c, c)
 #else
-#define DORY_RECORDS "40"
 /* Products of a, b and c end in r1, a and b: their registers are free one after the other. */
 #define DORY_OUTPUTS(a, b, c, at) \
   "ldr r12, [r1, #" at "+12]\n ldr r8, [r1, #" at "+16]\n add " a ", " a ", r12\n" \
@@ -105,7 +105,7 @@ enum { DORY_VECTOR_CODE = 96, DORY_VECTOR_CODE_TWO = 72 };
 
 #endif
 
-/* Stores the first pixel last, over others that are none. Two narrow outputs are one store. */
+/* Stores the first pixel last, over a third one that is none. Two narrow outputs are one store. */
 #if DORY_Y_BITS == 32
 #define DORY_STORE_OUTPUTS \
   "ldr r10, [sp, #24]\n ldr r12, [sp, #28]\n str r4, [lr, r9]\n ldr r1, [sp]\n str r3, [lr, r8]\n" \
@@ -154,5 +154,39 @@ __attribute__((naked, noinline)) static void dory_pairs(const dory_pairs_t *pair
     "beq 5f\n"
     "4: movs r7, #0\n mov.w lr, #0\n bx r12\n"
     "5: add sp, sp, #32\n pop {r4, r5, r6, r7, r8, r9, r10, r11, pc}\n"
+    : : : "memory");
+}
+
+/* A vector of one pixel. Registers: r0 weights, r1 columns, r2 their end, r3 record, r4 output, r5
+ * and r6 sums, r8 and r10 inputs, r7 and r11 weights, r12 and lr those of one channel each. */
+#define DORY_VECTOR_ONE \
+  "sxtb16 r12, r11\n ldr.w r7, [r0, #4]\n sxtb16 lr, r11, ror #8\n smlad r5, r12, r8, r5\n" \
+  "smlad r6, lr, r8, r6\n ldr.w r10, [r1, #4]\n sxtb16 r12, r7\n ldr.w r11, [r0, #8]!\n" \
+  "sxtb16 lr, r7, ror #8\n smlad r5, r12, r10, r5\n smlad r6, lr, r10, r6\n ldr.w r8, [r1, #24]!\n"
+
+#if DORY_Y_BITS == 32
+#define DORY_STORE_ONE "str r5, [r4], #4\n str r6, [r4], #4\n"
+#else
+#define DORY_STORE_ONE \
+  DORY_JOINED("r5", "r6") DORY_STORE_TWO " r5, [r4], #" DORY_STRING(DORY_Y_BITS) "/4\n"
+#endif
+
+/* The same for one pixel. On the stack: columns, end, where the first round begins. */
+__attribute__((naked, noinline)) static void dory_pairs_of_one(const dory_pairs_t *pairs
+                                                               __attribute__((unused)))
+{
+  __asm__ volatile(
+    "push {r4, r5, r6, r7, r8, r9, r10, r11, lr}\n"
+    "ldm r0, {r0, r1, r2, r3, r4, r5, r6, r7, r8}\n"
+    "adr.w r12, 1f\n add r12, r12, r8, lsr #1\n orr r12, r12, #1\n push {r1, r7, r12}\n"
+    "0: ldr r11, [r0]\n movs r5, #0\n ldr r8, [r1]\n movs r6, #0\n bx r12\n"
+    ".p2align 3\n"
+    "1:\n"
+    ".rept " DORY_STRING(DORY_VECTORS) "\n" DORY_VECTOR_ONE ".endr\n"
+    "cmp r1, r2\n bne 1b\n"
+    DORY_CHANNEL_OUTPUTS("r5", "r6", "r3", "0")
+    "ldr r1, [sp]\n add r3, r3, #" DORY_RECORDS "\n ldr r9, [sp, #4]\n" DORY_STORE_ONE
+    "ldr r12, [sp, #8]\n cmp r4, r9\n bne 0b\n"
+    "add sp, sp, #12\n pop {r4, r5, r6, r7, r8, r9, r10, r11, pc}\n"
     : : : "memory");
 }

@@ -39,17 +39,9 @@ typedef struct {
 #include "dory_stm32h7_assembly.h"
 
 #if DORY_TURNED
-/* The outputs of two sums with the parameters `at` bytes behind r1. */
-#define DORY_TWO_OUTPUTS(a, b, at) \
-  "ldr r7, [r1, #" at "+12]\n ldr r8, [r1, #" at "+16]\n add " a ", " a ", r7\n" \
-  "ldr r9, [r1, #" at "+32]\n ldr r10, [r1, #" at "+36]\n add " b ", " b ", r9\n" \
-  "ldr r7, [r1, #" at "+4]\n ldr r9, [r1, #" at "+24]\n bic r8, r8, " a ", asr #31\n" \
-  "ldr r11, [r1, #" at "+8]\n ldr r12, [r1, #" at "]\n bic r10, r10, " b ", asr #31\n" \
-  "adds r7, r7, r8\n adc r11, r11, #0\n ldr r8, [r1, #" at "+28]\n" \
-  "smlal r7, r11, r12, " a "\n adds r9, r9, r10\n ldr r12, [r1, #" at "+20]\n" \
-  "adc r8, r8, #0\n smlal r9, r8, r12, " b "\n" \
-  DORY_SATURATED(a, "r11") DORY_SATURATED(b, "r8")
-#define DORY_OUTPUTS DORY_TWO_OUTPUTS("r3", "r4", "0") DORY_TWO_OUTPUTS("r5", "r6", "40") "adds r1, #80\n"
+#define DORY_OUTPUTS \
+  DORY_CHANNEL_OUTPUTS("r3", "r4", "r1", "0") \
+  DORY_CHANNEL_OUTPUTS("r5", "r6", "r1", DORY_RECORDS) "adds r1, #80\n"
 #else
 #define DORY_OUTPUTS \
   "ldr r7, [r1]\n ldr r8, [r1, #4]\n ldr r9, [r1, #8]\n ldr r10, [r1, #12]\n ldr r11, [r1, #16]\n" \
