@@ -74,9 +74,9 @@ def test_the_plugin_loads_with_its_hooks() -> None:
     assert plugins.states[0].state == "loaded"
 
 
-def test_stacks_leave_53184_bytes_of_l1_to_eight_cores() -> None:
+def test_stacks_leave_52064_bytes_of_l1_to_eight_cores() -> None:
     hierarchy = context().memory
-    assert hierarchy.level(1).usable_bytes == 65536 - 2048 - 7 * 1472 == 53184
+    assert hierarchy.level(1).usable_bytes == 65536 - 2048 - 7 * 1632 == 52064
     assert hierarchy.level(2).memories[0].size_bytes == 524288
     assert hierarchy.level(3).usable_bytes == (8 << 20) - 64  # the allocator's own block
     assert context(1).memory.level(1).usable_bytes == 65536 - 2048
