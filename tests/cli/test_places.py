@@ -298,7 +298,7 @@ def test_interrupted_compilation_keeps_the_old_application(
     duration = time.perf_counter() - begin
     before = tree(copy)
     statuses = []
-    for share in (0.3, 0.6, 0.8, 0.9):
+    for share in (0.2, 0.4, 0.6, 0.7, 0.8, 0.9):
         process = subprocess.Popen(
             command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )

@@ -111,10 +111,16 @@ def test_all_pairs_of_bytes_are_exact(op: str, function: Callable[..., Any]) -> 
         given = [(float(np.float32(s)), int(rng.integers(256))) for s in scales]
 
 
-@pytest.mark.sample(2)
-@pytest.mark.parametrize("form", (bytes, as_qoperator), ids=("qdq", "qoperator"))
+@pytest.mark.parametrize("seeds", [3, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param(bytes, id="qdq"),
+        pytest.param(as_qoperator, id="qoperator", marks=pytest.mark.slow),
+    ],
+)
 def test_ties_are_exact_with_odd_zero_points(
-    form: Form, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    form: Form, seeds: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A value in the middle of two integers is even with or without the zero point."""
 
@@ -127,7 +133,7 @@ def test_ties_are_exact_with_odd_zero_points(
         Builder, "scale", lambda self, size=1.0: float(size * self.rng.choice(powers))
     )
     names = (*OPERATORS, *MORE_OPERATORS)
-    assert list(wrong(range(3 * len(names)), tmp_path, 1, names, form)) == []
+    assert list(wrong(range(seeds * len(names)), tmp_path, 1, names, form)) == []
 
 
 def test_networks_of_several_operators_are_exact(tmp_path: Path) -> None:
