@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+import subprocess
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -45,16 +46,18 @@ def require_gcc() -> tuple[str, ...]:
     return compiler.command
 
 
-def deepest_stack(graphs: Iterable[Path], root: str) -> int:
+def deepest_stack(compile_all: Sequence[str], folder: Path, root: str) -> int:
     """Return the most bytes of stack that a function and what it calls take.
 
     Args:
-        graphs: What gcc wrote with ``-fcallgraph-info=su``, of all files.
+        compile_all: Call of a gcc with its options and all sources.
+        folder: Where it writes.
         root: Name of the function.
     """
+    subprocess.run([*compile_all, "-S", "-fcallgraph-info=su"], cwd=folder, check=True)
     frames: dict[str, int] = {}
     calls: dict[str, set[str]] = {}
-    for graph in graphs:
+    for graph in folder.glob("*.ci"):
         text = graph.read_text()
         for title, size, kind in re.findall(
             r'title: "([^"]+)" label: "[^"]*?(\d+) bytes \((\w+)\)', text

@@ -93,9 +93,9 @@ __all__ = [
 
 
 #: Flags of a :class:`HostLibrary` for :func:`sanitizers.run_sanitized`.
-SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SANITIZE = (*SANITIZED, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 #: Flags of a :class:`HostLibrary` that finds races of cores; it takes ``at_once``.
-SANITIZE_THREADS = ("-fsanitize=thread", "-fno-omit-frame-pointer", *SEEN_COPIES)
+SANITIZE_THREADS = (*SANITIZED, "-fsanitize=thread", "-fno-omit-frame-pointer", *SEEN_COPIES)
 _SECONDS = 120  # time limit of a call, under sanitizers on a loaded machine
 _HERE = Path(__file__).parent
 _RUNTIME = Path(runtime.__file__).parent / "include"
@@ -277,14 +277,12 @@ class HostLibrary(Machine):
 def _recipe(flags: tuple[str, ...]) -> Recipe:
     """Return how cases are built. Kernels are objects of the cache, which other cases share.
 
-    They are optimised as in applications, where compilers exploit undefined behaviour; sanitized
-    code is optimised less.
+    They are optimised as in applications, where compilers exploit undefined behaviour, unless
+    ``flags`` have another level.
     """
     sizes = (f"-D{name}={value}" for name, value in _SIZES.items())
-    sanitized = any(flag.startswith("-fsanitize") for flag in flags)
-    level = SANITIZED if sanitized else ("-O2",)
     includes = (*KERNEL_FOLDERS, ".", str(_RUNTIME), str(_HERE))
-    flags = (*FLAGS, *sizes, *level, "-pthread", *flags)
+    flags = (*FLAGS, *sizes, "-O2", "-pthread", *flags)
     return Recipe("kernels", "kernels.out", SOURCE_FOLDERS, includes, flags)
 
 

@@ -32,7 +32,6 @@ from dory_core.ir.reference import run_layer
 from dory_core.kernels import portable_kernels
 from dory_core.kernels.kernel import Kernel
 from dory_core.simulate import runtime
-from dory_core.simulate.build import SANITIZED
 from dory_core.testing.compilers import host_compiler
 
 HEADER = Path(runtime.__file__).parent / "include"
@@ -175,7 +174,7 @@ def compile_layers(layers: list[Layer], folder: Path, *flags: str) -> Compiled:
     command = [
         *host_compiler(),
         *WARNINGS,
-        *(SANITIZED if flags else ("-O1",)),
+        "-O1",
         "-fPIC",
         "-shared",
         *flags,

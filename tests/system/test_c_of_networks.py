@@ -7,7 +7,6 @@ Files that networks share, which are most kernels, are looked at once.
 from __future__ import annotations
 
 import shutil
-import subprocess
 from hashlib import sha256
 from pathlib import Path
 
@@ -112,6 +111,5 @@ def stack_bytes(app: Path, folder: Path) -> int:
         pytest.skip(f"no {ARM} (package gcc-arm-none-eabi)")
     includes = [f"-I{app / path}" for path in INCLUDE_FOLDERS]
     sources = [app / name for name in files(app)]
-    command = (ARM, "-mcpu=cortex-m4", "-Os", "-std=gnu99", "-S", "-fcallgraph-info=su", *includes)
-    subprocess.run([*command, *map(str, sources)], cwd=folder, check=True)
-    return deepest_stack(folder.glob("*.ci"), "dory_network_run")
+    command = (ARM, "-mcpu=cortex-m4", "-Os", "-std=gnu99", *includes)
+    return deepest_stack([*command, *map(str, sources)], folder, "dory_network_run")

@@ -12,12 +12,12 @@ from functools import partial
 
 import diana_bytes as layout
 import numpy as np
-from diana_machine import SANITIZE, Machine, library
+from diana_machine import Machine, library
 
 from dory_core.api import Layer, ops
 from dory_core.importing import Array, requant
 from dory_core.testing import Op, reference
-from dory_core.testing.kernels import alone, typed
+from dory_core.testing.kernels import SANITIZE, alone, typed
 
 SCALE = 7
 WEIGHT_MEMORY = 65536

@@ -20,7 +20,6 @@ MODEL = tuple(
 )
 INCLUDES = (PACKAGE / "driver", PACKAGE / "model", PACKAGE / "hal", HERE / "c")
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
-SANITIZE = ("-Og", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 CALLS = (
     "digital_conv_2d",
     "digital_depthwise_conv_2d",

@@ -115,14 +115,7 @@ def test_no_layer_needs_more_stack_than_a_core_has(
     app = tmp_path / "app"
     build_app(network(), "gap8", app)
     files = [app / name for name in sources(app) if name.split("/")[0] in ("src", "kernels")]
-    subprocess.run(
-        [
-            *(ARM, "-mcpu=cortex-m4", optimise, "-std=gnu99", "-S", "-fcallgraph-info=su"),
-            *(f"-I{app / path}" for path in INCLUDES),
-            *map(str, files),
-        ],
-        cwd=tmp_path,
-        check=True,
-    )
-    needed = deepest_stack(tmp_path.glob("*.ci"), "dory_network_run")
+    options = (ARM, "-mcpu=cortex-m4", optimise, "-std=gnu99")
+    includes = (f"-I{app / path}" for path in INCLUDES)
+    needed = deepest_stack([*options, *includes, *map(str, files)], tmp_path, "dory_network_run")
     assert 0 < needed <= STACK_CORE_BYTES - PULP_OS_STACK_BYTES
