@@ -67,20 +67,20 @@ DORY_M55_INLINE void finish_form(const dory_cortex_m55_requant_t *given, uint32_
   "vldrw.u32 q2, [%[own], #48]\n\tvpt.s32 lt, " x_ ", zr\n\tvqaddt.s32 " x_ ", " x_ ", q3\n\t"   \
   "vldrw.u32 q3, [%[own], #80]\n\t" ADD(x_, "q2") MUL(x_, "q3")
 #define OWN_UP(x_) "vldrw.u32 q2, [%[own], #112]\n\tvqshl.s32 " x_ ", " x_ ", q2\n\t"
-#define EIGHT_OF_TURNED_AS(y_, even_, odd_)                                                     \
-  FOUR_WITH_BIAS("q0", UP("q0")) FOUR_WITH_BIAS("q1", UP("q1"))                                 \
-  "add %[own], %[own], #96\n\t" even_(y_, "q0") odd_(y_, "q1")
-#define EIGHT_OF_TURNED(even_, odd_) EIGHT_OF_TURNED_AS("q4", even_, odd_)
+#define EIGHT_WITH_BIAS(y_, up_, bytes_, even_, odd_)                                           \
+  FOUR_WITH_BIAS("q0", up_("q0")) FOUR_WITH_BIAS("q1", up_("q1"))                               \
+  "add %[own], %[own], #" bytes_ "\n\t" even_(y_, "q0") odd_(y_, "q1")
+#define TURNED_AS(y_, even_, odd_) EIGHT_WITH_BIAS(y_, UP, "96", even_, odd_)
+#define SHIFTED_AS(y_, even_, odd_) EIGHT_WITH_BIAS(y_, OWN_UP, "128", even_, odd_)
+#define SIXTEEN_WITH_BIAS(eight_, even_, odd_, lower_, upper_)                                  \
+  eight_("q4", even_, odd_) lower_("q4") upper_("q4") eight_("q5", even_, odd_) lower_("q5")    \
+    upper_("q5")
+#define EIGHT_OF_TURNED(even_, odd_) TURNED_AS("q4", even_, odd_)
 #define SIXTEEN_OF_TURNED(even_, odd_, lower_, upper_)                                          \
-  EIGHT_OF_TURNED_AS("q4", even_, odd_) lower_("q4") upper_("q4")                               \
-    EIGHT_OF_TURNED_AS("q5", even_, odd_) lower_("q5") upper_("q5")
-#define EIGHT_OF_SHIFTED_AS(y_, even_, odd_)                                                    \
-  FOUR_WITH_BIAS("q0", OWN_UP("q0")) FOUR_WITH_BIAS("q1", OWN_UP("q1"))                         \
-  "add %[own], %[own], #128\n\t" even_(y_, "q0") odd_(y_, "q1")
-#define EIGHT_OF_SHIFTED(even_, odd_) EIGHT_OF_SHIFTED_AS("q4", even_, odd_)
+  SIXTEEN_WITH_BIAS(TURNED_AS, even_, odd_, lower_, upper_)
+#define EIGHT_OF_SHIFTED(even_, odd_) SHIFTED_AS("q4", even_, odd_)
 #define SIXTEEN_OF_SHIFTED(even_, odd_, lower_, upper_)                                         \
-  EIGHT_OF_SHIFTED_AS("q4", even_, odd_) lower_("q4") upper_("q4")                              \
-    EIGHT_OF_SHIFTED_AS("q5", even_, odd_) lower_("q5") upper_("q5")
+  SIXTEEN_WITH_BIAS(SHIFTED_AS, even_, odd_, lower_, upper_)
 
 /* All outputs: of a pixel sixteens while more than eight are left, then eight. The register of both
  * bounds becomes what is left of a pixel. */
