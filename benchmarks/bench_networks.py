@@ -6,9 +6,9 @@ python benchmarks/bench_networks.py [DIRECTORY ...] [--only TEXT] [--run] [--kee
 Each network is compiled with the default options. Where it has a golden, or its format has a
 reference that can be run, every tensor of the imported network is compared with it. --run also
 builds the application for this machine, or for the --runner of the target, runs it and compares
-every element of every layer. The
-networks are those of the collection, or all files .onnx and .tflite of the directories. With --keep
-the figures are written to a file after each network, and those that it has are not measured again.
+every element of every layer. The networks are those of the collection, or all files .onnx and
+.tflite of the directories. With --keep the figures are written to a file after each network, and
+those that it has are not measured again.
 """
 
 from __future__ import annotations
@@ -162,7 +162,8 @@ def _figures(plan: Mapping[str, Any]) -> dict[str, Any]:
 
 def document(found: Mapping[str, Mapping[str, Result]]) -> str:
     """Return the page. found: results by network and target."""
-    targets = list(dict.fromkeys(target for row in found.values() for target in row))
+    given = {target for row in found.values() for target in row}
+    targets = [*(t for t in TARGETS if t in given), *sorted(given - set(TARGETS))]
     lines = [_HEAD, "| network | reference | " + " | ".join(targets) + " |"]
     lines.append("| --- | --- |" + " --- |" * len(targets))
     for name, row in found.items():

@@ -12,18 +12,18 @@ SHARED = Path(__file__).resolve().parents[4] / "shared"
 
 #: Cycles of the first inference on GVSOC, as `dory: network cycles` of the application says them.
 MEASURED = {
-    "nets/nemo_mv1_025_96/net.onnx": 769_212,
-    "nets/nemo_mv2_035_96/net.onnx": 981_920,
-    "nets/nemo_ds_cnn_kws/net.onnx": 245_300,
-    "nets/nemo_eegnet_1d_8b_1xW/net.onnx": 45_168,
-    "nets/nemo_PenguiNet_32/net.onnx": 1_057_250,
-    "nets/nemo_NAS_Frontnet/net.onnx": 748_656,
-    "nets/nemo_resnet8/net.onnx": 730_685,
-    "nets/nemo_dronet_complete/net.onnx": 3_245_897,
-    "nets/nemo_proxylessnas_pulp_dronet/net.onnx": 6_583_623,
-    "nets_tflite/mlperf_vww_96_int8/net.tflite": 531_869,
-    "nets_tflite/mlperf_kws_ref_model/net.tflite": 260_690,
-    "nets_tflite/esphome_okay_nabu/net.tflite": 69_466,
+    "nets/nemo_mv1_025_96/net.onnx": 768_948,
+    "nets/nemo_mv2_035_96/net.onnx": 975_907,
+    "nets/nemo_ds_cnn_kws/net.onnx": 246_029,
+    "nets/nemo_eegnet_1d_8b_1xW/net.onnx": 45_195,
+    "nets/nemo_PenguiNet_32/net.onnx": 1_045_212,
+    "nets/nemo_NAS_Frontnet/net.onnx": 737_570,
+    "nets/nemo_resnet8/net.onnx": 730_863,
+    "nets/nemo_dronet_complete/net.onnx": 3_222_651,
+    "nets/nemo_proxylessnas_pulp_dronet/net.onnx": 6_530_943,
+    "nets_tflite/mlperf_vww_96_int8/net.tflite": 531_437,
+    "nets_tflite/mlperf_kws_ref_model/net.tflite": 261_075,
+    "nets_tflite/esphome_okay_nabu/net.tflite": 69_343,
 }
 QUICK = ("eegnet", "okay_nabu", "ds_cnn")
 
