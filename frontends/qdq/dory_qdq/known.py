@@ -136,8 +136,8 @@ _OTHERS_HINT = (
 #: What does the same as an operator that is not read.
 _WAYS_OUT: Mapping[str, str] = MappingProxyType(
     {
-        "GroupNormalization": "write it as Reshape to (1, groups, -1), InstanceNormalization,"
-        " Reshape, Mul and Add, as torch.onnx with opset 17 does, and quantise again",
+        "GroupNormalization": "quantise the float network with `dory quantize`, which writes it as"
+        " Reshape to (1, groups, -1), InstanceNormalization, Reshape, Mul and Add",
         **dict.fromkeys(
             ("GRU", "LSTM", "RNN"),
             "quantise the float network with `dory quantize`, which writes it as one cell after the"

@@ -373,3 +373,84 @@ def test_two_inputs_are_both_calibrated(tmp_path: Path) -> None:
     samples = read_samples(tmp_path / "data.npz", model.inputs)
     proto = quantise(model, samples, Choices(), "minmax")
     assert [node.op_type for node in proto.graph.node].count("QuantizeLinear") == 3
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes", "more"),
+    [
+        ("Resize", {"mode": "linear"}, {"scales": np.array([1, 1, 2, 2], np.float32)}),
+        ("MaxPool", {"kernel_shape": [2, 2], "strides": [2, 2]}, {}),
+        ("Pad", {}, {"pads": np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64)}),
+        ("SpaceToDepth", {"blocksize": 2}, {}),
+    ],
+)
+def test_an_input_that_a_choice_reads_gets_a_scale(
+    operator: str, attributes: dict[str, Any], more: dict[str, Any], tmp_path: Path
+) -> None:
+    """onnxruntime's quantiser leaves it in reals, which no layer computes."""
+    builder = OnnxBuilder(SHAPE, opset=17)
+    inputs = [builder.constant(v, v.dtype.type) for v in more.values()]
+    builder.node(
+        operator, builder.value, *([""] if operator == "Resize" else []), *inputs, **attributes
+    )
+    channels = 12 if operator == "SpaceToDepth" else 3
+    weights = np.random.default_rng(0).standard_normal((4, channels, 3, 3))
+    builder.node("Conv", builder.value, builder.constant(weights))
+    _, proto, _ = quantised(builder, tmp_path)
+    assert left_in_float(proto) == ()
+    onnx.save(proto, str(tmp_path / "net.onnx"))
+    assert parse(tmp_path / "net.onnx", FrontendOptions()).ops
+
+
+def group_norm(opset: int, groups: int = 2) -> OnnxBuilder:
+    builder = OnnxBuilder(SHAPE, opset=opset)
+    random = np.random.default_rng(0)
+    builder.node("Conv", builder.value, builder.constant(random.standard_normal((8, 3, 3, 3))))
+    size = 8 if opset >= 21 else groups
+    scale, bias = (builder.constant(random.standard_normal(size)) for _ in range(2))
+    builder.node("GroupNormalization", builder.value, scale, bias, num_groups=groups, epsilon=0.01)
+    builder.node("Relu", builder.value)
+    return builder
+
+
+@pytest.mark.parametrize("opset", [18, 21])
+def test_group_normalisations_are_instances_of_groups(opset: int, tmp_path: Path) -> None:
+    """Scale and bias have a value per group up to opset 20, and per channel since."""
+    import onnxruntime as ort
+
+    builder = group_norm(opset)
+    path = saved(builder, tmp_path)
+    model, proto, samples = quantised(builder, tmp_path)
+    assert "InstanceNormalization" in [node.op_type for node in model.proto.graph.node]
+    feed = next(iter(samples.feeds()))
+    before, after = (
+        ort.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, feed)[0]
+        for data in (path.read_bytes(), model.proto.SerializeToString())
+    )
+    assert np.allclose(before, after, atol=1e-4)
+    assert left_in_float(proto) == ()
+    onnx.save(proto, str(tmp_path / "net.onnx"))
+    assert parse(tmp_path / "net.onnx", FrontendOptions()).ops
+
+
+def test_a_group_normalisation_of_uneven_groups_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotSupported, match=r"shape \[1, 8, 6, 6\], in 3 groups"):
+        prepare(saved(group_norm(21, 3), tmp_path))
+
+
+def test_nodes_without_names_are_quantised_beside_a_norm(tmp_path: Path) -> None:
+    """Nodes that stay in reals are told by name, so that each needs one of its own."""
+    builder = OnnxBuilder(SHAPE, opset=17)
+    random = np.random.default_rng(0)
+    builder.node("Conv", builder.value, builder.constant(random.standard_normal((8, 3, 3, 3))))
+    builder.node("ReduceMean", builder.value, axes=[-1])
+    proto = builder.model()
+    for node in proto.graph.node:
+        node.name = ""
+    onnx.save(proto, str(tmp_path / "float.onnx"))
+    model = prepare(tmp_path / "float.onnx")
+    samples = read_samples(samples_file(tmp_path), model.inputs)
+    quantised_model = quantise(model, samples, Choices(), "minmax")
+    made = {name for n in quantised_model.graph.node for name in n.output}
+    conv = next(n for n in quantised_model.graph.node if n.op_type == "Conv")
+    assert conv.input[1] in made, "its weights are integers"

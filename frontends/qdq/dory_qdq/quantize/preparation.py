@@ -11,6 +11,7 @@ from typing import Any
 
 from dory_core.api import NotSupported, UsageError
 from dory_qdq.quantize.folding import fold_into_gemm
+from dory_qdq.quantize.norms import rewrite_group_norms
 from dory_qdq.quantize.recurrent import unroll
 from dory_qdq.runtime import quiet_session, reason_of
 
@@ -37,7 +38,8 @@ def prepare(path: Path) -> FloatModel:
     """Read a float model and make it ready.
 
     Batch normalisations after a Conv or Gemm are folded into it, GRU, LSTM and RNN are written as
-    one cell after the other. Raises: UsageError for a missing
+    one cell after the other, group normalisations as instances of groups; every node has a name.
+    Raises: UsageError for a missing
     file, NotSupported for a model that is damaged, quantised already, of dynamic shapes, or
     that onnxruntime does not run.
     """
@@ -45,6 +47,7 @@ def prepare(path: Path) -> FloatModel:
     _check_float(path, proto)
     _fix_batch(path, proto)
     proto = _with_opset(path, proto)
+    rewrite_group_norms(path.name, proto)
     optimised = _optimised(path, proto)
     shapes = {value.name: _static_shape(path, value) for value in optimised.graph.input}
     return FloatModel(optimised, MappingProxyType(shapes))
@@ -172,8 +175,21 @@ def _optimised(path: Path, proto: Any) -> Any:
     simplified = _with_shapes(path, simplified)
     if unroll(path.name, simplified):
         simplified = _with_shapes(path, simplified)
+    _name_nodes(simplified)
     add_pre_process_metadata(simplified)
     return simplified
+
+
+def _name_nodes(proto: Any) -> None:
+    """Name nodes that have no name, in place: the quantiser is told by name what stays in reals."""
+    taken = {node.name for node in proto.graph.node}
+    for node in proto.graph.node:
+        if not node.name:
+            name = f"{node.op_type}_{node.output[0]}"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            node.name = name
 
 
 def _with_shapes(path: Path, proto: Any) -> Any:

@@ -41,6 +41,10 @@ _MORE_OPERATORS = (
     "Tanh",
 )
 
+#: Operators that choose or mix elements of the input, which onnxruntime's quantiser gives a scale
+#: only where the input has one.
+_CHOOSING = ("DepthToSpace", "GlobalMaxPool", "MaxPool", "Pad", "Resize", "Slice", "SpaceToDepth")
+
 #: How ranges follow from samples: names of onnxruntime by ours.
 METHODS = {"minmax": "MinMax", "entropy": "Entropy", "percentile": "Percentile"}
 
@@ -76,6 +80,7 @@ def quantise(model: FloatModel, samples: Samples, choices: Choices, method: str)
                 extra_options={
                     "ActivationSymmetric": choices.symmetric,
                     "WeightSymmetric": True,
+                    "ForceQuantizeNoInputCheck": _begins_with_a_choice(proto),
                 },
             )
         except (*_QUANTISER_ERRORS, *runtime_errors()) as error:
@@ -91,6 +96,12 @@ def quantised_operators() -> list[str]:
     from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
     return sorted({*QLinearOpsRegistry, *QDQRegistry, *_MORE_OPERATORS})
+
+
+def _begins_with_a_choice(proto: Any) -> bool:
+    """Return True when an input of the network goes to one of ``_CHOOSING``."""
+    inputs = {value.name for value in proto.graph.input}
+    return any(n.op_type in _CHOOSING and n.input[0] in inputs for n in proto.graph.node)
 
 
 def _norms(proto: Any) -> list[str]:
