@@ -19,7 +19,9 @@ from dory_core.quoting import shortened
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 _AGAIN = "compile the network again"
 _Schema = dict[str, Any]
-_DEFINITIONS: dict[str, _Schema] = {}  # each is compiled once, whatever refers to it
+# Each is compiled once, into a function of its own: fastjsonschema writes a message before each
+# member that it checks by a definition, from all variables of the function that it is in.
+_DEFINITIONS: dict[str, _Schema] = {}
 
 
 def _named(name: str, schema: _Schema) -> _Schema:
@@ -108,7 +110,10 @@ _ESTIMATE = _record(
     transfers=_COUNT,
     transfer_bytes=_COUNT,
 )
-_LAYER = _record(
+_REJECTIONS = _named(
+    "rejections", _list(_record(kernel=_TEXT, engine=_TEXT, reason=_TEXT, other_kind=_FLAG))
+)
+_LAYER_MEMBERS = _record(
     index=_COUNT,
     name=_TEXT,
     tensor=_TEXT,
@@ -118,7 +123,7 @@ _LAYER = _record(
     passed_over=_list(_record(engine=_TEXT, reason=_TEXT)),
     kernel=_TEXT,
     symbol=_TEXT,
-    rejections=_list(_record(kernel=_TEXT, engine=_TEXT, reason=_TEXT, other_kind=_FLAG)),
+    rejections=_REJECTIONS,
     conversions=_list(_CONVERSION),
     inputs=_list(_MOVED),
     output=_MOVED,
@@ -146,6 +151,7 @@ _LAYER = _record(
     estimate=_ESTIMATE,
     code=_or_null(_record(layer=_COUNT, row=_COUNT, rows=_COUNT)),
 )
+_LAYER = _named("layer", _LAYER_MEMBERS)
 _BLOCK = _record(
     name=_TEXT, memory=_COUNT, offset=_COUNT, size=_COUNT, first=_INTEGER, last=_INTEGER
 )
