@@ -27,13 +27,18 @@ def shell(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_closed_streams_are_no_bug_and_become_no_file(application: Path, tmp_path: Path) -> None:
-    dory = f"{sys.executable} -m dory_core"
-    for closed in (">&-", "2>&-", "<&-", "<&- >&- 2>&-"):
-        done = shell(f"{dory} run {application} {closed}", tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert done.stderr == ""
-    wrong = shell(f"{dory} run nothing >&-", tmp_path)
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", ">&-", "2>&-", "<&-"])
+def test_closed_streams_are_no_bug_and_become_no_file(
+    closed: str, application: Path, tmp_path: Path
+) -> None:
+    done = shell(f"{sys.executable} -m dory_core run {application} {closed}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+def test_a_closed_stream_hides_no_wrong_use(tmp_path: Path) -> None:
+    wrong = shell(f"{sys.executable} -m dory_core run nothing >&-", tmp_path)
     assert wrong.returncode == 2 and "nothing is no directory" in wrong.stderr
 
 

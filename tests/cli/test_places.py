@@ -287,8 +287,17 @@ def test_file_in_the_place_of_a_directory_is_status_2(
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "moments",
+    [(0.6, 0.8), pytest.param((0.2, 0.4, 0.6, 0.7, 0.8, 0.9), marks=pytest.mark.slow)],
+    ids=["some", "all"],
+)
 def test_interrupted_compilation_keeps_the_old_application(
-    pipeline: tuple[str, ...], net: Path, copy: Path, number: signal.Signals
+    pipeline: tuple[str, ...],
+    net: Path,
+    copy: Path,
+    number: signal.Signals,
+    moments: tuple[float, ...],
 ) -> None:
     """Interrupt at moments spread over the whole run; -N: while Python was starting or ending."""
     shutil.rmtree(copy / "build", ignore_errors=True)
@@ -298,7 +307,7 @@ def test_interrupted_compilation_keeps_the_old_application(
     duration = time.perf_counter() - begin
     before = tree(copy)
     statuses = []
-    for share in (0.2, 0.4, 0.6, 0.7, 0.8, 0.9):
+    for share in moments:
         process = subprocess.Popen(
             command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )

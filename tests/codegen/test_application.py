@@ -123,7 +123,9 @@ def test_make_run_fails_when_a_layer_differs(app: tuple[Path, Plan], tmp_path: P
     assert re.search(r"layer 2 differs 1 of \d+ bytes, first at byte 5", done.stdout)
 
 
+@pytest.mark.slow
 def test_generated_c_is_clean_with_clang(app: tuple[Path, Plan], tmp_path: Path) -> None:
+    """CI builds this application with the compiler of the wheel, too, where there is no other."""
     if shutil.which("clang"):
         compiler = "clang"
     elif find_spec("ziglang") is not None:

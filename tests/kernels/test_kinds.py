@@ -55,13 +55,16 @@ def test_many_random_tiles_are_exact(kind: str, seed: int) -> None:
 
 
 @pytest.mark.sanitizer
-def test_sanitizers_find_nothing() -> None:
+@pytest.mark.parametrize("count", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_sanitizers_find_nothing(count: int) -> None:
     program = (
         "from dory_core.testing.kernels import SANITIZE, HostLibrary\n"
         "from tests.kernels.test_kinds import OTHER_KINDS, cases_of\n"
-        "HostLibrary([c for kind in OTHER_KINDS for c in cases_of(kind, 9, 3)], SANITIZE).check()\n"
+        "cases = [c for kind in OTHER_KINDS for c in cases_of(kind, 9, COUNT)]\n"
+        "HostLibrary(cases, SANITIZE).check()\n"
         "print('computed')"
     )
+    program = program.replace("COUNT", str(count))
     assert run_sanitized(["-c", program], Path(__file__).parents[2]) == "computed\n"
 
 

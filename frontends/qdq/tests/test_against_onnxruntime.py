@@ -72,9 +72,10 @@ def test_networks_of_one_operator_are_exact(tmp_path: Path) -> None:
     assert list(wrong(range(3 * len(OPERATORS)), tmp_path, 1, tuple(OPERATORS))) == []
 
 
-def test_differences_and_pools_with_ceil_mode_are_exact(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seeds", [2, pytest.param(6, marks=pytest.mark.slow)])
+def test_differences_and_pools_with_ceil_mode_are_exact(seeds: int, tmp_path: Path) -> None:
     names = tuple(MORE_OPERATORS)
-    assert list(wrong(range(6 * len(names)), tmp_path, 1, names)) == []
+    assert list(wrong(range(seeds * len(names)), tmp_path, 1, names)) == []
 
 
 @pytest.mark.parametrize(("op", "function"), (("QLinearAdd", sums), ("QLinearMul", products)))
@@ -111,7 +112,7 @@ def test_all_pairs_of_bytes_are_exact(op: str, function: Callable[..., Any]) -> 
         given = [(float(np.float32(s)), int(rng.integers(256))) for s in scales]
 
 
-@pytest.mark.parametrize("seeds", [3, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [1, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "form",
     [

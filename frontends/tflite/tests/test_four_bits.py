@@ -62,11 +62,12 @@ def test_operator_is_exact_in_an_application(operation: str, target: str, tmp_pa
     assert_application_is_exact(data, tmp_path, target)
 
 
-def test_networks_of_several_operators(tmp_path: Path) -> None:
-    for seed in range(3):
-        data = random_network(seed, operations=6, packed=True)
-        assert differing(data, seed) == [], seed
-        assert_application_is_exact(data, tmp_path / str(seed), "gap8")
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("seed", range(3))
+def test_networks_of_several_operators(seed: int, tmp_path: Path) -> None:
+    data = random_network(seed, operations=6, packed=True)
+    assert differing(data, seed) == []
+    assert_application_is_exact(data, tmp_path, "gap8")
 
 
 @pytest.mark.parametrize(

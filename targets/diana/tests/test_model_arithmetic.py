@@ -33,6 +33,7 @@ def test_many_random_layers_are_exact(kind: str) -> None:
     check(kind, seed=100, count=400, late=True)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("ziglang") is None, reason="the ziglang wheel is not installed")
 def test_the_other_compiler_has_no_warning_and_the_same_answers() -> None:
     loaded = library(("-O1",), ZIG)
