@@ -62,6 +62,26 @@ def canonical_shape(tensor: FileTensor) -> Triple:
     return channels, height, width
 
 
+def repeats_by_axes(tensor: FileTensor, whole: FileTensor) -> bool:
+    """Return True when a tensor is repeated along axes (C, H, W) to the shape of another one.
+
+    Of more than four dimensions those of an axis are repeated all or none, and the axes of both
+    tensors stand for the same dimensions.
+    """
+    rank = max(len(tensor.shape), len(whole.shape))
+    if rank <= _IMAGE:
+        return True
+    sizes = (1,) * (rank - len(tensor.shape)) + tuple(tensor.shape)
+    most = (1,) * (rank - len(whole.shape)) + tuple(whole.shape)
+    pixels = [n for n, size in enumerate(most[:-1]) if size != 1]
+    columns, rows = pixels[-1:], pixels[:-1]
+    for axis in ([rank - 1], columns, rows):
+        if not all(sizes[n] == 1 for n in axis) and any(sizes[n] != most[n] for n in axis):
+            return False
+    expected = (sizes[-1], prod(sizes[n] for n in rows), prod(sizes[n] for n in columns))
+    return canonical_shape(tensor) == expected
+
+
 def axis_of(tensor: FileTensor, dimension: int) -> int | None:
     """Return the axis of (C, H, W) of a dimension, which may count from the end; None: size 1.
 

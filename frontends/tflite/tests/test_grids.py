@@ -134,6 +134,15 @@ def _pair_of_grids(b: TfliteBuilder, x: int) -> int:
     return y
 
 
+def _pair_along_half_the_rows(b: TfliteBuilder, x: int) -> int:
+    shape = (1, 4, 2, 4, 3)
+    grid, y = b.tensor(shape, 0.05, 3), b.tensor(shape, 0.05, 3)
+    b.operator("RESHAPE", (x, b.constant(np.int32(shape))), (grid,))
+    half = b.constant(np.ones((1, 4, 1, 4, 3), np.int8), [0.1])
+    b.operator("SUB", (grid, half), (y,))
+    return y
+
+
 def _mean_of_grid(b: TfliteBuilder, x: int) -> int:
     shape = (1, 2, 2, 4, 2, 3)
     grid, y = b.tensor(shape, 0.05, 3), b.tensor((1, 1, 2, 1, 2, 1), 0.05, 3)
@@ -153,6 +162,7 @@ def _mean_of_grid(b: TfliteBuilder, x: int) -> int:
         (_depth, "[1, 4, 4, 6] becomes [1, 8, 8, 1]"),
         (_pooled_grid, "supported only if tensors have four dimensions at most"),
         (_pair_of_grids, "supported only if operands of more than four dimensions have"),
+        (_pair_along_half_the_rows, "and in all others together"),
         (_mean_of_grid, "dimensions [1, 3, 5] of [1, 2, 2, 4, 2, 3]: too many"),
     ],
 )

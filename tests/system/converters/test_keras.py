@@ -14,7 +14,6 @@ from tests.system.converters.keras_networks import NETWORKS
 
 #: Part of the sentence with which an architecture is refused.
 REFUSED = {
-    "group_normalisation": "SUB .* supported only if operands of more than four dimensions",
     "softsign": "DIV .* not supported for INT8",
 }
 #: What TensorFlow Lite Micro does not run: it has no GELU, TILE and SELECT, and ends its process on

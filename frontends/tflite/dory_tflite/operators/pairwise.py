@@ -9,7 +9,7 @@ import numpy as np
 from dory_core.api import Requant, ops
 from dory_core.importing import Array, requant
 from dory_tflite.fixed_point import INT32_MAX, Multiplier, quantize_multiplier
-from dory_tflite.grids import Triple, canonical_shape
+from dory_tflite.grids import Triple, canonical_shape, repeats_by_axes
 from dory_tflite.model import FileTensor
 from dory_tflite.network import broadcastable
 from dory_tflite.node import Constraint, Node, Operator
@@ -165,15 +165,16 @@ def _not_both_constant(node: Node) -> bool:
     return any(tensor.data is None for tensor in tensors)
 
 
-def _are_plain(node: Node) -> bool:
-    shapes = [tensor.shape for tensor in (node.input(0), node.input(1), node.output())]
-    plain = all(len(shape) <= 4 for shape in shapes)
-    return plain or all(max(shape, default=1) == 1 or shape == shapes[2] for shape in shapes)
+def _keep_axes(node: Node) -> bool:
+    whole = node.output()
+    return all(repeats_by_axes(node.input(n), whole) for n in (0, 1))
 
 
 _COMMON = (
     Constraint(
-        "operands of more than four dimensions have the output's shape, or one element", _are_plain
+        "operands of more than four dimensions have the output's sizes, or 1: in the last"
+        " dimension, in the one before whose size is not 1, and in all others together",
+        _keep_axes,
     ),
     activations(2),
     SAME_TYPE,

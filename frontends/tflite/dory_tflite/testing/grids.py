@@ -120,7 +120,9 @@ def shuffle(draft: Draft, x: int) -> int:
 def _inside(draft: Draft, x: int) -> int:
     """Add an operator of five dimensions, or none."""
     shape, axis = list(draft.shape(x)), draft.number(1, 4)
-    choice = draft.number(0, 4)
+    choice = draft.number(0, 6)
+    if choice >= 5:
+        return _repeated_pair(draft, x)
     if choice == 0 and shape[axis] > 1:
         begin, size = [0] * 5, list(shape)
         begin[axis], size[axis] = 1, shape[axis] - 1
@@ -142,3 +144,26 @@ def _inside(draft: Draft, x: int) -> int:
         draft.builder.operator("REDUCE_MAX", [x, _integers(draft, axes)], [y], KeepDims=True)
         return y
     return x
+
+
+def _repeated_pair(draft: Draft, x: int) -> int:
+    """Add a pair whose second operand is repeated along axes of the first one."""
+    shape = draft.shape(x)
+    pixels = [n for n, size in enumerate(shape[:-1]) if size != 1]
+    repeated = set(pixels[:-1])  # all dimensions that are rows
+    if draft.flag():
+        repeated.add(len(shape) - 1)
+    if draft.flag():
+        repeated.update(pixels[-1:])
+    size = tuple(1 if n in repeated else most for n, most in enumerate(shape))
+    scale, zero_point = draft.quantisation(x)
+    if draft.flag():
+        other = draft.builder.constant(draft.stored(size), [scale], [zero_point])
+    else:
+        other = draft.input(size, scale, zero_point)
+    y = draft.output(shape, 200 * scale)
+    operands = [x, other] if draft.flag() else [other, x]
+    code = ("ADD", "SUB", "SQUARED_DIFFERENCE")[draft.number(0, 2)]
+    fused = {} if code == "SQUARED_DIFFERENCE" else {"FusedActivationFunction": "NONE"}
+    draft.builder.operator(code, operands, [y], **fused)
+    return y
