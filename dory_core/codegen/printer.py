@@ -7,6 +7,7 @@ loop and in it is a function.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -40,6 +41,10 @@ from dory_core.plan.operations import (
 
 _WORD = re.compile(r"\w+")
 _COMMENT = re.compile(r"/\*.*?\*/")
+#: A size that the last tile along an axis has of its own.
+_RAGGED = re.compile(r"\b(?:t\.)?\w+ == \d+ \? \d+ : \d+\b")
+#: Such a size has a name where a loop needs it at least as often.
+_NAMED_FROM = 3
 #: Who performs marks: the simulation.
 _MARKS = "marks"
 _TILES = (MarkKind.TILE, MarkKind.SHARED_TILE)
@@ -278,7 +283,7 @@ class _Printer:
         return " || ".join(f"next.{axis} != t.{axis}" for axis in axes)
 
     def _loop(self, loop: Loop) -> Iterator[str]:
-        body = self._lines(loop.body)
+        body = self._with_named_sizes(list(self._lines(loop.body)))
         if self.values.single:
             axis = loop.axes[0]
             first, end = (self.values.text(value) for value in (axis.first, axis.end))
@@ -289,6 +294,23 @@ class _Printer:
         yield "for (uint32_t n = 0; n < tiles; n++) {"
         yield from (INDENT + line for line in (*self._advance(loop), *body, *self._step(loop)))
         yield "}"
+
+    def _with_named_sizes(self, lines: list[str]) -> list[str]:
+        """Return the statements of a tile with a variable for each size that is written often.
+
+        A variable has the name of the kernel's argument with that size, of the output if any.
+        """
+        code = "\n".join(line for line in lines if not _is_mark(line))
+        often = [size for size, n in Counter(_RAGGED.findall(code)).items() if n >= _NAMED_FROM]
+        declared = []
+        for size in often:
+            names = re.findall(rf"(\w+) = {re.escape(size)}[,;]", "\n".join(self.call))
+            names = sorted(names, key=lambda name: not name.startswith("y_"))
+            if names and names[0] not in self.values.reader.tables:
+                text = re.compile(rf"\({re.escape(size)}\)|{re.escape(size)}\b")
+                lines = [text.sub(names[0], line) for line in lines]
+                declared.append(f"const uint32_t {names[0]} = {size};")
+        return [*declared, *lines]
 
     def _advance(self, loop: Loop) -> Iterator[str]:
         """Yield the statements that find the next tile."""

@@ -103,3 +103,17 @@ def test_several_cores_meet_at_barriers_and_core_0_moves_the_data(tmp_path: Path
     assert "Every core of the cluster calls it; core 0 moves the data." in text
     assert text.count("dory_barrier();") == 3
     assert "if (core == 0) {" in text
+
+
+def test_a_size_that_a_tile_needs_often_has_a_name(tmp_path: Path) -> None:
+    """The kernel's rows and columns, and those of the copy that stores them."""
+    net = GraphBuilder((8, 47, 47), seed=2)
+    net.conv(16, win(1))
+    toy = ToyChip()
+    build_app(net.graph(), NAME, tmp_path / "app", budgets={1: 2000}, plugins=toy.plugins())
+    (text,) = [file.read_text() for file in (tmp_path / "app/src").glob("*layer_*.c")]
+    loop = re.sub(r"DORY_SIM_\w+\([^;]*;", "", text[text.index("for (uint32_t") :])
+    found = re.findall(r"const uint32_t (y_\w+) = (.* == .* \? \d+ : \d+);", loop)
+    assert found, text
+    for name, size in found:
+        assert loop.count(size) == 1 and len(re.findall(rf"\b{name}\b", loop)) > 3
