@@ -34,7 +34,7 @@ _MOST = 1 << 64
 _MOST_PARTS = 1 << 20  # of a layer: maps have a column for each
 _INTEGER = _named("integer", {"type": "integer", "minimum": -_MOST, "maximum": _MOST})
 _COUNT = _named("count", {"type": "integer", "minimum": 0, "maximum": _MOST})
-_NUMBER = _named("number", {"type": "number", "minimum": -1e30, "maximum": 1e30})
+_NUMBER = _named("number", {"type": "number", "minimum": -1e39, "maximum": 1e39})
 _AMOUNT = _named("amount", {"type": "number", "minimum": 0, "maximum": 1e30})
 _FLAG: _Schema = {"type": "boolean"}
 # Half of a surrogate pair is no character: nothing can write it.

@@ -35,9 +35,9 @@ class Softmax(Operator):
         table: Shape (256,), exp(-difference) in Q0.31, falling from at most 2^31 - 1; 0 where the
             reference skips the element. The largest value of the input is at most 255 above the
             lowest.
-        factor: 0; or the accumulator is even(f32(f32(e[c] * factor) / sum)) in binary32, with the
-            sum of e in the order of the channels, and the table holds e as bits of binary32.
-            Source: onnxruntime, QLinearSoftmax.
+        factor: 0; or the accumulator is even(e[c] * factor / sum), with a sum of e in binary32 in
+            the order of the channels and a quotient that is not rounded before, and the table
+            holds e as bits of binary32. Source: onnxruntime, QLinearSoftmax.
         share_bits: 8, or 16 for results of 16 bits.
     """
 
@@ -87,7 +87,9 @@ class Softmax(Operator):
         total = np.zeros(source.shape[1:], np.float32)
         for channel in powers:
             total = total + channel
-        return np.asarray(np.rint(powers * np.float32(self.factor) / total).astype(np.int64))
+        # In binary64 no result of up to 2^12 is a tie that is none, nor the other way round.
+        shares = powers.astype(np.float64) * self.factor / total.astype(np.float64)
+        return np.asarray(np.rint(shares).astype(np.int64))
 
     def features(self, sources: Tensors) -> frozenset[Feature]:
         if self.factor:

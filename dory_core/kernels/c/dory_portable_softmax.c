@@ -34,15 +34,20 @@ static dory_portable_positive_t real_total(const dory_portable_pixelwise_t *laye
   return total;
 }
 
-/* Returns factor times the share of an exponential, in binary32, rounded. */
+/* Returns factor, below 2^20, times the share of an exponential, rounded once, ties to even. */
 static int64_t real_share(const dory_portable_pixelwise_t *layer, int32_t bits,
                           dory_portable_positive_t total)
 {
-  dory_portable_positive_t share = from_bits(bits);
+  const dory_portable_positive_t part = from_bits(bits);
+  const int shift = total.exponent - part.exponent; /* not negative: the total is no smaller */
+  const uint64_t over = part.digits * layer->factor;
 
-  share.digits *= layer->factor;
-  share = dory_portable_positive(share);
-  return dory_portable_even_sum(dory_portable_divide(share, total), 0, 0);
+  if (shift > DORY_PORTABLE_DIGITS - 3) {
+    return 0; /* below a half */
+  }
+  const uint64_t by = total.digits << shift;
+  const uint64_t quotient = over / by, twice = over % by * 2u;
+  return (int64_t)(quotient + (twice > by || (twice == by && (quotient & 1u))));
 }
 
 void dory_portable_softmax(const dory_portable_pixelwise_t *layer, const dory_portable_tile_t *tile,

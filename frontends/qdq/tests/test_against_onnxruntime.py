@@ -26,9 +26,9 @@ from dory_qdq.testing import (
     random_network,
     write_golden,
 )
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
-from dory_core.api import NotSupported, VerificationFailed
+from dory_core.api import NotSupported, VerificationFailed, ops
 from dory_core.importing import FrontendOptions
 from dory_core.testing import make_vectors
 
@@ -478,3 +478,43 @@ def test_linear_resizes_of_stored_integers_are_refused_as_such(tmp_path: Path) -
     (tmp_path / "net.onnx").write_bytes(builder.model([(last.stored, last.shape)]))
     with pytest.raises(NotSupported, match=r"Resize .*linear Resize of stored integers .*not supp"):
         parse(tmp_path / "net.onnx", FrontendOptions())
+
+
+@pytest.mark.parametrize("size", [3, 10, 13, 44, 64])
+def test_shares_of_a_softmax_that_are_ties(size: int, tmp_path: Path) -> None:
+    """n largest elements: the share of each is a tie now and then, and is rounded once."""
+    import onnxruntime as ort
+
+    rows = np.where(np.arange(size) < np.arange(1, size + 1)[:, None], 255, 0).astype(np.uint8)
+    for scale in (1 / 255, 1 / 254.5, 1 / 77.3, 1 / 51.9, 1 / 35.7, 1 / 29.7):
+        constants = {"xs": 10.0, "ys": scale}
+        stored = [numpy_helper.from_array(np.float32(v), k) for k, v in constants.items()]
+        stored.append(numpy_helper.from_array(np.uint8(0), "z"))
+        nodes = [
+            helper.make_node("QuantizeLinear", ["x", "xs", "z"], ["q"]),
+            helper.make_node(
+                "QLinearSoftmax",
+                ["q", "xs", "z", "ys", "z"],
+                ["s"],
+                domain="com.microsoft",
+                axis=-1,
+                opset=13,
+            ),
+            helper.make_node("DequantizeLinear", ["s", "ys", "z"], ["y"]),
+        ]
+        ends = [
+            helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 1, size, size]) for n in "xy"
+        ]
+        graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], stored)
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+        data = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+        (tmp_path / "net.onnx").write_bytes(data)
+        [op] = parse(tmp_path / "net.onnx", FrontendOptions()).ops
+        assert isinstance(op, ops.Softmax)
+        proto = onnx.load_from_string(data)
+        proto.graph.output.append(helper.make_empty_tensor_value_info("s"))
+        session = ort.InferenceSession(proto.SerializeToString())
+        x = rows.astype(np.float32).reshape(1, 1, size, size) * 10
+        expected = session.run(["s"], {"x": x})[0].reshape(size, size)
+        found = op.compute([rows.T.reshape(size, 1, size).astype(np.int64)])
+        assert np.array_equal(np.minimum(found.reshape(size, size).T, 255), expected)

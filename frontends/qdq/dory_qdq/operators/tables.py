@@ -121,7 +121,8 @@ def _softmax(call: Call, name: str, x: Quantisation, factor: int, size: int) -> 
     """Append a Softmax over ``size`` channels; factor: what onnxruntime multiplies shares by."""
     y = call.output
     with np.errstate(over="ignore"):
-        room = np.log(float(np.finfo(np.float32).max) / size) - _RESERVE
+        most = np.finfo(np.float32).max / np.float32(size)
+        room = float(single(np.log(float(most)))) - _RESERVE  # onnxruntime's logarithm is binary32
         powers = single(np.exp(max(0.0, room) - np.arange(256) * x.scale))
         finite = bool(np.isfinite(powers[0] * single(factor)))
     if factor < 1:

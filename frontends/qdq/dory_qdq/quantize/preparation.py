@@ -11,6 +11,7 @@ from typing import Any
 
 from dory_core.api import NotSupported, UsageError
 from dory_qdq.quantize.folding import fold_into_gemm
+from dory_qdq.quantize.forms import rewrite_forms
 from dory_qdq.quantize.norms import rewrite_group_norms
 from dory_qdq.quantize.recurrent import unroll
 from dory_qdq.runtime import quiet_session, reason_of
@@ -38,7 +39,8 @@ def prepare(path: Path) -> FloatModel:
     """Read a float model and make it ready.
 
     Batch normalisations after a Conv or Gemm are folded into it, GRU, LSTM and RNN are written as
-    one cell after the other, group normalisations as instances of groups; every node has a name.
+    one cell after the other, group normalisations as instances of groups, and operators that the
+    quantiser leaves in reals in forms that it takes; every node has a name.
     Raises: UsageError for a missing
     file, NotSupported for a model that is damaged, quantised already, of dynamic shapes, or
     that onnxruntime does not run.
@@ -175,6 +177,7 @@ def _optimised(path: Path, proto: Any) -> Any:
     simplified = _with_shapes(path, simplified)
     if unroll(path.name, simplified):
         simplified = _with_shapes(path, simplified)
+    rewrite_forms(simplified)
     _name_nodes(simplified)
     add_pre_process_metadata(simplified)
     return simplified

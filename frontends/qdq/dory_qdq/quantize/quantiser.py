@@ -8,6 +8,8 @@ from typing import Any
 
 from dory_core.api import NotSupported
 from dory_qdq.quantize.choices import UINT8, Choices
+from dory_qdq.quantize.editor import Editor
+from dory_qdq.quantize.forms import axes_of
 from dory_qdq.quantize.preparation import FloatModel
 from dory_qdq.quantize.samples import Samples
 from dory_qdq.runtime import reason_of, runtime_errors, silent
@@ -25,6 +27,7 @@ _QUANTISER_ERRORS: tuple[type[Exception], ...] = (
 #: Operators that onnxruntime's quantiser leaves in reals by itself. Where one reads another, no
 #: scale would stand between them.
 _MORE_OPERATORS = (
+    "Abs",
     "Celu",
     "DepthToSpace",
     "Elu",
@@ -32,12 +35,16 @@ _MORE_OPERATORS = (
     "GlobalMaxPool",
     "HardSigmoid",
     "HardSwish",
+    "LpNormalization",
     "Mish",
+    "Neg",
     "PRelu",
     "ReduceMean",
     "Selu",
+    "SimplifiedLayerNormalization",
     "Softplus",
     "SpaceToDepth",
+    "Sub",
     "Tanh",
 )
 
@@ -105,19 +112,21 @@ def _begins_with_a_choice(proto: Any) -> bool:
 
 
 def _norms(proto: Any) -> list[str]:
-    """Return the names of means along one axis: norms that are written out have such."""
-    from onnx import numpy_helper
+    """Return the names of nodes of norms that are written out: means, and what they are taken from.
 
-    constants = {tensor.name: tensor for tensor in proto.graph.initializer}
+    A mean along one axis belongs to a norm when a difference reads it, or when it is of squares.
+    """
+    editor = Editor(proto.graph)
     found = []
     for node in proto.graph.node:
-        if node.op_type == "ReduceMean":
-            axes = [len(a.ints) for a in node.attribute if a.name == "axes"]
-            axes += [
-                numpy_helper.to_array(constants[n]).size for n in node.input[1:] if n in constants
-            ]
-            if axes == [1]:
-                found.append(node.name)
+        if node.op_type != "ReduceMean" or len(axes_of(editor, node)) != 1:
+            continue
+        differences = [n for n in editor.readers(node.output[0]) if n.op_type == "Sub"]
+        square = editor.maker(node.input[0], "Pow", "Mul")
+        if square is not None and square.op_type == "Mul" and len({*square.input}) > 1:
+            square = None
+        if differences or square is not None:
+            found += [one.name for one in (node, *differences)]
     return found
 
 

@@ -52,6 +52,47 @@ static inline int32_t dory_largest(const DORY_X_T *x, int32_t channels)
 
 #if DORY_REAL
 
+/* Digits of a number that is not negative, and its exponent, but for a constant. */
+static inline uint32_t dory_digits(uint32_t bits)
+{
+  return bits >> 23 == 0 ? bits : (bits & 0x7fffffu) | 0x800000u;
+}
+
+static inline int32_t dory_exponent(uint32_t bits)
+{
+  return bits >> 23 == 0 ? 1 : (int32_t)(bits >> 23);
+}
+
+static inline uint32_t dory_bits(float value)
+{
+  union {
+    float value;
+    uint32_t bits;
+  } number = {value};
+  return number.bits;
+}
+
+/* factor * part / total, rounded once, ties to even. factor: below 2^20; part: at most the total. */
+static int32_t dory_share(float part, float total, float factor)
+{
+  const uint32_t part_bits = dory_bits(part), total_bits = dory_bits(total);
+  const int32_t shift = dory_exponent(total_bits) - dory_exponent(part_bits);
+  if (shift > 21) {
+    return 0; /* below a half */
+  }
+  /* At most one from the result, which products of integers tell. */
+  const int32_t near = dory_even(dory_real(dory_real(part * factor) / total));
+  const uint64_t twice = (uint64_t)dory_digits(part_bits) * (2u * (uint32_t)factor);
+  const uint64_t by = (uint64_t)dory_digits(total_bits) << shift;
+  const uint64_t below = near > 0 ? by * (2u * (uint32_t)near - 1u) : 0;
+  const uint64_t above = by * (2u * (uint32_t)near + 1u);
+  const int32_t is_odd = near & 1;
+  if (twice > above || (twice == above && is_odd)) {
+    return near + 1;
+  }
+  return twice < below || (twice == below && is_odd) ? near - 1 : near;
+}
+
 static void dory_pixel(const dory_stm32h7_softmax_t *a, const DORY_X_T *x, DORY_Y_T *y)
 {
   const float *const table = a->table;
@@ -61,8 +102,7 @@ static void dory_pixel(const dory_stm32h7_softmax_t *a, const DORY_X_T *x, DORY_
     total = dory_real(total + table[largest - x[c]]);
   }
   for (int32_t c = 0; c < a->y_c; c++) {
-    const float scaled = dory_real(table[largest - x[a->channel + c]] * a->factor);
-    const int32_t part = dory_even(dory_real(scaled / total));
+    const int32_t part = dory_share(table[largest - x[a->channel + c]], total, a->factor);
     y[c] = (DORY_Y_T)dory_limited(part + a->add, a->lo, a->hi);
   }
 }
