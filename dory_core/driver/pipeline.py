@@ -28,6 +28,7 @@ from dory_core.passes.float_scales import integer_steps
 from dory_core.passes.halves import choose_halves
 from dory_core.passes.offsets import choose_offsets
 from dory_core.passes.order import order_branches
+from dory_core.passes.pools import join_pools
 from dory_core.passes.storage import choose_storage
 from dory_core.passes.sums import simplify_sums
 from dory_core.plan import DEFAULT_PREFIX, Plan
@@ -81,6 +82,7 @@ class Setup:
         progress: Function that is told about the progress; it changes no result.
         watch: Function that receives the result of each stage; it changes no result.
         prefix: Prefix of the names in C.
+        joins: Whether passes may compute a layer inside of another one.
     """
 
     ctx: TargetContext
@@ -91,6 +93,7 @@ class Setup:
     progress: Progress | None = None
     watch: Watch | None = None
     prefix: str = DEFAULT_PREFIX
+    joins: bool = True
 
     def kernels(self, layer: Layer) -> Sequence[Kernel]:
         """Return the candidate kernels of a layer, best first."""
@@ -165,12 +168,13 @@ def _refusal(frontend: Frontend, path: Path, options: FrontendOptions) -> DoryEr
 
 
 def passes_of(setup: Setup) -> tuple[Pass, ...]:
-    """Return all passes in order: scales, channels, the target's, sums, storage, halves and order.
+    """Return all passes in order: the target's, and those of the core around them.
 
     Scales in binary32 become integers first, so that every pass sees integer steps. Channels with
     constant values are removed next, so that later passes see only channels that are computed.
-    Storage is chosen late, because it depends on the kernels of the final layers. Raises DoryError
-    when two passes have one name.
+    Storage is chosen late, because it depends on the kernels of the final layers; pools are joined
+    later still, with layers that are what they are going to be. Raises DoryError when two passes
+    have one name.
     """
     ctx = setup.ctx
     widths = ctx.memory.storage_bits
@@ -198,8 +202,15 @@ def passes_of(setup: Setup) -> tuple[Pass, ...]:
             "stores sums of bytes as two bytes where kernels take them",
             lambda graph: choose_halves(graph, setup.kernels),
         ),
+        Pass(
+            "pools",
+            "computes pools in the convolutions before them where kernels do both",
+            lambda graph: join_pools(graph, setup.kernels),
+            joins=True,
+        ),
         Pass("order", "orders branches for the least memory", order_branches),
     )
+    passes = tuple(step for step in passes if setup.joins or not step.joins)
     names = [step.name for step in passes]
     for name in names:
         if names.count(name) > 1:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from dory_core.documents import row
 from dory_core.errors import UsageError
 from dory_core.golden.tensors import Compared, TensorGolden, tensor_goldens
-from dory_core.ir import Graph, Tensor
+from dory_core.ir import Graph, Operator, Tensor
 from dory_core.ir.channels import file_channels
 from dory_core.ir.passed import is_copy_of_input
 from dory_core.simulate.result import LayerOutput, LayerResult, compare_layer
@@ -194,12 +194,12 @@ def compare(
         UsageError: When the golden has another number of layers or of elements.
     """
     compared = graph.ops
-    if len(golden.layers) < len(graph.ops):
+    if len(golden.layers) < _count(compared):
         compared = tuple(op for op in graph.ops if not is_copy_of_input(graph, op))
-    if len(golden.layers) != len(compared):
+    if len(golden.layers) != _count(compared):
         raise UsageError(
             f"{golden.source}: golden of {len(golden.layers)} layers, the network has"
-            f" {len(compared)}",
+            f" {_count(compared)}",
             "use the golden that was exported together with the network",
         )
     expected = {
@@ -213,6 +213,11 @@ def compare(
         compare_layer(layer, layer.full(outputs[op.output].transpose(1, 2, 0)), expected)
         for layer, op in zip(found, compared, strict=True)
     )
+
+
+def _count(layers: Sequence[Operator]) -> int:
+    """Return the number of layers of the file, those that are computed inside of others as well."""
+    return 1 + max((layer.index for layer in layers), default=-1)
 
 
 def _shaped(what: str, values: Values, tensor: Tensor) -> Values:

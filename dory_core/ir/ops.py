@@ -28,6 +28,7 @@ from dory_core.ir.kinds.operator import Bare, Loads, Offsets, Operator, Sample, 
 from dory_core.ir.kinds.pad import Pad
 from dory_core.ir.kinds.pairwise import Add, Maximum, Minimum, Mul, Pairwise
 from dory_core.ir.kinds.piecewise import Piecewise
+from dory_core.ir.kinds.pooled_conv import PooledConv
 from dory_core.ir.kinds.quotient import Quotient
 from dory_core.ir.kinds.random_parts import RandomParts
 from dory_core.ir.kinds.reshape import Reshape
@@ -59,6 +60,7 @@ __all__ = [
     "Window",
     "Weighted",
     "Conv",
+    "PooledConv",
     "ConvTranspose",
     "Linear",
     "Loads",

@@ -65,6 +65,12 @@ class Requant:
         return any(len(values) > 1 for values in self.parameters)
 
     @property
+    def rises(self) -> bool:
+        """True when a larger accumulator never gives a smaller result."""
+        add, below = (np.array(self.addends[n], dtype=object) for n in (0, -1))
+        return not self.float32 and min(self.mul) >= 0 and bool((below <= add).all())
+
+    @property
     def offset(self) -> int | None:
         """The one number that the step adds before it clips; None when it does more than that."""
         plain = (self.mul, self.div, self.add_negative) == ((1,), 1, None) and not self.float32

@@ -290,6 +290,17 @@ def _from_input() -> Graph:
     return b.graph()
 
 
+def _pooled() -> Graph:
+    """A first layer whose outputs are pooled, of unsigned and of signed bytes, and odd sizes."""
+    b = GraphBuilder((1, 31, 42), I8, seed=12, name="pooled")
+    b.conv(12, _zeros(_win(5, 2, 2)), output=I8, bias=True)
+    b.max_pool(_win(2, 2))
+    b.conv(8, _win(3, 1, 1))
+    b.max_pool(_win(2, 2))
+    b.linear(5)
+    return b.graph()
+
+
 def _zero_points() -> Graph:
     """Bytes whose zero is -128, padded with it, and rounding that is symmetric around zero."""
     b = GraphBuilder((3, 14, 13), I8, seed=6, name="zero_points")
@@ -352,6 +363,7 @@ def network_cases() -> tuple[Case, ...]:
         Case("branches", frozenset({"add", "16-bit", "pool"}), _branches),
         Case("temporal", frozenset({"dilation", "add"}), _temporal),
         Case("residual_from_input", frozenset({"add", "16-bit"}), _from_input),
+        Case("pooled", frozenset({"pool", "signed"}), _pooled),
         Case("zero_points", frozenset({"add", "depthwise", "pool", "signed"}), _zero_points),
         Case("state", frozenset({"add", "kinds", "state"}), _state),
         *(Case(name, frozenset({"kinds"}), build) for name, build in KINDS_NETWORKS),

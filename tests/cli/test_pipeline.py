@@ -322,7 +322,10 @@ def test_verbose_names_the_passes_and_dump_stages_writes_a_file_for_each(
 ) -> None:
     outcome = dory(*pipeline, net, "--plan-only", "-v", "--dump-stages", tmp_path / "dump")
     assert outcome.status == 0, outcome.stderr
-    assert "passes: scales, channels, sums, storage, halves, order" in outcome.stdout.splitlines()
+    assert (
+        "passes: scales, channels, sums, storage, halves, pools, order"
+        in outcome.stdout.splitlines()
+    )
     assert sorted(path.name for path in (tmp_path / "dump").iterdir()) == [
         "00_imported.txt",
         "01_scales.txt",
@@ -330,11 +333,12 @@ def test_verbose_names_the_passes_and_dump_stages_writes_a_file_for_each(
         "03_sums.txt",
         "04_storage.txt",
         "05_halves.txt",
-        "06_order.txt",
-        "07_bound.txt",
-        "08_tiled.txt",
-        "09_moves.txt",
-        "10_plan.json",
+        "06_pools.txt",
+        "07_order.txt",
+        "08_bound.txt",
+        "09_tiled.txt",
+        "10_moves.txt",
+        "11_plan.json",
     ]
     (tmp_path / "file").write_text("in the way")
     outcome = dory(*pipeline, net, "--plan-only", "--dump-stages", tmp_path / "file")

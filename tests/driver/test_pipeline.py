@@ -26,7 +26,7 @@ from dory_core.driver.pipeline import (
 )
 from dory_core.errors import DoryError, NotSupported
 from dory_core.ir import Graph, Window
-from dory_core.passes import Pass
+from dory_core.passes import Pass, run_passes
 from dory_core.planning.moves import MOVES
 from dory_core.plugins.manager import Plugins
 from dory_core.testing.graphs import GraphBuilder
@@ -177,7 +177,7 @@ def with_passes(*passes: Pass) -> Setup:
 
 def test_passes_of_the_target_stand_between_channels_and_storage() -> None:
     setup = with_passes(Pass("mine", "does nothing", lambda graph: graph))
-    names = ["scales", "channels", "mine", "sums", "storage", "halves", "order"]
+    names = ["scales", "channels", "mine", "sums", "storage", "halves", "pools", "order"]
     assert [step.name for step in passes_of(setup)] == names
     seen: list[str] = []
     run(
@@ -203,6 +203,19 @@ def test_an_error_of_a_pass_names_it() -> None:
     with pytest.raises(NotSupported, match="pass 'picky': Conv 'c': too odd") as caught:
         run(small(), setup, after=IMPORTED, until=PASSES)
     assert caught.value.hint == "make it even"
+
+
+def test_a_pass_that_joins_layers_may_lose_inner_ones_and_add_none() -> None:
+    def lose(graph: Graph) -> Graph:
+        return replace(graph, ops=graph.ops[1:], ranges=graph.ranges[1:])
+
+    def rename(graph: Graph) -> Graph:
+        return replace(graph, ops=(replace(graph.ops[0], index=7), *graph.ops[1:]))
+
+    graph, joining = small(), Pass("joining", "loses a layer", lose, joins=True)
+    assert run_passes([joining], graph).ops == graph.ops[1:]
+    with pytest.raises(DoryError, match="pass 'joining' changed which layers"):
+        run_passes([replace(joining, run=rename)], graph)
 
 
 def test_a_pass_that_loses_a_layer_is_found() -> None:

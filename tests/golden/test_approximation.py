@@ -12,16 +12,20 @@ import pytest
 from dory_core.api import hookimpl
 from dory_core.driver.application import run_application
 from dory_core.driver.check import check_network
-from dory_core.driver.compiler import CompileOptions, compile_network
+from dory_core.driver.compiler import CompileOptions, compile_network, with_vectors
+from dory_core.driver.pipeline import passes_of
 from dory_core.errors import VerificationFailed
 from dory_core.golden.approximation import measure
+from dory_core.golden.layers import compare, read_golden
 from dory_core.hardware.target import TargetContext
-from dory_core.ir import Graph, reference, requant
+from dory_core.ir import Graph, Window, reference, requant
 from dory_core.ir.ranges import infer_types
-from dory_core.passes import Pass
+from dory_core.passes import Pass, run_passes
+from dory_core.passes.pools import join_pools
 from dory_core.plugins.frontend import Frontend
 from dory_core.plugins.manager import Plugins
 from dory_core.testing.graphs import GraphBuilder
+from tests.passes.test_pools import Joint
 from tests.toy.chip import ToyChip
 
 
@@ -115,6 +119,35 @@ def test_check_says_what_is_approximated(tmp_path: Path) -> None:
 def test_a_pass_that_claims_to_be_exact_is_held_to_it(tmp_path: Path) -> None:
     with pytest.raises(VerificationFailed, match="Gemm_0"):
         compile_network(options(tmp_path, golden=network()), plugins(one_more, exact=True))
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_goldens_confirm_layers_that_are_computed_inside_of_others(
+    tmp_path: Path, wrong: bool
+) -> None:
+    """The golden has a convolution that its pool computes; one value of it may be wrong."""
+    builder = GraphBuilder((1, 12, 14), name="pooled")
+    builder.conv(4, Window(kernel=(5, 5)))
+    builder.max_pool(Window(kernel=(2, 2), strides=(2, 2)))
+    imported = builder.graph()
+    asked = options(tmp_path, golden=imported)
+    if wrong:
+        arrays = dict(np.load(asked.golden[0]))
+        arrays["layer_00"][7] ^= 1
+        np.savez(asked.golden[0], **arrays)
+    join = Pass("join", "joins", lambda graph: join_pools(graph, lambda _: (Joint(),)), joins=True)
+    setup = asked.setup(Approximating(passes=(join,)).plugins())
+    graph = run_passes(passes_of(setup), imported)
+    assert [op.index for op in graph.ops] == [1]
+    if wrong:
+        with pytest.raises(VerificationFailed, match="layer 0 'Conv_0' differs in 1 values"):
+            with_vectors(imported, graph, asked, setup)
+        return
+    found, [vector], report = with_vectors(imported, graph, asked, setup)
+    assert found is graph and report is not None
+    assert [layer.index for layer in report.layers] == [0, 1]
+    again = compare(graph, read_golden(asked.golden[0]), reference.run(graph, vector))
+    assert [(layer.index, layer.exact) for layer in again] == [(1, True)]
 
 
 def test_nothing_is_noted_without_such_a_pass(tmp_path: Path) -> None:

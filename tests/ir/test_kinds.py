@@ -29,6 +29,7 @@ from dory_core.ir import (
     Pad,
     Pairwise,
     Piecewise,
+    PooledConv,
     Quotient,
     Reshape,
     Resize,
@@ -89,6 +90,18 @@ def share_of_words(layer: WideSoftmax, pixel: list[int], channel: int) -> int:
     fraction = (sum(exps) * 2**zeros + 2**14) // 2**15 - 2**16
     inverse = value(layer.inverses, min(fraction, 65535))
     return (2 * exps[channel] * inverse + 2 ** (31 - zeros)) // 2 ** (32 - zeros)
+
+
+def filtered(layer: PooledConv, x: np.ndarray, c: int, row: int, column: int) -> int:
+    """The sum of a place of the convolution in a PooledConv."""
+    window, total = layer.window, 0 if layer.bias is None else int(layer.bias.values[c])
+    for i, ky, kx in np.ndindex(layer.weights.shape[1:]):
+        down = row * window.strides[0] // layer.pool[0] + ky - window.pads[0]
+        right = column * window.strides[1] // layer.pool[1] + kx - window.pads[1]
+        inside = 0 <= down < x.shape[1] and 0 <= right < x.shape[2]
+        value = int(x[i, down, right]) if inside else window.pad_value
+        total += value * int(layer.weights.values[c, i, ky, kx])
+    return total
 
 
 def scalar(layer: Op, x: list[np.ndarray], shape: tuple[int, ...], place: tuple[int, ...]) -> int:
@@ -156,6 +169,11 @@ def scalar(layer: Op, x: list[np.ndarray], shape: tuple[int, ...], place: tuple[
         first, second = layer.zero_points
         pairs = zip(columns, rows, strict=True)
         return sum((int(a) - first) * (int(b) - second) for a, b in pairs)
+    if isinstance(layer, PooledConv):
+        return max(
+            filtered(layer, x[0], c, h * layer.pool[0] + row, w * layer.pool[1] + column)
+            for row, column in np.ndindex(layer.pool)
+        )
     assert isinstance(layer, ConvTranspose)
     window, total = layer.window, 0 if layer.bias is None else int(layer.bias.values[c])
     for i, row, column in np.ndindex(x[0].shape):

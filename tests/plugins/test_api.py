@@ -277,9 +277,9 @@ GROUPS = {
     "ops": """
         Accumulator Add ArgMax AvgPool Bare Concat Conv ConvTranspose InstanceNorm Interval KINDS
         L2Norm LSTM_STEPS LayerNorm Linear Loads LogSoftmax Lstm Lut MatMul MaxPool Maximum Minimum
-        Mul Norm NormForm Offsets Op Operator Pad Pairwise Piecewise Quotient RandomParts RealMean
-        Reshape Resize Sample Selection Shares Slice Softmax Steps Transpose Triple Weighted
-        WideSoftmax Window as_text
+        Mul Norm NormForm Offsets Op Operator Pad Pairwise Piecewise PooledConv Quotient RandomParts
+        RealMean Reshape Resize Sample Selection Shares Slice Softmax Steps Transpose Triple
+        Weighted WideSoftmax Window as_text
         number word
     """,
     "quoting": """

@@ -40,6 +40,7 @@ def kinds() -> set[str]:
 
 def test_every_layer_kind_and_precision_occurs() -> None:
     layers = [layer for case in CASES for layer in case.build().layers]
-    assert {t.op.kind for t in layers} == kinds()
+    joined = {"PooledConv"}  # the pass ``pools`` makes it of two layers of the case ``pooled``
+    assert {t.op.kind for t in layers} == kinds() - joined
     types = {t.type_name for layer in layers for t in (*layer.inputs, layer.output)}
     assert types >= {"u8", "i8", "u16", "i32"}

@@ -26,6 +26,7 @@ from dory_core.ir.kinds.operator import Operator
 from dory_core.ir.kinds.pad import Pad
 from dory_core.ir.kinds.pairwise import Add, Maximum, Minimum, Mul
 from dory_core.ir.kinds.piecewise import Piecewise
+from dory_core.ir.kinds.pooled_conv import PooledConv
 from dory_core.ir.kinds.quotient import Quotient
 from dory_core.ir.kinds.reshape import Reshape
 from dory_core.ir.kinds.resize import Resize
@@ -39,7 +40,7 @@ __all__ = ["KINDS", "by_name"]
 
 #: The kinds of the core; plugins add others with the hook ``dory_operators``.
 KINDS: tuple[type[Operator], ...] = (
-    *(Conv, ConvTranspose, Linear, MatMul, MaxPool, AvgPool),
+    *(Conv, PooledConv, ConvTranspose, Linear, MatMul, MaxPool, AvgPool),
     *(Add, Mul, Quotient, Maximum, Minimum),
     *(Lut, Piecewise, Softmax, WideSoftmax, LogSoftmax, Shares),
     *(Norm, L2Norm, LayerNorm, InstanceNorm, Lstm, ArgMax),
