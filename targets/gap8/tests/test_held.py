@@ -73,6 +73,42 @@ def test_bounds_that_are_no_power_of_two_are_left_to_other_kernels() -> None:
 
 @pytest.mark.sanitizer
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
+def test_pools_of_first_layers_are_computed_with_them(tmp_path: Path, sanitize: str) -> None:
+    """Tiles with borders on some sides, strips of two outputs and of one, an odd row and column."""
+    require_sanitizer(sanitize)
+    b = GraphBuilder((1, 38, 50), name="pooled")
+    b.conv(8, FIRST)
+    b.max_pool(ops.Window(kernel=(2, 2), strides=(2, 2)))
+    b.conv(4, ops.Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)))
+    plan = build_app(b.graph(), "gap8", tmp_path / "app", budgets={1: 5000}).to_json()
+    first = plan["layers"][0]
+    assert (first["index"], first["kind"]) == (1, "PooledConv")
+    assert first["kernel"] == "dory_gap8_held"
+    assert first["tiles"]["count"] > 2
+    assert_exact(tmp_path / "app", sanitize=sanitize)
+
+
+@pytest.mark.parametrize("portable", [False, True])
+def test_only_own_kernels_take_pools(tmp_path: Path, portable: bool) -> None:
+    b = GraphBuilder((1, 20, 22))
+    b.conv(8, FIRST)
+    b.max_pool(ops.Window(kernel=(2, 2), strides=(2, 2)))
+    settings = {"kernels": "portable"} if portable else {}
+    plan = build_app(b.graph(), "gap8", tmp_path / "app", settings=settings).to_json()
+    kinds = [layer["kind"] for layer in plan["layers"]]
+    assert kinds == (["Conv", "MaxPool"] if portable else ["PooledConv"])
+
+
+def test_pools_of_other_sizes_are_refused() -> None:
+    found = [RandomLayers(SPACE, seed).layer("pooledconv") for seed in range(12)]
+    other = next(layer for layer in found if layer.op.pool != (2, 2))
+    rejection = HeldKernel().accepts(other)
+    assert rejection is not None
+    assert rejection.reason == "it computes pools of 2x2 only"
+
+
+@pytest.mark.sanitizer
+@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
 def test_applications_whose_tiles_have_borders_on_some_sides(tmp_path: Path, sanitize: str) -> None:
     """Tiles of a first layer with strips of four outputs and of three."""
     require_sanitizer(sanitize)
@@ -93,12 +129,12 @@ SPACE = replace(
 )
 
 
-def random_cases(seed: int, count: int) -> list[KernelCase]:
+def random_cases(seed: int, count: int, kind: str = "conv") -> list[KernelCase]:
     """Windows, channels, padding, requantisation and tiles of all kinds."""
     random = RandomLayers(SPACE, seed)
     cases: list[KernelCase] = []
     while len(cases) < count:
-        layer = random.layer("conv")
+        layer = random.layer(kind)
         kernel = HeldKernel(random.pick(8, 8, 3))
         if kernel.accepts(layer) is None:
             cases.append(make_case(kernel, layer, random.numbers))
@@ -107,11 +143,13 @@ def random_cases(seed: int, count: int) -> list[KernelCase]:
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(2))
-def test_random_tiles_equal_the_reference(seed: int) -> None:
-    HostLibrary(random_cases(seed, 12)).check()
+@pytest.mark.parametrize("kind", ["conv", "pooledconv"])
+def test_random_tiles_equal_the_reference(seed: int, kind: str) -> None:
+    HostLibrary(random_cases(seed, 12, kind)).check()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10, 40))
-def test_many_random_tiles_equal_the_reference(seed: int) -> None:
-    HostLibrary(random_cases(seed, 25)).check()
+@pytest.mark.parametrize("kind", ["conv", "pooledconv"])
+def test_many_random_tiles_equal_the_reference(seed: int, kind: str) -> None:
+    HostLibrary(random_cases(seed, 25, kind)).check()

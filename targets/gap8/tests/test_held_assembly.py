@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.held import HeldKernel, held_of
-from dory_gap8.backend.held_assembly import Finish, Form, form_of, longest_strip, strip
+from dory_gap8.backend.held_assembly import longest_strip, strip
+from dory_gap8.backend.held_form import Finish, Form, form_of
 from test_block import conv
 from xpulpv2 import Machine, Program, signed
 
 from dory_core.api import geometry, ops
 
-X, WEIGHTS, Y, ARGUMENTS, STACK = 0x1000, 0x4000, 0x8000, 0xE000, 0xF800
-X_ROW, Y_ROW = 64, 56
+X, WEIGHTS, Y, SUMS, ARGUMENTS, STACK = 0x1000, 0x4000, 0x8000, 0xC000, 0xE000, 0xF800
+X_ROW, Y_ROW = 72, 56
 # Rows, bytes of a row and stride of windows of first layers, and of others that share the code.
 WINDOWS = {
     "5x5 s2": (5, 5, 2),
@@ -40,14 +41,16 @@ FINISHES = [
 ]
 
 
-def check(form: Form, row_bytes: int, finish: Finish, outputs: int, is_signed: bool) -> Machine:
+def check(
+    form: Form, row_bytes: int, finish: Finish, outputs: int, is_signed: bool, pool: int = 1
+) -> Machine:
     """Run strips on random values and compare their outputs with numpy's."""
     random = np.random.default_rng(form.rows * 100 + row_bytes + outputs)
-    made = strip(form, finish, outputs, is_signed, "strip")
+    made = strip(form, finish, pool * outputs, is_signed, "strip", pool)
     machine = Machine(Program.parse(made.text))
     count, channels, step = (int(random.integers(1, 4)) for _ in range(3))
     low, high = (-128, 128) if is_signed else (0, 256)
-    x = random.integers(low, high, (form.x_rows(outputs), X_ROW))
+    x = random.integers(low, high, (form.x_rows(pool * outputs), X_ROW))
     step *= 4
     machine.write(X, x.reshape(-1))
     w = random.integers(-128, 128, (channels, 1, form.rows, row_bytes))
@@ -69,12 +72,16 @@ def check(form: Form, row_bytes: int, finish: Finish, outputs: int, is_signed: b
     machine.write(WEIGHTS, data.reshape(-1).view(np.uint8))
     y_back = 1 - (outputs - 1) * Y_ROW
     places = (X, step, X_ROW, WEIGHTS, Y, 1, Y + count * (channels + 1), Y_ROW, y_back, channels)
-    machine.put(ARGUMENTS, *places)
+    machine.put(ARGUMENTS, *places, *(SUMS,) * (pool > 1))
     machine.call(ARGUMENTS, STACK)
 
     for n, p, c in itertools.product(range(count), range(outputs), range(channels)):
-        window = x[form.stride * p : form.stride * p + form.rows, step * n : step * n + row_bytes]
-        v = int((window * w[c, 0]).sum())
+        block = itertools.product(
+            range(pool * p, pool * p + pool), range(pool * n, pool * n + pool)
+        )
+        places = ((form.stride * row, step * column) for row, column in block)
+        windows = [x[r : r + form.rows, b : b + row_bytes] for r, b in places]
+        v = max(int((window * w[c, 0]).sum()) for window in windows)
         v += int(values["offset"][c]) * finish.turned
         if finish.reach:
             v = min(max(v, -int(values["reach"][c]) - 1), int(values["reach"][c]))
@@ -107,6 +114,18 @@ def test_strips_of_all_lengths(window: str, finish: Finish) -> None:
         check(form, row_bytes, finish, outputs, bool(outputs % 2))
 
 
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("finish", FINISHES, ids=str)
+@pytest.mark.parametrize("window", WINDOWS)
+def test_strips_whose_outputs_are_the_largest_of_four_sums(window: str, finish: Finish) -> None:
+    rows, row_bytes, stride = WINDOWS[window]
+    form = form_of(rows, row_bytes, stride)
+    longest = longest_strip(form, finish, 2)
+    assert longest % 2 == 0
+    for outputs in range(1, longest // 2 + 1):
+        check(form, row_bytes, finish, outputs, bool(outputs % 2), 2)
+
+
 def test_registers_hold_four_outputs_of_first_layers() -> None:
     """Instructions per output as the README says; three outputs where windows overlap less."""
     for window, limbs, outputs, cycles in (
@@ -122,6 +141,12 @@ def test_registers_hold_four_outputs_of_first_layers() -> None:
         finish = Finish(20, 14 * limbs, False, False, "p.clipu", 9)
         assert longest_strip(form, finish) == outputs
         assert strip(form, finish, outputs, False, "strip").channel_cycles == cycles
+    form, plain, limbs = (
+        form_of(5, 5, 2),
+        *(Finish(20, n, False, False, "p.clipu", 9) for n in (0, 14)),
+    )
+    pooled = [strip(form, finish, 4, False, "strip", 2) for finish in (plain, limbs)]
+    assert [one.channel_cycles for one in pooled] == [90, 97]
 
 
 def test_sources_have_the_function_of_each_length_of_a_strip() -> None:

@@ -233,6 +233,7 @@ class Machine:
             "srai": lambda: a >> b,
             "p.addNr": lambda: signed(old + a) >> (b & 31),
             "p.addN": lambda: signed(a + b) >> digits,
+            "p.max": lambda: max(a, b),
             "p.clipur": lambda: min(max(a, 0), b),
             "p.clip": lambda: min(max(a, -(1 << (b - 1))), (1 << (b - 1)) - 1),
             "p.clipu": lambda: min(max(a, 0), (1 << (b - 1)) - 1),

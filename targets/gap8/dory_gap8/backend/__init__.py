@@ -80,6 +80,8 @@ def candidates(layer: Layer, cores: int) -> list[Kernel]:
         plain: list[Kernel] = [PointwiseKernel(cores), ConvKernel(cores)]
         partial: list[Kernel] = [PointwiseKernel(cores, True), ConvKernel(cores, True)]
         return [held, *block, *plain, *partial, depthwise, DepthwiseKernel(cores)]
+    if isinstance(kind, ops.PooledConv):
+        return [HeldKernel(cores)]
     if isinstance(kind, ops.Linear):
         return [LinearBytesKernel(cores), LinearKernel(cores), LinearKernel(cores, True)]
     if isinstance(kind, ops.MatMul):

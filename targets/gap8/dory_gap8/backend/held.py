@@ -25,10 +25,11 @@ from dory_core.api import (
     requantisation,
 )
 from dory_gap8 import calibration as cal
-from dory_gap8.backend import held_assembly
+from dory_gap8.backend import held_assembly, held_form
 from dory_gap8.backend.block_finish import RAW, Finish, finish
 from dory_gap8.backend.dense import reject_weighted
-from dory_gap8.backend.held_assembly import Form, Strip
+from dory_gap8.backend.held_assembly import Strip
+from dory_gap8.backend.held_form import Form
 from dory_gap8.backend.instance import (
     KERNEL,
     ClusterKernel,
@@ -54,20 +55,36 @@ _CLIPS = {"DORY_BLOCK_UNSIGNED": "p.clipu", "DORY_BLOCK_SIGNED": "p.clip"}
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """How the kernel computes a layer. outputs: of a strip at most, 0 where there is none."""
+    """How the kernel computes a layer.
+
+    sums: below each other in a strip at most, 0 where there is none. pool: 2 where an output is the
+    largest of 2 x 2 sums, else 1.
+    """
 
     form: Form
-    finish: held_assembly.Finish
-    outputs: int
+    finish: held_form.Finish
+    sums: int
+    pool: int
+
+    @property
+    def outputs(self) -> int:
+        """Outputs of the longest strip."""
+        return self.sums // self.pool
 
     @property
     def channel_bytes(self) -> int:
         """Bytes of the weights and parameters of an output channel."""
         return 4 * (self.form.weight_words + self.finish.parameters)
 
+    @property
+    def x_rows(self) -> int:
+        """Rows of inputs of the longest strip."""
+        return self.form.x_rows(self.sums)
+
     def strip(self, outputs: int, signed: bool, name: str = "strip") -> Strip:
         """Return the function for strips of a number of outputs."""
-        return held_assembly.strip(self.form, self.finish, outputs, signed, name)
+        sums = outputs * self.pool
+        return held_assembly.strip(self.form, self.finish, sums, signed, name, self.pool)
 
 
 def _clip(done: Finish) -> tuple[str, int] | None:
@@ -78,17 +95,23 @@ def _clip(done: Finish) -> tuple[str, int] | None:
     return (_CLIPS[done.clip], digits) if done.hi + 1 == 1 << digits - 1 else None
 
 
+def convolution(layer: Layer) -> ops.Conv:
+    """Return the convolution of a layer, without its pool."""
+    return layer.op.conv if isinstance(layer.op, ops.PooledConv) else layer.of(ops.Conv)
+
+
 @requantisation.cached_per_layer
 def held_of(layer: Layer) -> Held | None:
     """Return how the kernel computes a layer; None: its assembly has no such requantisation."""
-    done, window = finish(layer), layer.window
+    done, window = finish(layer), convolution(layer).window
+    pool = layer.op.pool[0] if isinstance(layer.op, ops.PooledConv) else 1
     clip = _clip(done)
     if done.form == RAW or clip is None:
         return None
-    after = held_assembly.Finish(done.shift, done.low_bits, done.reach, done.turned, *clip)
+    after = held_form.Finish(done.shift, done.low_bits, done.reach, done.turned, *clip)
     row_bytes = window.kernel[1] * layer.inputs[0].channels
-    form = held_assembly.form_of(window.kernel[0], row_bytes, window.strides[0])
-    return Held(form, after, held_assembly.longest_strip(form, after))
+    form = held_form.form_of(window.kernel[0], row_bytes, window.strides[0])
+    return Held(form, after, held_assembly.longest_strip(form, after, pool), pool)
 
 
 def _known(layer: Layer) -> Held:
@@ -131,10 +154,13 @@ class HeldKernel(ClusterKernel):
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Dense convolutions of bytes whose strips have enough outputs."""
-        if not isinstance(layer.op, ops.Conv):
+        if not isinstance(layer.op, ops.Conv | ops.PooledConv):
             return Rejection("it computes convolutions only")
-        window = layer.window
-        if layer.op.groups > 1:
+        if isinstance(layer.op, ops.PooledConv) and layer.op.pool != (2, 2):
+            return Rejection("it computes pools of 2x2 only")
+        conv = convolution(layer)
+        window = conv.window
+        if conv.groups > 1:
             return Rejection("it computes dense convolutions only, this one has groups")
         if window.kernel[0] == 1 or window.dilations != (1, 1):
             return Rejection("it wants windows of several rows, without gaps between them")
@@ -148,9 +174,9 @@ class HeldKernel(ClusterKernel):
         held = held_of(layer)
         if held is None:
             return Rejection("its assembly does not have the requantisation")
-        if held.outputs < LEAST_OUTPUTS:
+        if held.sums < LEAST_OUTPUTS:
             return Rejection(
-                f"registers hold the inputs of {held.outputs} outputs, "
+                f"registers hold the inputs of {held.sums} outputs, "
                 f"{LEAST_OUTPUTS} at least are worth it"
             )
         return None
@@ -166,9 +192,7 @@ class HeldKernel(ClusterKernel):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the weights of channels, each with its parameters after them."""
-        weights = self._rows(
-            _known(layer).form, layer.of(ops.Conv).weights.values[c_out[0] : c_out[1]]
-        )
+        weights = self._rows(_known(layer).form, layer.weighted.weights.values[c_out[0] : c_out[1]])
         words = np.ascontiguousarray(finish(layer).parameters[c_out[0] : c_out[1]], dtype="<i4")
         data = np.concatenate([weights, words.view(np.int8)], axis=1).tobytes()
         return WeightBlock(data + bytes(-len(data) % 8), {"weights": 0})
@@ -191,18 +215,24 @@ class HeldKernel(ClusterKernel):
         return np.concatenate(parts, axis=1)
 
     @staticmethod
-    def _patch(layer: Layer) -> tuple[int, int]:
+    def _walk(layer: Layer) -> tuple[int, int]:
+        """Return the outputs in a row that are copied with padding at once, and the bytes of a row
+        from one to the next."""
+        return WALK // _known(layer).pool, layer.window.strides[1] * layer.inputs[0].channels
+
+    def _patch(self, layer: Layer) -> tuple[int, int]:
         """Return the rows of a copy with padding, and the bytes of a row."""
-        held, channels = _known(layer), layer.inputs[0].channels
-        window = layer.window
-        row = 4 * -(-window.kernel[1] * channels // 4)
-        size = (WALK - 1) * window.strides[1] * channels + row
-        return held.form.x_rows(held.outputs), -(-size // 4) * 4
+        channels, (walk, step) = layer.inputs[0].channels, self._walk(layer)
+        conv = convolution(layer).window
+        row = 4 * -(-conv.kernel[1] * channels // 4)
+        size = walk * step - conv.strides[1] * channels + row
+        return _known(layer).x_rows, -(-size // 4) * 4
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """The copy of each core."""
-        rows, row = self._patch(layer)
-        return self.cores * rows * row
+        """The copy of each core, and sums that wait for those of the next column."""
+        held, (rows, row) = _known(layer), self._patch(layer)
+        waiting = 4 * held.outputs * tile.c_out if held.pool > 1 else 0
+        return self.cores * (rows * row + waiting)
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Strips of the core with the most of them; cores share strips and channels as in C."""
@@ -249,8 +279,8 @@ class HeldKernel(ClusterKernel):
         """Return the cycles of a strip without its channels, with its share of copies."""
         held, x, y = _known(layer), layer.inputs[0], layer.output
         strip = held.strip(held.outputs, x.signed).strip_cycles
-        words = held.form.x_rows(held.outputs) * held.form.words
-        ends = (layer.window.strides[1] * x.channels) | (x.width * x.channels)
+        words = held.pool * held.x_rows * held.form.words
+        ends = (convolution(layer).window.strides[1] * x.channels) | (x.width * x.channels)
         strip += words * (3 if ends % 2 else 2 if ends % 4 else 0) // 4  # begin off the words
         return strip + self._copies(layer) // y.width
 
@@ -262,28 +292,29 @@ class HeldKernel(ClusterKernel):
         """
         held, window, y = _known(layer), layer.window, layer.output
         top, left, bottom, right = ((pad > 0) for pad in window.pads)
-        rows, row = self._patch(layer)
+        (rows, row), (walk, step) = self._patch(layer), self._walk(layer)
 
         def copy(strips: int) -> int:
-            size = row - (WALK - strips) * window.strides[1] * layer.inputs[0].channels
+            size = row - (walk - strips) * step
             words = -(-size // 4)
             return cal.HELD_RUN + rows * (cal.HELD_COPIED_ROW + cal.HELD_COPIED_WORD * words)
 
-        copies = -(-y.width // WALK)
-        all_strips = copies * copy(min(WALK, y.width))
+        copies = -(-y.width // walk)
+        all_strips = copies * copy(min(walk, y.width))
         sides = (left + right) * copy(1) if copies > 1 else (left or right) * all_strips
         of_rows = min(y.height, held.outputs * (top + bottom))
         return (of_rows * all_strips + (y.height - of_rows) * sides) // y.height
 
     def label(self, layer: Layer) -> str:
         """Window, channels, types and requantisation with its numbers."""
-        window, held, done = layer.window, _known(layer), finish(layer)
+        window, held, done = convolution(layer).window, _known(layer), finish(layer)
         tokens = ["x".join(map(str, window.kernel))]
         if window.strides != (1, 1):
             tokens.append("s" + "x".join(map(str, window.strides)))
         if any(window.pads):
             tokens.append("pad" + f"{window.pad_value or ''}".replace("-", "m"))
         tokens.append(f"c{layer.inputs[0].channels}")
+        tokens += ["pool"] if held.pool > 1 else []
         numbers = [held.finish.digits, done.shift, *([done.low_bits] if done.low_bits else [])]
         end = "_".join([done.token, *map(str, numbers)])
         x, y = layer.inputs[0].type_name, layer.output.type_name
@@ -292,7 +323,7 @@ class HeldKernel(ClusterKernel):
     def instance(self, layer: Layer) -> Instance:
         """The instance, its assembly and the templates."""
         x, y = layer.inputs[0], layer.output
-        held, done, window = _known(layer), finish(layer), layer.window
+        held, done, window = _known(layer), finish(layer), convolution(layer).window
         rows, row = self._patch(layer)
         word, output = self._channel_cycles(layer)
         macros = (
@@ -306,6 +337,7 @@ class HeldKernel(ClusterKernel):
             ("DORY_CHANNELS", str(x.channels)),
             ("DORY_PADDED", str(int(any(window.pads)))),
             ("DORY_PAD_WORD", f"0x{(window.pad_value & 255) * 0x01010101:08x}u"),
+            *((("DORY_POOL", str(held.pool)),) if held.pool > 1 else ()),
             ("DORY_OUTPUTS", str(held.outputs)),
             ("DORY_WORDS", str(held.form.words)),
             ("DORY_REST", str(held.form.rest)),
@@ -314,7 +346,7 @@ class HeldKernel(ClusterKernel):
             ("DORY_SHIFT", str(done.shift)),
             ("DORY_LOW_BITS", str(done.low_bits)),
             ("DORY_HI", str(done.hi)),
-            ("DORY_WALK", str(WALK)),
+            ("DORY_WALK", str(self._walk(layer)[0])),
             ("DORY_PATCH_ROW", str(row)),
             ("DORY_PATCH_ROWS", str(rows)),
             ("DORY_CORES", str(self.cores)),

@@ -5,6 +5,9 @@ into registers: they are loaded once, and then each channel reads its weights wo
 multiplies each word for all outputs of the strip. Weights and parameters of a channel follow one
 another in memory, so that one pointer reads both.
 
+Where a pool of 2x2 follows, a strip has two columns. The first one leaves the larger sums of pairs
+of its rows in memory, the second one requantises the largest of four.
+
 Rows of a window are whole words and, where that takes fewer words, bytes that are left over. Those
 of rows below each other make words as well: the one of output p begins at row ``stride * p``, and
 what a window has below its fourth row is in the word of a later output.
@@ -16,7 +19,10 @@ hardware loop is its last instruction.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from dory_gap8.backend.held_form import Finish, Form
 
 # What a function may use: all but sp, gp and tp.
 REGISTERS = (
@@ -26,113 +32,41 @@ REGISTERS = (
     "ra",
 )
 _SAVED = ("ra", *(f"s{i}" for i in range(12)))
-# The frame: the argument, two fields of it, an input without a register, saved registers.
+# The frame: the argument, two fields of it, an input without a register, saved registers, where the
+# sums of the first column are.
 _ARGUMENT, _Y_NEXT, _Y_END, _INPUT = "0(sp)", "4(sp)", "8(sp)", "12(sp)"
-_FIRST_SAVED, _FRAME_BYTES = 16, 80
+_FIRST_SAVED, _FRAME_BYTES, _SUMS = 16, 80, "68(sp)"
 # Fields of dory_held_t, words from its beginning on.
 FIELDS = (
     *("x", "x_step", "x_row", "weights", "y"),
-    *("y_next", "y_end", "y_row", "y_back", "channels"),
+    *("y_next", "y_end", "y_row", "y_back", "channels", "sums"),
 )
 _PLACES = {name: f"{4 * i}({{}})" for i, name in enumerate(FIELDS)}
-# Outputs of a strip at most, and rows of a window whose bytes below each other make words.
-MOST_OUTPUTS = 8
-_MOST_ROWS = 8
+# Sums of a column of a strip at most.
+MOST_SUMS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """The window of an output, and how its inputs make words.
-
-    rows: of the window. stride: rows from output to output. words: of a row of the window; the last
-    one may have fewer than four bytes. rest: bytes of a row beyond its words.
-    """
-
-    rows: int
-    stride: int
-    words: int
-    rest: int
-
-    @property
-    def jump(self) -> int:
-        """How many outputs later the word with the rows beyond four begins; 0: there are none."""
-        return -(-(self.rows - 4) // self.stride) if self.rest and self.rows > 4 else 0
-
-    @property
-    def weight_words(self) -> int:
-        """Words of the weights of a channel."""
-        return self.rows * self.words + self.rest * (2 if self.jump else 1)
-
-    def x_rows(self, outputs: int) -> int:
-        """Return the rows of inputs of a strip."""
-        return (outputs - 1) * self.stride + self.rows
-
-    def inputs(self, outputs: int) -> int:
-        """Return the words of the inputs of a strip."""
-        return self.x_rows(outputs) * self.words + self.rest * (outputs + self.jump)
-
-
-def form_of(rows: int, row_bytes: int, stride: int) -> Form:
-    """Return the form with the fewest words of weights; without a rest where forms tie."""
-    whole, rest = divmod(row_bytes, 4)
-    forms = [Form(rows, stride, -(-row_bytes // 4), 0)]
-    if rest and stride <= 2 and rows <= _MOST_ROWS:
-        forms.append(Form(rows, stride, whole, rest))
-    return min(forms, key=lambda form: form.weight_words)
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """From a sum to a byte; the parameters of a channel are those of ``dory_gap8_block_impl.h``.
-
-    low_bits: of the low limb, 0 where there is none. reach: whether sums are clamped first. turned:
-    whether an offset is added before, and another addend to the product of what is negative then.
-    clip: instruction with which the result is clipped, or nothing. digits: its operand.
-    """
-
-    shift: int
-    low_bits: int
-    reach: bool
-    turned: bool
-    clip: str
-    digits: int
-
-    @property
-    def limbs(self) -> bool:
-        """Whether there are two limbs."""
-        return self.low_bits > 0
-
-    @property
-    def parameters(self) -> int:
-        """Words of the parameters of a channel."""
-        return 2 + self.limbs + self.reach + 2 * self.turned
-
-    @property
-    def temporaries(self) -> int:
-        """Registers that parameters need in addition to those of weights."""
-        return 2 * (self.limbs or self.turned) + (self.limbs and self.turned)
-
-
-def _spilled(form: Form, finish: Finish, outputs: int) -> int:
+def _spilled(form: Form, finish: Finish, outputs: int, pool: int) -> int:
     """Return the number of inputs of a strip without a register."""
-    pointers = 4  # to weights and outputs, steps down and back to the next channel
+    # To weights and outputs, steps down and back to the next channel, to sums of the first column.
+    pointers = 4 + (pool > 1)
     needed = form.inputs(outputs) + outputs + 2 + finish.temporaries + pointers
     return max(0, needed - len(REGISTERS))
 
 
-def longest_strip(form: Form, finish: Finish) -> int:
-    """Return the outputs of the longest strip for which there are registers, 0 for none.
+def longest_strip(form: Form, finish: Finish, pool: int = 1) -> int:
+    """Return the sums of a column of the longest strip with enough registers, 0 for none.
 
     The first input may be without one: the parameters' registers are free when it is multiplied.
     """
-    lengths = range(MOST_OUTPUTS, 0, -1)
+    lengths = range(MOST_SUMS, 0, -pool)
     most = min(1, finish.temporaries, form.words)
-    return next((n for n in lengths if _spilled(form, finish, n) <= most), 0)
+    return next((n for n in lengths if _spilled(form, finish, n, pool) <= most), 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """The function for strips of a number of outputs.
+    """The function for strips of a number of sums in a column.
 
     text: as the assembler reads it. channel_cycles, strip_cycles, call_cycles: of a channel, of a
     strip without its channels, of a call without its strips; by counting instructions.
@@ -145,16 +79,21 @@ class Strip:
 
 
 @functools.lru_cache(maxsize=64)
-def strip(form: Form, finish: Finish, outputs: int, signed: bool, name: str) -> Strip:
-    """Return function ``name`` for strips of ``outputs`` outputs; signed: whether inputs are."""
-    return _Writer(form, finish, outputs, signed).function(name)
+def strip(
+    form: Form, finish: Finish, outputs: int, signed: bool, name: str, pool: int = 1
+) -> Strip:
+    """Return function ``name`` for strips of ``outputs`` sums in a column.
+
+    signed: whether inputs are. pool: 2 where outputs are the largest of 2 x 2 sums, else 1.
+    """
+    return _Writer(form, finish, outputs, signed, pool).function(name)
 
 
 class _Writer:
     """Registers of a strip, and the parts of its function as instructions."""
 
-    def __init__(self, form: Form, finish: Finish, outputs: int, signed: bool) -> None:
-        self.form, self.finish, self.outputs = form, finish, outputs
+    def __init__(self, form: Form, finish: Finish, outputs: int, signed: bool, pool: int) -> None:
+        self.form, self.finish, self.outputs, self.pool = form, finish, outputs, pool
         kind = "sp.b" if signed else "usp.b"
         self.dot, self.add = f"pv.dot{kind}", f"pv.sdot{kind}"
         free = list(REGISTERS)
@@ -163,11 +102,13 @@ class _Writer:
             taken, free[:] = free[:count], free[count:]
             return taken
 
-        self.spilled = _spilled(form, finish, outputs)
+        self.spilled = _spilled(form, finish, outputs, pool)
         # The caller's argument is where the first weights come later.
         self.weights = take(2)
         self.pointer, self.y, self.y_row, self.y_back = take(4)
+        self.first_sums = take(pool - 1)
         self.sums, self.temporaries = take(outputs), take(finish.temporaries)
+        self.results = self.sums[::pool]
         self.inputs = take(form.inputs(outputs) - self.spilled)
         if self.spilled:
             self.inputs.insert(0, self.temporaries[0])
@@ -187,30 +128,42 @@ class _Writer:
             *(f"sw {place}" for place in saved),
             *(f"lw a1, {place['y_next']}", f"lw a2, {place['y_end']}"),
             *(f"lw {self.y}, {place['y']}", f"sw a0, {_ARGUMENT}"),
-            *(f"sw a1, {_Y_NEXT}", f"sw a2, {_Y_END}"),
+            f"sw a1, {_Y_NEXT}",
         ]
+        if self.pool > 1:
+            entry += [f"lw a1, {place['sums']}", f"sw a2, {_Y_END}", f"sw a1, {_SUMS}"]
+        else:
+            entry.append(f"sw a2, {_Y_END}")
         assert (argument, self.y not in ("a1", "a2")) == ("a0", True)
-        load = self._load()
-        channel = self._channel()
+        columns = self._columns()
         again = [
             *(f"lw {other}, {_Y_NEXT}", f"lw {self.pointer}, {_Y_END}"),
             *(f"add {self.y}, {self.y}, {other}", f"lw {argument}, {_ARGUMENT}"),
             f"bne {self.y}, {self.pointer}, 1b",
         ]
         leave = [*(f"lw {place}" for place in saved), f"addi sp, sp, {_FRAME_BYTES}", "ret"]
+        body = [n for a, b in columns for n in (*a, *b[:-1], f"2: {b[-1]}")]
         lines = [
             f'.pushsection .text.{name}, "ax", @progbits',
             *(".option push", ".option norvc", ".balign 4"),
             *(f".globl {name}", f".type {name}, @function", f"{name}:"),
             *entry,
-            *(f"1: {load[0]}", *load[1:]),
-            *(*channel[:-1], f"2: {channel[-1]}"),
+            *(f"1: {body[0]}", *body[1:]),
             *(*again, *leave),
             *(f".size {name}, . - {name}", ".option pop", ".popsection"),
         ]
         # A branch that is taken costs two more, a return one; the last branch is not taken.
         call = len(entry) + len(leave) + 1 - 2
-        return Strip("\n".join(lines) + "\n", len(channel), len(load) + len(again) + 2, call)
+        loads, channels = (sum(map(len, parts)) for parts in zip(*columns, strict=True))
+        return Strip("\n".join(lines) + "\n", channels, loads + len(again) + 2, call)
+
+    def _columns(self) -> list[tuple[list[str], list[str]]]:
+        """Return the loads of each column's inputs, and the instructions of a channel of it."""
+        load, channel = self._load(), self._channel()
+        if self.pool == 1:
+            return [(load, channel)]
+        second = [f"lw {self.weights[0]}, {_ARGUMENT}", *load]
+        return [(load, self._first_column()), (second, channel)]
 
     def _load(self) -> list[str]:
         """Load the inputs of a strip, move the pointers on to the next one, enter the channels."""
@@ -218,6 +171,7 @@ class _Writer:
         x, row, step, q, *ring = self.loading
         place = {name: text.format(argument) for name, text in _PLACES.items()}
         out = [
+            *(f"lw {register}, {_SUMS}" for register in self.first_sums),
             *(f"lw {x}, {place['x']}", f"lw {step}, {place['x_step']}"),
             *(f"lw {row}, {place['x_row']}", f"add {step}, {step}, {x}"),
             f"sw {step}, {place['x']}",
@@ -231,7 +185,7 @@ class _Writer:
         rest = self._load_words(x, row, step)
         count = self.weights[1]
         rest += [f"lw {count}, {place['channels']}", f"lw {self.pointer}, {place['weights']}"]
-        if self.outputs > 1:
+        if len(self.results) > 1:
             rest += [f"lw {self.y_row}, {place['y_row']}", f"lw {self.y_back}, {place['y_back']}"]
         # What the last byte becomes does not wait for it.
         return [*out, rest[0], *last, *rest[1:], f"lp.setup x0, {count}, 2f"]
@@ -297,27 +251,52 @@ class _Writer:
                 words.append([self._column(byte, p + form.jump) for p in outputs])
         return words
 
-    def _next(self, register: str) -> str:
-        """Load the next word of weights or parameters."""
-        return f"p.lw {register}, 4({self.pointer}!)"
+    def _next(self, register: str, words: int = 1) -> str:
+        """Load the next word of weights or parameters, and step on."""
+        return f"p.lw {register}, {4 * words}({self.pointer}!)"
 
     def _channel(self) -> list[str]:
         """Sums of a channel, and their way to bytes."""
+        words = len(self._products())
+        early, late = (self.weights[(words - n) % 2] for n in (2, 1))
+        finish = self._long_finish if self.finish.temporaries else self._short_finish
+        out, end = self._sums(self._first_parameters(early)), finish(early, late)
+        if self.pool == 1:
+            return out + end
+        # Nothing waits for a sum of the first column.
+        [before], others = self.first_sums, self.sums[1::2]
+        out += [f"p.lw {s}, 4({before}!)" for s in others]
+        pairs = zip(self.results, others, strict=True)
+        return [*out, end[0], *(f"p.max {s}, {s}, {other}" for s, other in pairs), *end[1:]]
+
+    def _first_column(self) -> list[str]:
+        """Sums of a channel that wait for those of the second column."""
+        [place] = self.first_sums
+        return self._sums() + [f"p.sw {s}, 4({place}!)" for s in self.results]
+
+    def _sums(self, parameters: Sequence[str] | None = None) -> list[str]:
+        """Sums of a channel, of rows of which the pool takes the largest.
+
+        parameters: the loads of parameters before the last word; None: all are left out.
+        """
         products = self._products()
         out = [f"lw {self.inputs[0]}, {_INPUT}"] if self.spilled else []
-        out += [self._next(register) for register in self.weights]
-        early, late = (self.weights[(len(products) - n) % 2] for n in (2, 1))
+        left_out = self.finish.parameters if parameters is None else 0
+        steps = [1] * (len(products) - 1) + [1 + left_out]
+        out += [self._next(*pair) for pair in zip(self.weights, steps, strict=False)]
         for i, inputs in enumerate(products):
             word = self.weights[i % 2]
             dot = self.dot if i == 0 else self.add
             out += [f"{dot} {s}, {x}, {word}" for s, x in zip(self.sums, inputs, strict=True)]
             if i + 2 < len(products):
-                out.append(self._next(word))
+                out.append(self._next(word, steps[i + 2]))
             elif i + 2 == len(products):
-                out += self._first_parameters(early)
-        if self.finish.temporaries:
-            return out + self._long_finish(early, late)
-        return out + self._short_finish(early, late)
+                out += parameters or ()
+        if self.pool == 1:
+            return out
+        return out + [
+            f"p.max {s}, {s}, {t}" for s, t in zip(self.results, self.sums[1::2], strict=True)
+        ]
 
     def _first_parameters(self, early: str) -> list[str]:
         """Load the parameters for which there are registers before the last word is multiplied."""
@@ -339,13 +318,13 @@ class _Writer:
 
     def _store(self, register: str, output: int) -> str:
         """Store an output, and step on: down, or from the last one to the next channel."""
-        last = output == self.outputs - 1
-        by = self.y_row if not last else self.y_back if self.outputs > 1 else 1
+        last = output == len(self.results) - 1
+        by = self.y_row if not last else self.y_back if len(self.results) > 1 else 1
         return f"p.sb {register}, {by}({self.y}!)"
 
     def _short_finish(self, early: str, late: str) -> list[str]:
         """One multiplication: each step for all outputs."""
-        sums, out = self.sums, []
+        sums, out = self.results, []
         if self.finish.reach:
             out += [self._next(late), *(f"p.clipr {s}, {s}, {early}" for s in sums)]
             early, late = late, early
@@ -359,7 +338,7 @@ class _Writer:
 
         The end of an output and the beginning of the next one alternate.
         """
-        finish, sums, (below, value) = self.finish, self.sums, self.temporaries[:2]
+        finish, sums, (below, value) = self.finish, self.results, self.temporaries[:2]
         out = [self._next(late)]
         if finish.turned:
             out += [f"add {s}, {s}, {value}" for s in sums]

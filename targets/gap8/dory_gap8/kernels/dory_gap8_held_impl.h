@@ -6,6 +6,7 @@
  *   DORY_CHANNELS         input channels
  *   DORY_PADDED           whether windows reach beyond the tensor
  *   DORY_PAD_WORD         a word of what stands there
+ *   DORY_POOL             2: an output is the largest of 2 x 2 sums, requantised; 1, the default: of one
  *   DORY_OUTPUTS          outputs of a strip: so many below each other share their inputs
  *   DORY_WORDS            words of weights of a row of the window
  *   DORY_REST             bytes of a row that are left over: those of rows below each other make words
@@ -29,13 +30,22 @@
 #include "dory_gap8_share.h"
 #include "dory_gap8_types.h"
 
+#ifndef DORY_POOL
+#define DORY_POOL 1
+#endif
+
+/* Rows and columns of inputs from output to output, and columns that an output sees. */
+#define DORY_DOWN (DORY_POOL * DORY_STRIDE_H)
+#define DORY_ACROSS (DORY_POOL * DORY_STRIDE_W)
+#define DORY_SEEN_W (DORY_KERNEL_W + (DORY_POOL - 1) * DORY_STRIDE_W)
 #define DORY_RUN (DORY_KERNEL_W * DORY_CHANNELS)
 #define DORY_STEP (DORY_STRIDE_W * DORY_CHANNELS)
 
-/* Strips that are neighbours in a row; the assembly knows the order of the fields. */
+/* Strips that are neighbours in a row; the assembly knows the order of the fields. Of a pool a strip
+ * has the outputs' two columns. */
 typedef struct {
   const DORY_X_T *x; /* the first input of the first strip */
-  int32_t x_step;    /* bytes from strip to strip */
+  int32_t x_step;    /* bytes from column to column */
   int32_t x_row;     /* bytes from row to row */
   const int8_t *weights; /* of the first channel: weights, parameters, then those of the next one */
   DORY_Y_T *y;
@@ -44,6 +54,9 @@ typedef struct {
   int32_t y_row;   /* bytes from output to output of a strip */
   int32_t y_back;  /* from the last output of a channel to the first one of the next channel */
   int32_t channels;
+#if DORY_POOL > 1
+  int32_t *sums; /* room for those of the first column: of all channels, one for each output */
+#endif
 } dory_held_t;
 
 #if defined(__riscv) && DORY_GAP8_XPULPV2
@@ -69,15 +82,26 @@ static inline int32_t dory_held_sum(const DORY_X_T *x, int32_t x_row, const int8
   return sum;
 }
 
+/* The largest sum of an output, whose first input is at x. */
+static inline int32_t dory_held_largest(const dory_held_t *s, const DORY_X_T *x, const int8_t *w) {
+  int32_t best = dory_held_sum(x, s->x_row, w);
+  for (int32_t i = 1; i < DORY_POOL * DORY_POOL; i++) {
+    const int32_t down = i / DORY_POOL * DORY_STRIDE_H * s->x_row;
+    const int32_t sum = dory_held_sum(x + down + i % DORY_POOL * s->x_step, s->x_row, w);
+    best = sum > best ? sum : best;
+  }
+  return best;
+}
+
 /* Computes strips of `rows` outputs. */
 static void dory_held_run(dory_held_t *s, int32_t rows) {
-  for (; s->y != s->y_end; s->x += s->x_step, s->y += s->channels + s->y_next) {
+  for (; s->y != s->y_end; s->x += DORY_POOL * s->x_step, s->y += s->channels + s->y_next) {
     const int8_t *w = s->weights;
     for (int32_t c = 0; c < s->channels; c++, w += DORY_CHANNEL_BYTES) {
       const int32_t *const parameters =
           (const int32_t *)(const void *)(w + DORY_CHANNEL_BYTES - 4 * DORY_BLOCK_PARAMETERS);
       for (int32_t p = 0; p < rows; p++) {
-        const int32_t sum = dory_held_sum(s->x + p * DORY_STRIDE_H * s->x_row, s->x_row, w);
+        const int32_t sum = dory_held_largest(s, s->x + p * DORY_DOWN * s->x_row, w);
         s->y[p * s->y_row + c] =
             (DORY_Y_T)dory_block_value(sum, parameters, DORY_SHIFT, DORY_LOW_BITS, DORY_HI);
       }
@@ -121,8 +145,8 @@ static DORY_GAP8_NOINLINE void dory_held_patch(DORY_X_T *to, const dory_gap8_win
 
 /* How many of `count` strips from a column of the tile on see no padding left and right. */
 static inline int32_t dory_held_inside(int32_t column, int32_t x_w, int32_t count) {
-  const int32_t room = x_w - DORY_KERNEL_W - column;
-  return column < 0 || room < 0 ? 0 : dory_gap8_min(room / DORY_STRIDE_W + 1, count);
+  const int32_t room = x_w - DORY_SEEN_W - column;
+  return column < 0 || room < 0 ? 0 : dory_gap8_min(room / DORY_ACROSS + 1, count);
 }
 
 /* A way to share a tile: its cycles, parts of the strips, lengths of parts of strips and channels. */
@@ -190,14 +214,19 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   s.channels = work.channels.end - channel;
   s.y_next = a->y_c - s.channels;
   s.y_row = a->y_w * a->y_c;
+#if DORY_POOL > 1
+  s.sums = (int32_t *)(void *)((uint8_t *)a->scratch +
+                               DORY_CORES * DORY_PATCH_ROW * DORY_PATCH_ROWS) +
+           (int32_t)dory_core_id() * (DORY_OUTPUTS * a->y_c);
+#endif
   while (left > 0) {
     const int32_t first = strip * least + dory_gap8_min(strip, longer);
     const int32_t rows = least + (strip < longer);
-    const int32_t row = first * DORY_STRIDE_H - (DORY_PADDED ? a->pad_top : 0);
-    const int32_t column = place * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0);
+    const int32_t row = first * DORY_DOWN - (DORY_PADDED ? a->pad_top : 0);
+    const int32_t column = place * DORY_ACROSS - (DORY_PADDED ? a->pad_left : 0);
     int32_t count = dory_gap8_min(left, a->y_w - place);
 #if DORY_PADDED
-    const int32_t x_rows = (rows - 1) * DORY_STRIDE_H + DORY_KERNEL_H;
+    const int32_t x_rows = (DORY_POOL * rows - 1) * DORY_STRIDE_H + DORY_KERNEL_H;
     const int all_rows = row >= 0 && row + x_rows <= a->x_h;
     /* A few strips are copied all when the first or the last one has to be. */
     const int short_row = count <= DORY_WALK;
@@ -207,9 +236,10 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
                              (int32_t)dory_core_id() * (DORY_PATCH_ROW * DORY_PATCH_ROWS);
       count = dory_gap8_min(count, DORY_WALK);
       if (all_rows && column < 0 && !short_row) {
-        count = dory_gap8_min(count, (DORY_STRIDE_W - 1 - column) / DORY_STRIDE_W);
+        count = dory_gap8_min(count, (DORY_ACROSS - 1 - column) / DORY_ACROSS);
       }
-      dory_held_patch(copy, a, row, column, x_rows, (count - 1) * DORY_STEP + DORY_RUN);
+      dory_held_patch(copy, a, row, column, x_rows,
+                      (DORY_POOL * count - 1) * DORY_STEP + DORY_RUN);
       s.x = copy;
       s.x_row = DORY_PATCH_ROW;
     } else {
