@@ -44,6 +44,8 @@ EVEN_WIDE = 2
 # Only a step: another one in sequence, that of an operand of a sum, that of a pool.
 STEP_32 = 5
 STEP_64 = 43
+# One in 64 bits that is a product of two words: layer 47 of mcunet_detection on GVSOC.
+STEP_HIGH = 17
 # Division by 2^k - 1 adds this; by any other number a division, in software for 64 bits.
 ONES_EXTRA = 12
 DIVISION_32 = 40

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dory_gap8.backend import AvgPoolKernel, LinearKernel
+from dory_gap8.backend.high import high_form
 from dory_gap8.backend.requant import EVEN, LIMBS, NARROW, STEPS, epilogue
+from dory_gap8.backend.steps import make_step
 
 from dory_core.api import Layer, Requant, ops, requantisation
 from dory_core.importing import Array, requant
@@ -121,7 +123,7 @@ FORMS = {
     ),
     "64 bits with two addends at last": (
         linear(
-            requant([1 << 31, 3**19, 5**13, 1], 1 << 32, 1 << 33, add_negative=(1 << 32) - 99),
+            requant([1 + (1 << 31), 3**19, 5**13, 1], 1 << 32, 1 << 33, add_negative=99 << 24),
             bias=[-700, 9, 0, 70000],
         ),
         "_turned_q64steps_noclip",
@@ -134,8 +136,25 @@ FORMS = {
         linear(requant(1, 0, 7)),
         "_q32steps_ones_noclip_scalar",
     ),
+    "two words": (
+        linear(requant([1 << 35, 3**19, 5**13, 1], [(1 << 40) + 9, -(1 << 41), 3, 4], 1 << 33)),
+        "_q64high_noclip",
+    ),
+    "two words, turned": (
+        linear(
+            requant(
+                [7 << 32, -(3**19), 5**13, 1],
+                [(1 << 40) + 9, -(1 << 41), 3, 4],
+                1 << 38,
+                add_negative=[5, 1 << 39, 2, -(1 << 38)],
+                turn=-70,
+            ),
+            bias=[-100, 5, 7, 3000],
+        ),
+        "_turned_q64high_noclip",
+    ),
     "64 bits at last": (
-        linear(requant([1 << 31, 3**19, 5**13, 1], [1 << 40, -(1 << 41), 3, 4], 1 << 33)),
+        linear(requant([(1 << 31) + 1, 3**19, 5**13, 1], [1 << 40, -(1 << 41), 3, 4], 1 << 33)),
         "_q64steps_noclip",
     ),
 }
@@ -173,8 +192,35 @@ def test_64_bit_parameters_are_two_words_each_the_lower_first() -> None:
     rows = words(FORMS["64 bits at last"][0])
     assert (
         rows.astype("<i4").tobytes()
-        == np.array([[1 << 31, 1 << 40], [3**19, -(1 << 41)], [5**13, 3], [1, 4]], "<i8").tobytes()
+        == np.array(
+            [[(1 << 31) + 1, 1 << 40], [3**19, -(1 << 41)], [5**13, 3], [1, 4]], "<i8"
+        ).tobytes()
     )
+
+
+def test_two_words_are_a_multiplier_of_32_bits_and_a_shift_for_each_channel() -> None:
+    layer, _ = FORMS["two words"]
+    assert epilogue(layer).up == 4
+    assert words(layer).tolist() == [
+        [1 << 30, *two_words((1 << 40) + 9 >> 1), 0],
+        [3**19, *two_words(-(1 << 45)), 5],
+        [5**13, 48, 0, 5],
+        [1, 64, 0, 5],
+    ]
+
+
+def test_words_that_are_too_short_stay_64_bits() -> None:
+    mul = [1 << 35, 3, 5, 7]
+    small, large = (
+        high_form(make_step(requant(mul, 1, 1 << 33), (0, 0), 64), n) for n in (9, 1 << 27)
+    )
+    assert small is not None and large is None, "operands are shifted by four bits"
+    for step in (requant((1 << 31) + 1, 1, 1 << 33), requant(3, 1, 77)):
+        assert high_form(make_step(step, (0, 0), 64), 9) is None
+
+
+def two_words(value: int) -> list[int]:
+    return np.array([value], "<i8").view("<i4").tolist()
 
 
 def test_a_bias_joins_the_parameters() -> None:
@@ -206,7 +252,7 @@ def test_one_record_serves_all_channels_alike() -> None:
 
 
 def test_cheaper_forms_come_first() -> None:
-    order = ["32 bits of 50", "clamp", "limbs", "clamp and limbs", "64 bits at last"]
+    order = ["32 bits of 50", "clamp", "limbs", "clamp and limbs", "two words", "64 bits at last"]
     costs = [epilogue(FORMS[name][0]).step_cycles for name in order]
     assert costs == sorted(set(costs))
     assert epilogue(FORMS["64 bits at last"][0]).form == STEPS

@@ -27,6 +27,7 @@ from dory_core.api import (
     requantisation,
 )
 from dory_gap8 import calibration as cal
+from dory_gap8.backend.high import high_form
 from dory_gap8.backend.steps import (
     INT32,
     SHIFT,
@@ -59,6 +60,7 @@ class Epilogue:
     bias: per channel, only where there is no step (the first step takes it otherwise).
     zero: of a step in binary32, what is added to its product; None for others. wide: accumulators
     of that step have more digits than binary32.
+    up: of a first step in 64 bits that is a product of words, bits by which its operand is shifted.
     """
 
     steps: tuple[Step, ...]
@@ -69,6 +71,7 @@ class Epilogue:
     bias: tuple[int, ...] | None = None
     zero: int | None = None
     wide: bool = False
+    up: int | None = None
 
     @property
     def form(self) -> str:
@@ -137,7 +140,8 @@ class Epilogue:
             tokens += ["limbs"] if self.form == LIMBS else [] if self.reach else ["q32"]
             tokens += _CLIP_TOKENS[self.clip_form]
         else:
-            tokens = [*turned, f"q{self.bits}steps", *self.steps[0].tokens]
+            form = f"q{self.bits}steps" if self.up is None else "q64high"
+            tokens = [*turned, form, *self.steps[0].tokens]
             for step in self.steps[1:]:
                 tokens += ["then", *step.tokens]
         if not self.per_channel:
@@ -154,6 +158,8 @@ class Epilogue:
             return tuple(found)
         found.append(("DORY_PER_CHANNEL", str(int(self.per_channel))))
         found.append(("DORY_Q_TURNED", str(int(self.turned))))
+        if self.up is not None:
+            found += [("DORY_Q_HIGH", "1"), ("DORY_Q_UP", str(self.up))]
         if self.narrow is not None or self.zero is not None:
             found += [("DORY_Q_REACH", str(int(self.reach))), ("DORY_Q_CLIP", self.clip_form)]
             if self.zero is not None:
@@ -200,6 +206,8 @@ class Epilogue:
         if self.narrow is not None:
             return cal.EPILOGUE_32 + self._extra
         first = cal.EPILOGUE_64 if self.bits == 64 else cal.EPILOGUE_32
+        if self.up is not None:
+            first += cal.STEP_HIGH - cal.STEP_64
         return (
             first
             + self.steps[0].division_cycles(self.bits)
@@ -214,8 +222,10 @@ class Epilogue:
             return cal.STEP_EVEN + cal.EVEN_WIDE * self.wide
         if self.narrow is not None:
             return cal.STEP_32 + self._extra
-        turned = cal.TURNED_EXTRA * self.turned
-        return turned + sum(s.cycles(self.bits) for s in self.steps)
+        first = cal.TURNED_EXTRA * self.turned
+        if self.up is not None:
+            first += cal.STEP_HIGH - cal.STEP_64
+        return first + sum(s.cycles(self.bits) for s in self.steps)
 
     @property
     def _extra(self) -> int:
@@ -291,6 +301,11 @@ def _epilogue(layer: Layer, least_bits: int) -> Epilogue:
     else:
         found = narrow_form(layer)
     if found is None:
+        turn, sums = requants[0].turn, (ranges.acc_lo, ranges.acc_hi)
+        reach = max(abs(end - zero) for end in sums for zero in (0, turn))
+        high = high_form(first, reach) if bits == 64 else None
+        if high is not None:
+            return Epilogue(steps, bits, high.records, up=high.up)
         return Epilogue(steps, bits, _step_records(first, bits))
     return Epilogue(steps, least_bits, _narrow_records(found), found, clip)
 

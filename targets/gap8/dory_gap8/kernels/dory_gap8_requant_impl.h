@@ -17,6 +17,8 @@
  *                     (-hi - 1 .. hi), DORY_CLIP_BOUNDS (lo .. hi)
  *   DORY_PER_CHANNEL  whether each channel has a record of parameters; otherwise there is only one
  *   DORY_Q_BITS       steps: 32 or 64, arithmetic that range analysis proved sufficient
+ *   DORY_Q_HIGH       steps of 64 bits: 1 where the first one is a product of words, of whose sum the upper
+ *                     word is shifted; 0, the default: anything. DORY_Q_UP: bits by which x is shifted
  *   DORY_DIV1, DORY_DIV2, DORY_CLIP1, DORY_CLIP2   steps: forms of divisors, whether clipped
  *
  * A record is 32-bit words in the order in which they are needed, and the records of the channels
@@ -25,6 +27,7 @@
  *   DORY_Q_NARROW   [offset] [reach] mul add [below]
  *   DORY_Q_LIMBS    [offset] [reach] mul_low mul_high add [below]
  *   DORY_Q_STEPS    [offset] mul add [below]; with 64 bits each of them two words, the lower first
+ *   DORY_Q_HIGH     [offset] mul add_low add_high [below_low] [below_high] shift
  *   DORY_Q_EVEN     offset mul shift: x is the accumulator plus offset, S = mul / 2^(32 + shift)
  *
  * shift, low_bits and the bounds of the clip are the same for all channels. Sums and products are
@@ -33,6 +36,10 @@
  */
 #include "dory_gap8_simd.h"
 #include "dory_gap8_types.h"
+
+#ifndef DORY_Q_HIGH
+#define DORY_Q_HIGH 0
+#endif
 
 #define DORY_Q_STEPS 0
 #define DORY_Q_NARROW 1
@@ -47,6 +54,8 @@
 /* Words of a record. */
 #if DORY_Q_FORM == DORY_Q_EVEN
 #define DORY_Q_WORDS 3
+#elif DORY_Q_HIGH
+#define DORY_Q_WORDS (4 + 3 * DORY_Q_TURNED)
 #elif DORY_Q_FORM == DORY_Q_STEPS
 #define DORY_Q_WORDS ((1 + DORY_Q_TURNED) * DORY_Q_BITS / 16)
 #else
@@ -188,6 +197,29 @@ static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
 
 #elif DORY_Q_FORM == DORY_Q_STEPS
 
+#if DORY_Q_HIGH
+
+static inline int32_t dory_high(int32_t acc, const dory_parameters_t *p, const dory_gap8_step_t *s) {
+  const int32_t *const word = p->word + DORY_Q_TURNED;
+  const int32_t offset = DORY_Q_TURNED ? p->word[0] : 0;
+  const int32_t x = (int32_t)((uint32_t)(acc + offset) << DORY_Q_UP);
+  uint64_t sum = (uint64_t)((int64_t)x * word[0]);
+  int32_t q;
+  sum += (uint64_t)(uint32_t)word[2] << 32 | (uint32_t)word[1];
+#if DORY_Q_TURNED
+  const uint32_t negative = (uint32_t)(x >> 31);
+  sum += (uint64_t)((uint32_t)word[4] & negative) << 32 | ((uint32_t)word[3] & negative);
+#endif
+  q = (int32_t)(sum >> 32) >> p->word[DORY_Q_WORDS - 1];
+#if DORY_CLIP1
+  q = dory_gap8_clip(q, s->lo, s->hi);
+#endif
+  (void)s;
+  return q;
+}
+
+#endif
+
 #if DORY_Q_BITS == 64
 #define DORY_PARAMETER(p, i) \
   ((dory_q_t)((uint64_t)(uint32_t)(p)->word[2 * (i) + 1] << 32 | (uint32_t)(p)->word[2 * (i)]))
@@ -198,7 +230,9 @@ static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
 /* The output of an accumulator of the channel that has the parameters p. */
 static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
                                   const dory_gap8_requant_t *r) {
-#if DORY_Q_TURNED
+#if DORY_Q_HIGH
+  dory_q_t q = dory_high((int32_t)acc, p, &r->steps[0]);
+#elif DORY_Q_TURNED
   const dory_q_t x = acc + DORY_PARAMETER(p, 0);
   const dory_q_t add = DORY_PARAMETER(p, 2) + (x < 0 ? DORY_PARAMETER(p, 3) : 0);
   dory_q_t q = dory_step(x, DORY_PARAMETER(p, 1), add, DORY_DIV1, DORY_CLIP1, &r->steps[0]);
