@@ -321,3 +321,9 @@ def test_layers_that_a_golden_does_not_have_are_named() -> None:
     assert line.endswith(", 07 'layer 7' and 1 more")
     (line,) = golden_lines({"reference": "x", "inferences": 1, "layers": found}, {1: "", 4: ""})
     assert line == "golden: all 2 layers are exact"
+
+
+def test_layers_inside_of_others_count_as_layers_of_the_golden() -> None:
+    rows = [{"index": n, "name": f"n{n}", "apart": 0, "elements": 4} for n in range(3)]
+    document = {"reference": "nemo", "inferences": 1, "layers": rows}
+    assert golden_lines(document, {1: "n1", 2: "n2"}) == ["golden: all 3 layers are exact"]

@@ -22,7 +22,8 @@ def golden_lines(document: Mapping[str, Any], layers: Mapping[int, str]) -> list
     found = document["layers"]
     apart = [layer for layer in found if layer["apart"]]
     exact = len(found) - len(apart)
-    count = f"all {len(layers)}" if exact == len(layers) else f"{exact} of {len(layers)}"
+    every = len(layers.keys() | {layer["index"] for layer in found})  # joined layers as well
+    count = f"all {every}" if exact == every else f"{exact} of {every}"
     lines = [f"golden: {count} layers are exact{_absent(found, layers)}"]
     for layer in apart:
         lines.append(
