@@ -27,29 +27,34 @@ GROUP = 60
 HELD = 12
 HELD_LOAD = 2
 HELD_TWO = 2
+# Rows in registers: of a column of a vector four rows, of two or three vectors two rows; their
+# weights and the loop.
+FOUR_OF_1 = 11
+TWO_OF = {2: 10, 3: 14}
+FEW = 18
 # Two columns by two channels: sums, pointers, loop. A round of 16 inputs: four loads and products;
 # of one column three loads, two products.
 BLOCK = 13
 BLOCK_ROUND = 8
 ONE_ROUND = 6
-# Inputs of windows: a column of x and a row of it, of at most 16 channels or of more; 16 bytes; a
-# row in a call of its own, where one lies outside of x; a row of many columns.
-SMALL_COLUMN = 8
-SMALL_ROW = 5
-COLUMN = 30
+# Inputs of windows: a call; of a row of x a run of bytes, of at most 16 or of more, 16 bytes of it;
+# a row whose taps are laid one by one; a row that is partly beside of x.
+LAY = 60
+RUN_OF_ONE = 5
 RUN = 6
 COPY_VECTOR = 4
-BORDER_ROW = 25
-VECTORS_ROW = 60
+ROW_OF_TAPS = 15
+BORDER_ROW = 20
 # Depthwise: a row of outputs of 16 channels; a plane of words, and a column of it; a channel of a
 # row; four outputs of small windows; two of which each is a vector; an output, and a vector of its
 # window.
 ROW = 60
 PLANE = 120
-PLANE_COLUMN = 20
-CHANNEL = 24
-FOUR_OUTPUTS = 11
-TWO_OUTPUTS = 10
+PLANE_COLUMN, FLIPPED_COLUMN = 16, 20
+CHANNEL = 16
+CHANNEL_OF_TWO = 24
+FOUR_OUTPUTS = 10
+TWO_OUTPUTS = 8
 OUTPUT = 4
 OUTPUT_VECTOR = 4
 # A pool: an output.
@@ -63,12 +68,14 @@ LUT_VECTOR = 14
 POOL_VECTOR = 14
 MAXPOOL_TAP = 9
 AVGPOOL_TAP = 7
-# Requantisation: a pixel; eight outputs of it by form, and where the shift is 16, which narrowing
-# has.
+# Requantisation: a call; eight channels of its pixels, two of these pixels, and where the shift is
+# 16, which narrowing has. Where pixels go one by one: a pixel, eight outputs of it by form.
+FINISH_CALL = 60
+FINISH_EIGHT = 20
+FINISH_TWO, FINISH_TWO_BY_16 = 42, 34
 FINISH_PIXEL = 14
-FINISH = {"VECTOR": 29, "TURNED": 42, "SHIFTED": 48, "SCALAR": 320}
-FINISH_BY_16 = {"VECTOR": 25, "TURNED": 38}
-FINISH_SIGNED_BY_16 = {"VECTOR": 24, "TURNED": 35}
+FINISH = {"VECTOR": 32, "PLAIN": 32, "TURNED": 40, "SHIFTED": 46, "SCALAR": 320}
+FINISH_SIGNED_BY_16 = {"TURNED": 33}
 
 
 def finish(form: str, down: int, signed: bool) -> int:
@@ -76,5 +83,5 @@ def finish(form: str, down: int, signed: bool) -> int:
 
     down: the shift to the right. signed: True where the bounds are those of a byte with a sign.
     """
-    by_16 = FINISH_SIGNED_BY_16 if signed else FINISH_BY_16
-    return by_16.get(form, FINISH[form]) if down == 16 else FINISH[form]
+    by_16 = FINISH_SIGNED_BY_16 if signed and down == 16 else FINISH
+    return by_16.get(form, FINISH[form])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import ClassVar
@@ -22,6 +23,7 @@ from dory_core.api import (
     Tensor,
     Tile,
     ceil_div,
+    maximum,
     ops,
     reject_type,
     size,
@@ -30,9 +32,11 @@ from dory_core.api import (
 PREFIX = "dory_cortex_m55"
 BYTES = ("u8", "i8")
 _COMMON = ("mve.h", "requant.h")
-# Channels as vectors of four sums have them, which become one vector of bytes.
-_SIXTEEN = (0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15)
-_EIGHT = (0, 2, 4, 6, 1, 3, 5, 7)
+# Channels as two vectors of four sums have them, which become eight bytes.
+_EIGHT = np.array((0, 2, 4, 6, 1, 3, 5, 7))
+# What a tile has down its columns and along its rows; bytes from a row or a pixel to the next.
+_SIZES = ("x_h", "y_h", "pad_top"), ("x_w", "y_w", "pad_left")
+_STEPS = ("x_row", "y_row", "x_column", "y_column")
 
 
 class VectorKernel(Kernel):
@@ -91,6 +95,28 @@ def window_members(window: ops.Window) -> dict[str, Argument]:
     }
 
 
+def turned_window(window: ops.Window) -> ops.Window:
+    """Return a window whose rows are the columns of another one; its pads are those of a tile."""
+    return replace(
+        window,
+        kernel=window.kernel[::-1],
+        strides=window.strides[::-1],
+        dilations=window.dilations[::-1],
+    )
+
+
+def extents(x_pixel: Number, y_pixel: Number, turned: bool) -> dict[str, Argument]:
+    """Return the members of a struct that say what rows and pixels of a tile are.
+
+    x_pixel, y_pixel: bytes of a pixel. turned: rows of the kernel are the columns of the tile.
+    """
+    steps = (size("x_w") * x_pixel, size("y_w") * y_pixel), (x_pixel, y_pixel)
+    down, across = _SIZES[::-1] if turned else _SIZES
+    rows, pixels = steps[::-1] if turned else steps
+    values = (*map(size, down), *map(size, across), *rows, *pixels)
+    return dict(zip((*_SIZES[0], *_SIZES[1], *_STEPS), values, strict=True))
+
+
 def pad_value(layer: Layer) -> int:
     """Return the value of padding, 0 when there is none."""
     window = layer.window
@@ -107,17 +133,20 @@ def whole(count: Number, unit: int) -> Number:
     return ceil_div(count, unit) * unit
 
 
+def in_blocks(layer: Layer, tile: Tile, block: int) -> Number:
+    """Return how well channels fill blocks: best are whole blocks, or all channels."""
+    is_whole = tile.c_out // layer.output.channels
+    return maximum((tile.c_out - 1) % block, (block - 1) * is_whole)
+
+
 def places_of(channels: tuple[int, int]) -> npt.NDArray[np.intp]:
     """Return the channel at each place of sums and parameters, -1 where there is none.
 
     Their order is that of ``dory_cortex_m55_requant.h``.
     """
     first, end = channels
-    places: list[int] = []
-    for start in range(first, end, len(_SIXTEEN)):
-        order = _SIXTEEN if end - start > len(_EIGHT) else _EIGHT
-        places += [start + number for number in order]
-    return np.where(np.array(places) < end, places, -1)
+    places = (np.arange(first, end, len(_EIGHT))[:, None] + _EIGHT).reshape(-1)
+    return np.where(places < end, places, -1)
 
 
 def count() -> Argument:

@@ -26,10 +26,13 @@ from dory_core.api import (
 from dory_cortex_m55 import calibration as costs
 from dory_cortex_m55.backend.base import (
     VectorKernel,
+    extents,
     flip_of,
+    in_blocks,
     pad_value,
     places_of,
     reject_bytes,
+    turned_window,
     whole,
     window_members,
 )
@@ -39,11 +42,13 @@ _EIGHT = 8
 _VECTOR = 16
 # Vectors of a column that stay in registers (dory_cortex_m55_dot.h).
 _HELD = 6
+# Vectors of a column, and of all rows together, that are few: rows stay there instead.
+_MOST_OF_FEW, _FEW = 3, 48
 # Pixels that are computed together at most: whose columns are laid in scratch, and others.
 _MOST_LAID, _MOST = 32, 64
 # Channels whose sums wait for their requantisation (DORY_CORTEX_M55_ROWS), and bytes of sums.
 _ROWS = 128
-_SUMS_BYTES = 2048
+_SUMS_BYTES = 4096
 # Bytes after columns that a load or a store may touch (dory_cortex_m55_dot.h).
 _OVERRUN = 32
 _COLUMNS = Operand("scratch", offset=_SUMS_BYTES)
@@ -95,10 +100,6 @@ class RowsKernel(VectorKernel):
         most = _MOST if _is_direct(layer) else _MOST_LAID
         return min(_SUMS_BYTES // (4 * rows), most) // 2 * 2
 
-    def apart(self, layer: Layer) -> int:
-        """Return the bytes from a vector of a column to the next."""
-        return _VECTOR
-
     def columns_bytes(self, layer: Layer) -> int:
         """Return the bytes of the columns of pixels that are computed together."""
         raise NotImplementedError
@@ -113,28 +114,32 @@ class RowsKernel(VectorKernel):
             "sums": Operand("scratch", "int32_t *"),
             "length": length,
             "pitch": self.pitch(layer),
-            "apart": self.apart(layer),
             "pixels": self.pixels(layer),
             "flip": flip_of(layer.inputs[0]),
             "requant": form.struct(),
         }
 
     def products_cycles(
-        self, layer: Layer, channels: Number, rows: Number, width: Number
+        self, layer: Layer, channels: Number, lines: Number, length: Number
     ) -> Number:
-        """Return the cycles of all sums of rows of outputs, and their requantisation."""
-        pixels = rows * width
+        """Return the cycles of all sums of lines of outputs, and their requantisation."""
+        most, pixels = self.pixels(layer), lines * length
         vectors = self.pitch(layer) // _VECTOR
         eights = ceil_div(channels, _EIGHT)
-        groups = rows * ceil_div(width, self.pixels(layer)) * ceil_div(channels, _ROWS)
-        finish = pixels * (costs.FINISH_PIXEL + eights * form_of(layer).cycles)
+        groups = lines * ceil_div(length, most) * ceil_div(channels, _ROWS)
+        finish = form_of(layer).finish_cycles(eights, pixels, groups)
+        rows = min(int(whole(layer.output.channels, _EIGHT)), _ROWS)
+        if vectors <= _MOST_OF_FEW and rows * vectors <= _FEW:
+            each, count = (costs.FOUR_OF_1, 2) if vectors == 1 else (costs.TWO_OF[vectors], 4)
+            few = eights * count * (groups * costs.FEW + pixels * each)
+            return groups * costs.GROUP + few + finish
         if vectors <= _HELD:
             pixel = costs.HELD + vectors * costs.HELD_LOAD
             eight = 4 * (costs.HELD_TWO + 2 * vectors * costs.PRODUCT)
             return groups * costs.GROUP + pixels * (pixel + eights * eight) + finish
         pair = 4 * (costs.BLOCK + vectors * costs.BLOCK_ROUND)
         one = 4 * (costs.BLOCK + vectors * costs.ONE_ROUND)
-        pairs, rest = pixels // 2, pixels % 2
+        pairs, rest = lines * (length // 2), lines * (length % 2)
         return groups * costs.GROUP + eights * (pairs * pair + rest * one) + finish
 
 
@@ -155,48 +160,32 @@ class ConvKernel(RowsKernel):
         return self.reject(layer)
 
     def rows(self, layer: Layer) -> npt.NDArray[np.int8]:
-        """Taps column by column, the channels of each; or row by row, each a vector."""
+        """Taps row by row as the kernel sees them, the channels of each."""
         weights = layer.of(ops.Conv).weights.values
-        if _rows_are_vectors(layer):
-            taps = weights.transpose(0, 2, 3, 1).reshape(*weights.shape[::2], -1)
-            return np.pad(taps, ((0, 0), (0, 0), (0, _VECTOR - taps.shape[2]))).reshape(
-                len(weights), -1
-            )
-        weights = weights.transpose(0, 3, 2, 1)
+        weights = weights.transpose((0, 3, 2, 1) if _by_columns(layer) else (0, 2, 3, 1))
         return weights.reshape(len(weights), -1).astype(np.int8)
 
     def length(self, layer: Layer) -> int:
-        """Taps by input channels, or rows of a window as vectors."""
-        if _rows_are_vectors(layer):
-            return layer.window.kernel[0] * _VECTOR
+        """Taps by input channels."""
         return layer.window.taps * layer.inputs[0].channels
 
     def columns_bytes(self, layer: Layer) -> int:
         """Return the bytes of what windows of pixels have."""
-        if _rows_are_vectors(layer):
-            return layer.window.kernel[0] * self.apart(layer) + _OVERRUN
-        column = layer.window.kernel[0] * layer.inputs[0].channels
-        return self.laid(layer, self.pixels(layer)) * column + _OVERRUN
-
-    def apart(self, layer: Layer) -> int:
-        """Return the bytes of a vector, or of a row of inputs that are laid."""
-        if not _rows_are_vectors(layer):
-            return _VECTOR
-        channels = layer.inputs[0].channels
-        return int(whole(self.laid(layer, self.pixels(layer)) * channels, _VECTOR)) + _VECTOR
+        row = _window(layer).kernel[1] * layer.inputs[0].channels
+        return self.laid(layer, self.pixels(layer)) * row + _OVERRUN
 
     def laid(self, layer: Layer, pixels: int) -> int:
-        """Return how many columns of inputs some windows of a row have."""
-        window = layer.window
-        if window.dilations[1] > 1:
-            return pixels * window.kernel[1]
-        return (pixels - 1) * window.strides[1] + window.kernel[1]
+        """Return how many rows of inputs some windows of a line have."""
+        window = _window(layer)
+        if window.dilations[0] > 1:
+            return pixels * window.kernel[0]
+        return (pixels - 1) * window.strides[0] + window.kernel[0]
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
         """Whole groups of channels, pairs of pixels, and columns that serve many channels."""
         return (
-            Term("CHANNELS_IN_EIGHTS", 1e6, (tile.c_out - 1) % _EIGHT),
-            Term("PIXELS_IN_PAIRS", 1e6, (tile.h * tile.w - 1) % 2),
+            Term("CHANNELS_IN_EIGHTS", 1e6, in_blocks(layer, tile, _EIGHT)),
+            Term("PIXELS_IN_PAIRS", 1e6, (_lines(layer, tile)[1] - 1) % 2),
             Term("COLUMNS_SERVE_MANY", 1e2, tile.c_out),
         )
 
@@ -205,40 +194,32 @@ class ConvKernel(RowsKernel):
         return _SUMS_BYTES + (0 if _is_direct(layer) else self.columns_bytes(layer))
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
-        """Columns, then sums of all channels."""
+        """Inputs of windows, then sums of all channels."""
         laid: Number = 0
-        if _rows_are_vectors(layer):
-            window, most = layer.window, self.pixels(layer)
-            row = tile.w * window.strides[1] * layer.inputs[0].channels / _VECTOR
-            row = row * costs.COPY_VECTOR + ceil_div(tile.w, most) * costs.VECTORS_ROW
-            laid = tile.h * window.kernel[0] * row
-        elif not _is_direct(layer):
-            window, most = layer.window, self.pixels(layer)
-            vectors = int(ceil_div(layer.inputs[0].channels, _VECTOR))
-            start, row = costs.COLUMN, costs.RUN + vectors * costs.COPY_VECTOR
-            if vectors == 1 and window.dilations[1] == 1:
-                start, row = costs.SMALL_COLUMN, costs.SMALL_ROW
+        lines, length = _lines(layer, tile)
+        if not _is_direct(layer):
+            groups = lines * ceil_div(length, self.pixels(layer))
             each, first = self.laid(layer, 2) - self.laid(layer, 1), self.laid(layer, 1)
-            columns = tile.w * each + ceil_div(tile.w, most) * (first - each)
-            top, _, bottom, _ = window.pads
-            beside = -(-top // window.strides[0]) + -(-bottom // window.strides[0])
-            rows = tile.h * row + minimum(tile.h, beside) * costs.BORDER_ROW
-            laid = columns * (tile.h * start + window.kernel[0] * rows)
-        rows, width = (1, tile.h * tile.w) if _is_flat(layer) else (tile.h, tile.w)
-        return costs.CALL + laid + self.products_cycles(layer, tile.c_out, rows, width)
+            rows = lines * length * each + groups * (first - each)
+            laid = groups * costs.LAY + rows * _row_cycles(layer)
+            laid += minimum(lines, _beside(layer)) * length * each * costs.BORDER_ROW
+        return costs.CALL + laid + self.products_cycles(layer, tile.c_out, lines, length)
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of a tile."""
         x = layer.inputs[0]
+        pixels = size("x_c"), size("y_c")
         members: dict[str, Argument] = {
             **self.members(layer),
             "columns": None if _is_direct(layer) else _COLUMNS,
-            **named("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),
-            **window_members(layer.window),
+            **named("x_c", "y_c"),
+            **extents(*pixels, _by_columns(layer)),
+            **window_members(_window(layer)),
             "padding": (pad_value(layer) & 0xFF) ^ flip_of(x),
         }
         if _is_flat(layer):
-            members |= {"y_h": 1, "y_w": size("y_h") * size("y_w")}
+            members |= {"y_h": size("y_h") * size("y_w"), "y_w": 1}
+            members |= dict(zip(("x_row", "y_row"), pixels, strict=True))
         return self.struct_call(layer, members)
 
 
@@ -269,7 +250,7 @@ class LinearKernel(RowsKernel):
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
         """Outputs in eights."""
-        return (Term("OUTPUTS_IN_EIGHTS", 1e6, (tile.c_out - 1) % _EIGHT),)
+        return (Term("OUTPUTS_IN_EIGHTS", 1e6, in_blocks(layer, tile, _EIGHT)),)
 
     def columns_bytes(self, layer: Layer) -> int:
         """Return the bytes of the inputs."""
@@ -283,7 +264,7 @@ class LinearKernel(RowsKernel):
         """Sums of all outputs."""
         copied = 0
         if flip_of(layer.inputs[0]):
-            copied = costs.COLUMN + self.pitch(layer) // _VECTOR * costs.COPY_VECTOR
+            copied = costs.LAY + self.pitch(layer) // _VECTOR * costs.COPY_VECTOR
         return costs.CALL + copied + self.products_cycles(layer, tile.c_out, 1, 1)
 
     def call(self, layer: Layer) -> FunctionCall:
@@ -293,11 +274,9 @@ class LinearKernel(RowsKernel):
             **self.members(layer),
             "columns": None if _is_direct(layer) else _COLUMNS,
             **dict.fromkeys((*one, "dilation_h", "dilation_w"), 1),
-            "x_c": self.length(layer),
-            "y_c": size("y_c"),
-            "pad_top": 0,
-            "pad_left": 0,
-            "padding": 0,
+            **dict.fromkeys(("x_c", "x_row", "x_column"), self.length(layer)),
+            **dict.fromkeys(("y_c", "y_row", "y_column"), size("y_c")),
+            **dict.fromkeys(("pad_top", "pad_left", "padding"), 0),
         }
         return self.struct_call(layer, members)
 
@@ -315,8 +294,37 @@ def _is_flat(layer: Layer) -> bool:
     return _is_direct(layer) and layer.window.strides == (1, 1)
 
 
-def _rows_are_vectors(layer: Layer) -> bool:
-    """Return True when a row of a window has few bytes: it is a vector of a column."""
-    window = layer.window
-    few = window.kernel[1] * layer.inputs[0].channels <= _VECTOR and window.kernel[0] <= _HELD
-    return few and window.dilations[1] == 1 and not _is_direct(layer)
+def _by_columns(layer: Layer) -> bool:
+    """Return True when rows of the kernel are columns of the layer: its columns are short."""
+    if _is_flat(layer):
+        return False
+    return layer.output.height < min(layer.output.width, _EIGHT)
+
+
+def _window(layer: Layer) -> ops.Window:
+    """Return the window as the kernel sees it."""
+    return turned_window(layer.window) if _by_columns(layer) else layer.window
+
+
+def _lines(layer: Layer, tile: Tile) -> tuple[Number, Number]:
+    """Return the lines of outputs of a tile, and how long they are."""
+    if _is_flat(layer):
+        return 1, tile.h * tile.w
+    return (tile.h, tile.w) if _by_columns(layer) else (tile.w, tile.h)
+
+
+def _row_cycles(layer: Layer) -> int:
+    """Return the cycles of laying what a window has in a row of x."""
+    window, channels = _window(layer), layer.inputs[0].channels
+    is_one = window.kernel[1] == 1 or (window.dilations[1] == 1 and not _by_columns(layer))
+    taps = 1 if is_one else window.kernel[1]
+    vectors = -(-window.kernel[1] * channels // taps // _VECTOR)
+    run = costs.RUN_OF_ONE if vectors == 1 else costs.RUN + vectors * costs.COPY_VECTOR
+    return run if taps == 1 else costs.ROW_OF_TAPS + taps * run
+
+
+def _beside(layer: Layer) -> int:
+    """Return how many lines of outputs have windows that are partly beside of x."""
+    top, left, bottom, right = layer.window.pads
+    pads = (top, bottom) if _by_columns(layer) else (left, right)
+    return sum(-(-pad // _window(layer).strides[1]) for pad in pads)

@@ -18,7 +18,6 @@ from dory_core.api import (
     Tile,
     WeightBlock,
     ceil_div,
-    named,
     ops,
     reject_weights,
     size,
@@ -26,10 +25,13 @@ from dory_core.api import (
 from dory_cortex_m55 import calibration as costs
 from dory_cortex_m55.backend.base import (
     VectorKernel,
+    extents,
     flip_of,
+    in_blocks,
     pad_value,
     places_of,
     reject_bytes,
+    turned_window,
     whole,
     window_members,
 )
@@ -64,23 +66,25 @@ class DepthwiseKernel(VectorKernel):
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
         """Channels in blocks, and wide tiles."""
         return (
-            Term("CHANNELS_IN_BLOCKS", 1e6, (tile.c_out - 1) % _BLOCK),
-            Term("WIDE_TILE", 1e2, tile.w),
+            Term("CHANNELS_IN_BLOCKS", 1e6, in_blocks(layer, tile, _BLOCK)),
+            Term("LONG_ROWS", 1e2, _sizes(layer, tile)[1]),
         )
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Parameters and filters of channels in eights."""
-        each = form_of(layer).channel_bytes + 16 * _words(layer.window).vectors
+        each = form_of(layer).channel_bytes + 16 * _words(_window(layer)).vectors
         return whole(tile.c_out, _EIGHT) * each
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Return parameters and filters: columns, four taps a word."""
-        form, places, words = form_of(layer), places_of(c_out), _words(layer.window)
+        form, places, words = form_of(layer), places_of(c_out), _words(_window(layer))
         parameters = form.parameters(places)
-        kernel_h, kernel_w = layer.window.kernel
-        filters = layer.of(ops.Conv).weights.values.reshape(-1, kernel_h, kernel_w)
+        filters = layer.of(ops.Conv).weights.values.reshape(-1, *layer.window.kernel)
+        if _by_columns(layer):
+            filters = filters.swapaxes(1, 2)
+        kernel_h, kernel_w = filters.shape[1:]
         columns = words.vectors * _FOUR // words.planes
         filled = np.zeros((len(places), columns, words.planes * _FOUR), np.int8)
         filled[:, :kernel_w, :kernel_h] = filters[places].swapaxes(1, 2)
@@ -89,8 +93,9 @@ class DepthwiseKernel(VectorKernel):
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Where vectors and words lie, sums of two rows, padding, and planes of words."""
-        words, window = _words(layer.window), layer.window
-        even = whole(tile.w, 2)
+        window = _window(layer)
+        words, (_, width) = _words(window), _sizes(layer, tile)
+        even = whole(width, 2)
         columns = even * window.strides[1] + words.vectors * words.wide * window.dilations[1]
         plane = whole(columns * _COLUMN, 16) + 8
         offsets = 4 * int(whole(words.vectors, 4)) + 16
@@ -98,36 +103,37 @@ class DepthwiseKernel(VectorKernel):
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Words of rows, then the sums of each channel, then their requantisation."""
-        words, window = _words(layer.window), layer.window
+        window = _window(layer)
+        words, (height, width) = _words(window), _sizes(layer, tile)
         blocks, channels = ceil_div(tile.c_out, _BLOCK), whole(tile.c_out, _EIGHT)
-        columns = tile.w * window.strides[1] + (window.kernel[1] - 1) * window.dilations[1]
-        laid = words.planes * (costs.PLANE + columns * costs.PLANE_COLUMN)
-        if _in_pairs(window):
-            rows = ceil_div(tile.h, 2)
-            sums = costs.CHANNEL + ceil_div(tile.w, 2) * costs.FOUR_OUTPUTS
-        elif words.vectors == 1:
-            rows = tile.h
-            sums = costs.CHANNEL + ceil_div(tile.w, 2) * costs.TWO_OUTPUTS
+        columns = width * window.strides[1] + (window.kernel[1] - 1) * window.dilations[1]
+        column = costs.FLIPPED_COLUMN if flip_of(layer.inputs[0]) else costs.PLANE_COLUMN
+        laid = words.planes * (costs.PLANE + columns * column)
+        if words.vectors == 1:
+            one = costs.CHANNEL + ceil_div(width, 2) * costs.TWO_OUTPUTS
         else:
-            rows = tile.h
-            sums = costs.CHANNEL + tile.w * (costs.OUTPUT + words.vectors * costs.OUTPUT_VECTOR)
-        eights = ceil_div(tile.c_out, _EIGHT) * form_of(layer).cycles
-        finish = tile.h * (blocks * costs.ROW + tile.w * (blocks * costs.FINISH_PIXEL + eights))
-        return costs.CALL + rows * (blocks * (costs.ROW + laid) + channels * sums) + finish
+            one = costs.CHANNEL + width * (costs.OUTPUT + words.vectors * costs.OUTPUT_VECTOR)
+        sums, passes = height * one, height
+        if _in_pairs(window):
+            two = costs.CHANNEL_OF_TWO + ceil_div(width, 2) * costs.FOUR_OUTPUTS
+            sums, passes = height // 2 * two + height % 2 * one, ceil_div(height, 2)
+        calls, eights = height * blocks, ceil_div(ceil_div(tile.c_out, _EIGHT), blocks)
+        finish = form_of(layer).finish_cycles(eights, calls * width, calls)
+        laid = passes * blocks * (costs.ROW + laid)
+        return costs.CALL + laid + channels * sums + finish
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of a tile."""
-        form, words = form_of(layer), _words(layer.window)
+        form, words = form_of(layer), _words(_window(layer))
         flip = flip_of(layer.inputs[0])
         members: dict[str, Argument] = {
             "x": Operand("x"),
             "y": Operand("y"),
             "scratch": Operand("scratch"),
             "weights": Operand("weights", "const int8_t *"),
-            **named("x_h", "x_w", "y_h", "y_w"),
+            **extents(size("y_c"), size("y_c"), _by_columns(layer)),
             "c": size("y_c"),
-            **named("pad_top", "pad_left"),
-            **window_members(layer.window),
+            **window_members(_window(layer)),
             "planes": words.planes,
             "vectors": words.vectors,
             "flip": flip,
@@ -135,6 +141,21 @@ class DepthwiseKernel(VectorKernel):
             "requant": form.struct(),
         }
         return self.struct_call(layer, members)
+
+
+def _by_columns(layer: Layer) -> bool:
+    """Return True when rows of the kernel are columns of the layer: they are longer."""
+    return layer.output.height > layer.output.width
+
+
+def _window(layer: Layer) -> ops.Window:
+    """Return the window as the kernel sees it."""
+    return turned_window(layer.window) if _by_columns(layer) else layer.window
+
+
+def _sizes(layer: Layer, tile: Tile) -> tuple[Number, Number]:
+    """Return the rows of outputs of a tile as the kernel sees them, and the pixels of each."""
+    return (tile.w, tile.h) if _by_columns(layer) else (tile.h, tile.w)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from dory_core.api import (
     Argument,
     Layer,
+    Number,
     Operand,
     Rejection,
     Requant,
@@ -67,8 +68,11 @@ class Form:
     @property
     def _parts(self) -> tuple[Integers | None, ...]:
         """Return the arrays of ``channels``; None has no values but zero."""
+        turned = (self.bias << self.up) + self.add
         named = {
             "VECTOR": (self.add, self.mul),
+            "PLAIN": (self.add, self.mul),
+            "TURNED": (turned, self.add, self.below, self.mul),
             "SHIFTED": (self.bias, self.below, self.add, self.mul, self.up),
         }
         return named.get(self.form, (self.bias, self.below, self.add, self.mul))
@@ -80,8 +84,16 @@ class Form:
 
     @property
     def cycles(self) -> int:
-        """Cycles of eight outputs."""
+        """Cycles of eight outputs, one after another."""
         return costs.finish(self.form, self.down, self.clip == (-128, 127))
+
+    def finish_cycles(self, eights: Number, pixels: Number, calls: Number) -> Number:
+        """Return the cycles of outputs of some pixels, of channels in eights."""
+        if self.form == "PLAIN" and self.clip in ((-128, 127), (0, 255)):
+            each = costs.FINISH_TWO_BY_16 if self.down == _FAST_DOWN else costs.FINISH_TWO
+            start = calls * (costs.FINISH_CALL + eights * costs.FINISH_EIGHT)
+            return start + pixels * eights * each // 2
+        return calls * costs.FINISH_CALL + pixels * (costs.FINISH_PIXEL + eights * self.cycles)
 
     def parameters(self, places: npt.NDArray[np.intp]) -> bytes:
         """Return ``channels``.
@@ -150,7 +162,7 @@ def form_between(
     if found is None:
         return None
     form = _broadcast(found, channels)
-    return form if form.form == "VECTOR" else replace(form, bias=form.bias + lifted)
+    return form if form.form in ("VECTOR", "PLAIN") else replace(form, bias=form.bias + lifted)
 
 
 def _lifted(layer: Layer) -> Integers | int:
@@ -195,14 +207,25 @@ def _vector(stairs: requantisation.Stairs, lifted: Integers | int) -> Form | Non
         own = stairs.moved(0 * line.mul - lifted)
         found = _with_bias((_within_clip(own),), (own,), slope, 0 * line.mul)
         if found is not None and found.form == "TURNED":
-            return replace(found, form="VECTOR")
+            return replace(found, form="PLAIN" if _stays_within(found, (own,)) else "VECTOR")
         inside = _within_clip(stairs)
         bias = _bias(inside)
         sides, wide = (inside.moved(bias),), (stairs.moved(bias),)
     else:
         bias, wide = stairs.offset, (stairs.above, stairs.below)
         sides = (_within_clip(stairs.above), _within_clip(stairs.below))
-    return _with_bias(sides, wide, slope, bias)
+    turned = _with_bias(sides, wide, slope, bias)
+    if turned is None or _stays_within(turned, wide):
+        return turned
+    return replace(turned, form="SHIFTED")
+
+
+def _stays_within(form: Form, sides: tuple[requantisation.Staircase, ...]) -> bool:
+    """Return True when x << up with its addends has 32 bits for all sums of a form."""
+    ends = [np.abs(end) for side in sides for end in (side.x_lo, side.x_hi)]
+    below = 0 if form.below is None else np.abs(form.below)
+    most = (np.max(ends, axis=0) << form.up) + np.abs(form.add) + below
+    return bool(most.max() <= _INT32)
 
 
 def _with_bias(

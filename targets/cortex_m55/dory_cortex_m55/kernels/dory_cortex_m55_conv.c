@@ -5,121 +5,103 @@
 #include "dory_cortex_m55_dot.h"
 #include "dory_cortex_m55_finish.h"
 
-/* Where the window of an output begins in x. */
-typedef struct {
-  int32_t row, column;
-} corner_t;
-
-/* Lays what rows of a window have at a column of x; returns where the next one begins. */
-static uint8_t *lay_rows(const dory_cortex_m55_conv_t *a, uint8_t *to, int32_t top, int32_t column)
-{
-  const uint32_t c = a->x_c, pitch = a->x_w * c, rows = a->kernel_h;
-  const int32_t bottom = top + (int32_t)((rows - 1u) * a->dilation_h);
-  if (column < 0 || column >= (int32_t)a->x_w) {
-    dory_m55_fill(to, a->padding, rows * c);
-  } else if (top >= 0 && bottom < (int32_t)a->x_h) {
-    const uint8_t *const x = a->x + (uint32_t)top * pitch + (uint32_t)column * c;
-    dory_m55_copy_rows(to, x, rows, c, a->dilation_h * pitch, a->flip);
-  } else {
-    uint8_t *own = to;
-    for (int32_t row = top; row <= bottom; row += (int32_t)a->dilation_h, own += c) {
-      if (row < 0 || row >= (int32_t)a->x_h) {
-        dory_m55_fill(own, a->padding, c);
-      } else {
-        const uint8_t *const x = a->x + (uint32_t)row * pitch + (uint32_t)column * c;
-        dory_m55_copy(own, x, c, a->flip);
-      }
-    }
-  }
-  return to + rows * c;
-}
-
 #define ROWS DORY_CORTEX_M55_ROWS
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* Columns of outputs that follow each other in a row, step bytes apart. */
+/* Numbers first .. end - 1 of some places, ``apart`` from each other from ``start`` on: those that are
+ * inside of 0 .. size - 1. */
+typedef struct {
+  uint32_t first, end;
+} inside_t;
+
+static inside_t inside_of(int32_t start, uint32_t count, uint32_t apart, uint32_t size)
+{
+  inside_t inside = {0, 0};
+  if (start < 0) {
+    inside.first = least(((uint32_t)-start + apart - 1u) / apart, count);
+  }
+  if (start < (int32_t)size) {
+    inside.end = least((uint32_t)((int32_t)size - start + (int32_t)apart - 1) / apart, count);
+  }
+  if (inside.end < inside.first) {
+    inside.end = inside.first;
+  }
+  return inside;
+}
+
+/* Columns of outputs that follow each other in a line, step bytes apart. */
 typedef struct {
   const int8_t *x;
   uint32_t step, count;
 } columns_t;
 
-/* Lays what rows of windows have at columns that follow each other. */
-static void lay_strip(const dory_cortex_m55_conv_t *a, uint8_t *to, corner_t corner, uint32_t count)
+/* Lays what windows have in some rows of x; ``taps`` of each row are inside. */
+static void lay_rows(const dory_cortex_m55_conv_t *a, uint8_t *to, const uint8_t *x, uint32_t rows,
+                     uint32_t on, inside_t taps)
 {
-  const uint32_t c = a->x_c, pitch = a->x_w * c;
-  const int32_t bottom = corner.row + (int32_t)((a->kernel_h - 1u) * a->dilation_h);
-  const int small = c <= 16u && corner.row >= 0 && bottom < (int32_t)a->x_h;
-  const int32_t end = corner.column + (int32_t)count;
-  for (int32_t column = corner.column; column < end;) {
-    if (small && column >= 0 && column < (int32_t)a->x_w) {
-      const uint8_t *const x = a->x + (uint32_t)corner.row * pitch + (uint32_t)column * c;
-      const uint32_t inside = least((uint32_t)(end - column), a->x_w - (uint32_t)column);
-      dory_m55_copy_columns(to, x, inside, a->kernel_h, c, a->dilation_h * pitch, a->flip);
-      to += inside * a->kernel_h * c;
-      column += (int32_t)inside;
-    } else {
-      to = lay_rows(a, to, corner.row, column++);
+  const uint32_t c = a->x_c, run = a->kernel_w * c, tap = a->dilation_w * a->x_column;
+  const uint32_t count = taps.end - taps.first;
+  const int is_one = count == 1u || tap == c;
+  if (count < a->kernel_w) {
+    dory_m55_fill(to, a->padding, rows * run);
+    to += taps.first * c;
+    for (; count > 0 && rows > 0; rows--, to += run, x += on) {
+      for (uint32_t i = 0; i < (is_one ? 1u : count); i++) {
+        dory_m55_copy(to + i * c, x + i * tap, is_one ? count * c : c, a->flip);
+      }
+    }
+  } else if (is_one) {
+    dory_m55_copy_rows(to, x, rows, run, on, a->flip);
+  } else {
+    for (; rows > 0; rows--, to += run, x += on) {
+      dory_m55_copy_rows(to, x, count, c, tap, a->flip);
     }
   }
 }
 
-/* Lays rows of inputs of some outputs ``apart`` bytes from each other: each is a vector of a window. */
-static void lay_vectors(const dory_cortex_m55_conv_t *a, corner_t corner, uint32_t bytes)
+/* Lays rows of windows from (row, column) of x on, ``apart`` rows from each other; returns where the
+ * next ones begin. */
+static uint8_t *lay(const dory_cortex_m55_conv_t *a, uint8_t *to, int32_t row, int32_t column,
+                    uint32_t count, uint32_t apart)
 {
-  const uint32_t c = a->x_c;
-  const uint32_t before = corner.column < 0 ? (uint32_t)-corner.column * c : 0u;
-  const uint32_t left = least(before, bytes), first = corner.column > 0 ? (uint32_t)corner.column : 0u;
-  const uint32_t inside = first < a->x_w ? least(bytes - left, (a->x_w - first) * c) : 0u;
-  uint8_t *to = a->columns;
-  for (uint32_t i = 0; i < a->kernel_h; i++, to += a->apart) {
-    const int32_t row = corner.row + (int32_t)(i * a->dilation_h);
-    if (row < 0 || row >= (int32_t)a->x_h) {
-      dory_m55_fill(to, a->padding, bytes);
-    } else {
-      dory_m55_fill(to, a->padding, left);
-      dory_m55_copy(to + left, a->x + ((uint32_t)row * a->x_w + first) * c, inside, a->flip);
-      dory_m55_fill(to + left + inside, a->padding, bytes - left - inside);
-    }
+  const uint32_t run = a->kernel_w * a->x_c;
+  const inside_t rows = inside_of(row, count, apart, a->x_h);
+  const inside_t taps = inside_of(column, a->kernel_w, a->dilation_w, a->x_w);
+  dory_m55_fill(to, a->padding, rows.first * run);
+  if (rows.end > rows.first) {
+    const int32_t first_row = row + (int32_t)(rows.first * apart);
+    const int32_t first = column + (int32_t)(taps.first * a->dilation_w);
+    const uint8_t *const x =
+      taps.end > taps.first ? a->x + (uint32_t)first_row * a->x_row + (uint32_t)first * a->x_column : a->x;
+    lay_rows(a, to + rows.first * run, x, rows.end - rows.first, apart * a->x_row, taps);
   }
+  dory_m55_fill(to + rows.end * run, a->padding, (count - rows.end) * run);
+  return to + count * run;
 }
 
-/* Lays the inputs of some outputs: windows that overlap share them. */
-static columns_t laid_columns(const dory_cortex_m55_conv_t *a, corner_t corner, uint32_t count)
-{
-  const uint32_t column = a->kernel_h * a->x_c;
-  columns_t columns = {(const int8_t *)a->columns, a->stride_w * column, count};
-  uint8_t *to = a->columns;
-  const uint32_t end = (count - 1u) * a->stride_w + a->kernel_w;
-  if (a->apart > 16u) {
-    columns.step = a->stride_w * a->x_c;
-    lay_vectors(a, corner, end * a->x_c);
-    return columns;
-  }
-  if (a->dilation_w == 1u) {
-    lay_strip(a, to, corner, end);
-    return columns;
-  }
-  columns.step = a->kernel_w * column;
-  for (uint32_t i = 0; i < count; i++, corner.column += (int32_t)a->stride_w) {
-    for (uint32_t tap = 0; tap < a->kernel_w; tap++) {
-      to = lay_rows(a, to, corner.row, corner.column + (int32_t)(tap * a->dilation_w));
-    }
-  }
-  return columns;
-}
-
+/* Inputs of some outputs of a line, from ``row`` on. Windows that overlap share what is laid. */
 static columns_t columns_of(const dory_cortex_m55_conv_t *a, uint32_t row, uint32_t column)
 {
-  const uint32_t count = least(a->y_w - column, a->pixels);
+  const uint32_t count = least(a->y_h - row, a->pixels), run = a->kernel_w * a->x_c;
   const uint32_t y = row * a->stride_h, x = column * a->stride_w;
   if (a->columns == NULL) {
-    const int8_t *const first = (const int8_t *)a->x + (y * a->x_w + x) * a->x_c;
-    const columns_t columns = {first, a->stride_w * a->x_c, count};
+    const int8_t *const first = (const int8_t *)a->x + y * a->x_row + x * a->x_column;
+    const columns_t columns = {first, a->stride_h * a->x_row, count};
     return columns;
   }
-  const corner_t corner = {(int32_t)y - a->pad_top, (int32_t)x - a->pad_left};
-  return laid_columns(a, corner, count);
+  const int32_t top = (int32_t)y - a->pad_top, left = (int32_t)x - a->pad_left;
+  columns_t columns = {(const int8_t *)a->columns, a->stride_h * run, count};
+  if (a->dilation_h == 1u) {
+    lay(a, a->columns, top, left, (count - 1u) * a->stride_h + a->kernel_h, 1);
+    return columns;
+  }
+  columns.step = a->kernel_h * run;
+  uint8_t *to = a->columns;
+  for (uint32_t i = 0; i < count; i++) {
+    to = lay(a, to, top + (int32_t)(i * a->stride_h), left, a->kernel_h, a->dilation_h);
+  }
+  return columns;
 }
 
 /* Sums of columns that are too long for registers, two by two. */
@@ -137,32 +119,31 @@ static void long_sums(const dory_cortex_m55_conv_t *a, const columns_t *columns,
   }
 }
 
-/* Some outputs of a row, of all channels. */
+/* Some outputs of a line, of all channels. */
 static void some_pixels(const dory_cortex_m55_conv_t *a, const columns_t *columns, uint8_t *y)
 {
   for (uint32_t c = 0; c < a->y_c; c += ROWS) {
     const uint32_t count = least(a->y_c - c, ROWS), rows = (count + 7u) & ~7u;
     const int8_t *const w = a->weights + c * a->pitch;
-    if (a->pitch <= 16u * DORY_HELD) {
-      dory_m55_dot_held(columns->x, columns->step, columns->count, a->apart, w, a->length, rows,
-                        a->sums);
+    if (rows * a->pitch <= 16u * DORY_FEW && a->pitch <= 48u) {
+      dory_m55_dot_few(columns->x, columns->step, columns->count, w, a->length, rows, a->sums);
+    } else if (a->pitch <= 16u * DORY_HELD) {
+      dory_m55_dot_held(columns->x, columns->step, columns->count, w, a->length, rows, a->sums);
     } else {
       long_sums(a, columns, w, rows);
     }
     const dory_cortex_m55_outputs_t outputs = {
-      y + c, a->sums, c, count, columns->count, rows, a->y_c};
+      y + c, a->sums, c, count, columns->count, rows, a->y_row};
     dory_cortex_m55_finish(&a->requant, &outputs);
   }
 }
 
 void dory_cortex_m55_conv(const dory_cortex_m55_conv_t *a)
 {
-  uint8_t *y = a->y;
-  for (uint32_t row = 0; row < a->y_h; row++) {
-    for (uint32_t column = 0; column < a->y_w; column += a->pixels) {
+  for (uint32_t column = 0; column < a->y_w; column++) {
+    for (uint32_t row = 0; row < a->y_h; row += a->pixels) {
       const columns_t columns = columns_of(a, row, column);
-      some_pixels(a, &columns, y);
-      y += columns.count * a->y_c;
+      some_pixels(a, &columns, a->y + row * a->y_row + column * a->y_column);
     }
   }
 }

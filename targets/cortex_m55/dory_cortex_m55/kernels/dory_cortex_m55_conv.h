@@ -9,22 +9,22 @@
 /* Channels whose sums wait for their requantisation. */
 #define DORY_CORTEX_M55_ROWS 128u
 
+/* Outputs are computed line by line: down a column, or along a row where rows are columns here. */
 typedef struct {
-  const uint8_t *x;      /* [x_h][x_w][x_c] */
-  uint8_t *y;            /* [y_h][y_w][y_c] */
+  const uint8_t *x;      /* x_h rows of x_w pixels of x_c channels */
+  uint8_t *y;            /* y_h rows of y_w pixels of y_c channels */
   int32_t *sums;         /* [pixels][DORY_CORTEX_M55_ROWS, or y_c in eights where that is less] */
   uint8_t *columns;      /* what the windows of ``pixels`` have; NULL where pixels are columns */
   const int8_t *weights; /* rows of y_c in eights in the order of dory_cortex_m55_requant.h, laid as
-                          * dory_cortex_m55_dot.h says: taps column by column, channels of each;
-                          * where ``apart`` is more than 16 row by row, each a vector */
+                          * dory_cortex_m55_dot.h says: taps row by row, channels of each */
   uint32_t x_h, x_w, x_c;
   uint32_t y_h, y_w, y_c;
+  uint32_t x_row, x_column, y_row, y_column; /* bytes from a row or a pixel to the next */
   int32_t pad_top, pad_left;
   uint32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
   uint32_t length; /* elements of a column */
   uint32_t pitch;  /* bytes of a row of weights: the same in whole vectors of 16 */
-  uint32_t apart;  /* bytes from a vector of a column to the next */
-  uint32_t pixels; /* so many, of a row, are computed together */
+  uint32_t pixels; /* so many, of a line, are computed together */
   uint8_t flip;    /* 0x80: x has no sign and is multiplied as x - 128 */
   uint8_t padding; /* the element outside of x, flipped */
   dory_cortex_m55_requant_t requant;

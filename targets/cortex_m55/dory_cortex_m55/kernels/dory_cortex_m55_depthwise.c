@@ -55,43 +55,47 @@ static places_t places_of(const dory_cortex_m55_depthwise_t *a)
 
 #if defined(__ARM_FEATURE_MVE)
 
+/* A column of words; flip_ turns the signs of a row's bytes. */
+#define COLUMN_OF_WORDS(flip_)                                                                  \
+  "vldrb.8 q0, [%[x0]]\n\tadd %[x0], %[x0], %[s0]\n\t"                                          \
+  "vldrb.8 q1, [%[x1]]\n\t" flip_("q0") "add %[x1], %[x1], %[s1]\n\t"                           \
+  "vldrb.8 q2, [%[x2]]\n\t" flip_("q1") "add %[x2], %[x2], %[s2]\n\t"                           \
+  "vldrb.8 q3, [%[x3]]\n\t" flip_("q2") "add %[x3], %[x3], %[s3]\n\t" flip_("q3")               \
+  "vst40.8 {q0, q1, q2, q3}, [%[to]]\n\t"                                                       \
+  "vst41.8 {q0, q1, q2, q3}, [%[to]]\n\t"                                                       \
+  "vst42.8 {q0, q1, q2, q3}, [%[to]]\n\t"                                                       \
+  "vst43.8 {q0, q1, q2, q3}, [%[to]]\n\t"                                                       \
+  "adds %[to], #68\n\t"
+#define FLIP(x_) "veor " x_ ", " x_ ", q4\n\t"
+#define KEEP(x_) ""
+#define LAY(flip_)                                                                              \
+  __asm__ volatile("vdup.8 q4, %[flip]\n\t"                                                     \
+                   "wls lr, %[columns], 2f\n"                                                   \
+                   "1:\n\t" COLUMN_OF_WORDS(flip_) "le lr, 1b\n"                                \
+                   "2:"                                                                         \
+                   : [to] "+&l"(to), [x0] "+&r"(x0), [x1] "+&r"(x1), [x2] "+&r"(x2),            \
+                     [x3] "+&r"(x3)                                                             \
+                   : [s0] "r"(rows->step[0]), [s1] "r"(rows->step[1]), [s2] "r"(rows->step[2]), \
+                     [s3] "r"(rows->step[3]), [columns] "r"(columns), [flip] "r"(flip)          \
+                   : "lr", "cc", "q0", "q1", "q2", "q3", "q4", "memory")
+
 /* Columns of words from four rows of bytes, of which whole vectors are loaded; returns where the next
  * ones begin. */
 DORY_M55_ALONE uint8_t *lay_words(uint8_t *to, const rows_t *rows, uint32_t columns,
                                   uint8_t flip)
 {
   const uint8_t *x0 = rows->x[0], *x1 = rows->x[1], *x2 = rows->x[2], *x3 = rows->x[3];
-  __asm__ volatile("vdup.8 q4, %[flip]\n\t"
-                   "wls lr, %[columns], 2f\n"
-                   "1:\n\t"
-                   "vldrb.8 q0, [%[x0]]\n\t"
-                   "add %[x0], %[x0], %[s0]\n\t"
-                   "vldrb.8 q1, [%[x1]]\n\t"
-                   "veor q0, q0, q4\n\t"
-                   "add %[x1], %[x1], %[s1]\n\t"
-                   "vldrb.8 q2, [%[x2]]\n\t"
-                   "veor q1, q1, q4\n\t"
-                   "add %[x2], %[x2], %[s2]\n\t"
-                   "vldrb.8 q3, [%[x3]]\n\t"
-                   "veor q2, q2, q4\n\t"
-                   "add %[x3], %[x3], %[s3]\n\t"
-                   "veor q3, q3, q4\n\t"
-                   "vst40.8 {q0, q1, q2, q3}, [%[to]]\n\t"
-                   "vst41.8 {q0, q1, q2, q3}, [%[to]]\n\t"
-                   "vst42.8 {q0, q1, q2, q3}, [%[to]]\n\t"
-                   "vst43.8 {q0, q1, q2, q3}, [%[to]]\n\t"
-                   "adds %[to], #68\n\t"
-                   "le lr, 1b\n"
-                   "2:"
-                   : [to] "+&l"(to), [x0] "+&r"(x0), [x1] "+&r"(x1), [x2] "+&r"(x2), [x3] "+&r"(x3)
-                   : [s0] "r"(rows->step[0]), [s1] "r"(rows->step[1]), [s2] "r"(rows->step[2]),
-                     [s3] "r"(rows->step[3]), [columns] "r"(columns), [flip] "r"(flip)
-                   : "lr", "cc", "q0", "q1", "q2", "q3", "q4", "memory");
+  if (flip) {
+    LAY(FLIP);
+  } else {
+    LAY(KEEP);
+  }
   return to;
 }
 
 /* Sums of four channels, ``apart`` bytes in the strip, of two rows of outputs whose windows are a
- * vector: a load serves two outputs of both. */
+ * vector: a load serves two outputs of both. The fourth sum is stored in the next round; before the
+ * first one its place is the end of the first row, whose sum follows. */
 DORY_M55_ALONE void two_rows(const places_t *p, const uint8_t *strip, uint32_t apart,
                              const int8_t *w, int32_t *sums)
 {
@@ -112,16 +116,17 @@ DORY_M55_ALONE void two_rows(const places_t *p, const uint8_t *strip, uint32_t a
                    "vshl.i32 q4, q2, #8\n"
                    "2:\n\t"
                    "vldrw.u32 q0, [%[x], q7]\n\t"
+                   "str %[s3], [%[sums1], #-64]\n\t"
                    "vmladav.s8 %[s0], q0, q1\n\t"
+                   "add %[x], %[x], #136\n\t"
                    "vmladav.s8 %[s1], q0, q2\n\t"
                    "str %[s0], [%[sums0]], #128\n\t"
                    "vmladav.s8 %[s2], q0, q3\n\t"
                    "str %[s1], [%[sums0], #-64]\n\t"
                    "vmladav.s8 %[s3], q0, q4\n\t"
                    "str %[s2], [%[sums1]], #128\n\t"
-                   "add %[x], %[x], #136\n\t"
-                   "str %[s3], [%[sums1], #-64]\n\t"
                    "le lr, 2b\n\t"
+                   "str %[s3], [%[sums1], #-64]\n\t"
                    "sub %[sums0], %[sums0], %[pairs], lsl #7\n\t"
                    "sub %[sums1], %[sums1], %[pairs], lsl #7\n\t"
                    "add %[sums0], %[sums0], #4\n\t"
@@ -151,9 +156,9 @@ DORY_M55_ALONE void one_vector(const places_t *p, uint32_t step, const uint8_t *
                    "2:\n\t"
                    "vldrw.u32 q0, [%[x], q7]\n\t"
                    "add %[x], %[x], %[step]\n\t"
+                   "vmladav.s8 %[s0], q0, q1\n\t"
                    "vldrw.u32 q2, [%[x], q7]\n\t"
                    "add %[x], %[x], %[step]\n\t"
-                   "vmladav.s8 %[s0], q0, q1\n\t"
                    "vmladav.s8 %[s1], q2, q1\n\t"
                    "str %[s0], [%[sums]], #128\n\t"
                    "str %[s1], [%[sums], #-64]\n\t"
@@ -266,6 +271,7 @@ static void lay_plane(const dory_cortex_m55_depthwise_t *a, const places_t *p, u
   const uint32_t left = before < p->columns ? before : p->columns;
   const uint32_t most = a->x_w > first ? a->x_w - first : 0u;
   const uint32_t inside = p->columns - left < most ? p->columns - left : most;
+  const uint8_t *const corner = a->x + first * a->x_column + channel;
   rows_t beside = {.channels = BLOCK};
   rows_t rows = {.channels = a->c - channel < BLOCK ? a->c - channel : BLOCK};
   for (uint32_t i = 0; i < WORD; i++) {
@@ -273,25 +279,20 @@ static void lay_plane(const dory_cortex_m55_depthwise_t *a, const places_t *p, u
     const int is_inside = row >= 0 && row < (int32_t)a->x_h;
     beside.x[i] = p->outside;
     beside.step[i] = 0;
-    rows.x[i] = is_inside ? a->x + ((uint32_t)row * a->x_w + first) * a->c + channel : p->outside;
-    rows.step[i] = is_inside ? a->c : 0u;
+    rows.x[i] = is_inside ? corner + (uint32_t)row * a->x_row : p->outside;
+    rows.step[i] = is_inside ? a->x_column : 0u;
   }
   to = lay_words(to, &beside, left, a->flip);
   to = lay_words(to, &rows, inside, a->flip);
   lay_words(to, &beside, p->columns - left - inside, a->flip);
 }
 
-/* The first channels of vectors of four sums (dory_cortex_m55_requant.h). */
-static const uint8_t of_sixteen[] = {0, 2, 1, 3};
-static const uint8_t of_eight[] = {0, 1};
-
 /* Outputs of a block of channels, of one row or two. */
 static void outputs_of(const dory_cortex_m55_depthwise_t *a, const places_t *p, uint32_t row,
                        uint32_t rows, uint32_t channel)
 {
   const uint32_t count = a->c - channel < BLOCK ? a->c - channel : BLOCK;
-  const uint32_t vectors = count > 8u ? 4u : 2u, apart = vectors * WORD;
-  const uint8_t *const first = count > 8u ? of_sixteen : of_eight;
+  const uint32_t vectors = count > 8u ? 4u : 2u;
   const int8_t *const w = a->weights + channel * a->vectors * 16u;
   const uint32_t plane_rows = WORD * a->dilation_h;
   int32_t top = (int32_t)(row * a->stride_h) - a->pad_top;
@@ -299,13 +300,14 @@ static void outputs_of(const dory_cortex_m55_depthwise_t *a, const places_t *p, 
     lay_plane(a, p, p->strip + i * p->plane, top, channel);
   }
   for (uint32_t i = 0; i < vectors; i++) {
-    sums_of(a, p, rows, p->strip + first[i] * WORD, apart, w + i * a->vectors * 64u,
+    const uint32_t first = i / 2u * 8u + i % 2u; /* channel (dory_cortex_m55_requant.h) */
+    sums_of(a, p, rows, p->strip + first * WORD, 2u * WORD, w + i * a->vectors * 64u,
             p->sums + 4u * i);
   }
   for (uint32_t i = 0; i < rows; i++) {
     const dory_cortex_m55_outputs_t outputs = {
-      a->y + (row + i) * a->y_w * a->c + channel, p->sums + i * p->row, channel, count, a->y_w, BLOCK,
-      a->c};
+      a->y + (row + i) * a->y_row + channel, p->sums + i * p->row, channel, count, a->y_w, BLOCK,
+      a->y_column};
     dory_cortex_m55_finish(&a->requant, &outputs);
   }
 }

@@ -6,15 +6,17 @@
 
 #include "dory_cortex_m55_requant.h"
 
-/* Four taps, one below the other, are a word. Words of a window: ``planes`` of them for each of its
+/* Rows are computed one after another or two at once; where x is higher than wide they are its columns.
+ * Four taps, one below the other, are a word. Words of a window: ``planes`` of them for each of its
  * columns, 1, 2 or a multiple of 4; four of them are multiplied by an instruction. */
 typedef struct {
-  const uint8_t *x;      /* [x_h][x_w][c] */
-  uint8_t *y;            /* [y_h][y_w][c] */
+  const uint8_t *x;      /* x_h rows of x_w pixels of c channels */
+  uint8_t *y;            /* y_h rows of y_w pixels */
   uint8_t *scratch;      /* as dory_cortex_m55_depthwise.c says */
   const int8_t *weights; /* [c in eights][vectors][4 words], channels in the order of
                           * dory_cortex_m55_requant.h: columns, the planes of each; else 0 */
   uint32_t x_h, x_w, y_h, y_w, c;
+  uint32_t x_row, x_column, y_row, y_column; /* bytes from a row or a pixel to the next */
   int32_t pad_top, pad_left;
   uint32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
   uint32_t planes, vectors;

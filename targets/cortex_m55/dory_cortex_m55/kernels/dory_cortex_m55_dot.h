@@ -8,8 +8,8 @@
 
 /* Weights lie as [rows / 2][vectors][2 * 16] where a column is longer than DORY_HELD vectors of 16
  * bytes, else row after row: [rows][vectors * 16]. What a column has not is zero in all rows: loads
- * go on to the end of a vector. */
-enum { DORY_HELD = 6 };
+ * go on to the end of a vector. All rows together have few vectors up to DORY_FEW. */
+enum { DORY_HELD = 6, DORY_FEW = 48 };
 
 #if defined(__ARM_FEATURE_MVE)
 
@@ -26,13 +26,59 @@ enum { DORY_HELD = 6 };
 #define ROW_6(s_, a_, b_) ROW_5(s_, a_, b_) PAIR(s_, "q5", b_, a_)
 #define TWO_EVEN(row_) row_("s0", "q6", "q7") row_("s1", "q6", "q7")
 #define TWO_ODD(row_) row_("s0", "q6", "q7") row_("s1", "q7", "q6")
-#define LOADED "mov %[w], %[x]\n\tvldrb.8 q0, [%[x]]\n\t"
-#define LOADED_AS(q_) "add %[w], %[w], %[apart]\n\tvldrb.8 " q_ ", [%[w]]\n\t"
-#define LOADED_2 LOADED LOADED_AS("q1")
-#define LOADED_3 LOADED_2 LOADED_AS("q2")
-#define LOADED_4 LOADED_3 LOADED_AS("q3")
-#define LOADED_5 LOADED_4 LOADED_AS("q4")
-#define LOADED_6 LOADED_5 LOADED_AS("q5")
+#define LOADED "vldrb.8 q0, [%[x]]\n\t"
+#define LOADED_2 LOADED "vldrb.8 q1, [%[x], #16]\n\t"
+#define LOADED_3 LOADED_2 "vldrb.8 q2, [%[x], #32]\n\t"
+#define LOADED_4 LOADED_3 "vldrb.8 q3, [%[x], #48]\n\t"
+#define LOADED_5 LOADED_4 "vldrb.8 q4, [%[x], #64]\n\t"
+#define LOADED_6 LOADED_5 "vldrb.8 q5, [%[x], #80]\n\t"
+
+/* Some rows stay in registers while all columns pass. */
+#define W(q_) "vldrb.8 " q_ ", [%[w]], #16\n\t"
+#define X(q_, at_) "vldrb.8 " q_ ", [%[x], #" at_ "]\n\t"
+#define FIRST(sum_, x_, w_) "vmladav.s8 %[" sum_ "], " x_ ", " w_ "\n\t"
+#define MORE(sum_, x_, w_) "vmladava.s8 %[" sum_ "], " x_ ", " w_ "\n\t"
+#define NEXT_X "add %[x], %[x], %[step]\n\t"
+#define NEXT_SUMS "add %[sums], %[sums], %[pitch]\n\t"
+#define FOUR_ROWS W("q2") W("q3") W("q4") W("q5")
+#define FOUR_OF_1                                                                               \
+  X("q0", "0") FIRST("s0", "q0", "q2") NEXT_X FIRST("s1", "q0", "q3") FIRST("s2", "q0", "q4")   \
+  "strd %[s0], %[s1], [%[sums]]\n\t" FIRST("s3", "q0", "q5")                                   \
+  "strd %[s2], %[s3], [%[sums], #8]\n\t" NEXT_SUMS
+#define TWO_OF_2                                                                                \
+  X("q0", "0") FIRST("s0", "q0", "q2") X("q1", "16") FIRST("s1", "q0", "q4") NEXT_X             \
+  MORE("s0", "q1", "q3") MORE("s1", "q1", "q5") "strd %[s0], %[s1], [%[sums]]\n\t" NEXT_SUMS
+#define TWO_OF_3                                                                                \
+  X("q0", "0") FIRST("s0", "q0", "q2") X("q1", "16") FIRST("s1", "q0", "q5") X("q0", "32")      \
+  MORE("s0", "q1", "q3") NEXT_X MORE("s1", "q1", "q6") MORE("s0", "q0", "q4")                   \
+  MORE("s1", "q0", "q7") "strd %[s0], %[s1], [%[sums]]\n\t" NEXT_SUMS
+#define FEW(own_, column_)                                                                      \
+  __asm__ volatile(own_ "dls lr, %[columns]\n"                                                  \
+                   "1:\n\t" column_ "le lr, 1b"                                                 \
+                   : [s0] "=&Te"(s0), [s1] "=&Te"(s1), [s2] "=&Te"(s2), [s3] "=&Te"(s3),        \
+                     [x] "+&r"(x), [w] "+&r"(weights), [sums] "+&r"(sums)                       \
+                   : [columns] "r"(columns), [step] "r"(step), [pitch] "r"(4u * rows)           \
+                   : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "memory")
+
+/* sums[k] = sum of x * w_k over a column of at most three vectors, for rows in eights; the same of the
+ * next columns, step bytes apart. Sums of a column follow those of the last. */
+static inline void dory_m55_dot_few(const int8_t *const first, uint32_t step, uint32_t columns,
+                                    const int8_t *weights, uint32_t length, uint32_t rows,
+                                    int32_t *const all)
+{
+  const uint32_t at_once = length <= 16u ? 4u : 2u;
+  for (uint32_t row = 0; row < rows; row += at_once) {
+    const int8_t *x = first;
+    int32_t *sums = all + row, s0, s1, s2, s3;
+    if (length <= 16u) {
+      FEW(FOUR_ROWS, FOUR_OF_1);
+    } else if (length <= 32u) {
+      FEW(FOUR_ROWS, TWO_OF_2);
+    } else {
+      FEW(FOUR_ROWS W("q6") W("q7"), TWO_OF_3);
+    }
+  }
+}
 
 /* A column stays in registers, two rows are multiplied in a round. */
 #define HELD(loaded_, two_)                                                                     \
@@ -46,17 +92,14 @@ enum { DORY_HELD = 6 };
                    "bne 1b"                                                                     \
                    : [s0] "=&Te"(s0), [s1] "=&Te"(s1), [x] "+&r"(x), [w] "=&r"(w),               \
                      [sums] "+&r"(sums), [columns] "+&r"(columns)                                 \
-                   : [weights] "r"(weights), [rounds] "r"(rows / 2u), [step] "r"(step),         \
-                     [apart] "r"(apart)                                                         \
+                   : [weights] "r"(weights), [rounds] "r"(rows / 2u), [step] "r"(step)          \
                    : "lr", "cc", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "memory");     \
   break;
 
-/* sums[k] = sum of x * w_k over a column of at most DORY_HELD vectors, ``apart`` bytes from each other,
- * for an even number of rows; the same of the next columns, step bytes apart. Sums of a column follow
- * those of the last. */
+/* The same of columns of at most DORY_HELD vectors: better for many rows. */
 static inline void dory_m55_dot_held(const int8_t *x, uint32_t step, uint32_t columns,
-                                     uint32_t apart, const int8_t *weights, uint32_t length,
-                                     uint32_t rows, int32_t *sums)
+                                     const int8_t *weights, uint32_t length, uint32_t rows,
+                                     int32_t *sums)
 {
   const int8_t *w;
   int32_t s0, s1;
@@ -184,30 +227,6 @@ static inline void dory_m55_copy_rows(uint8_t *y, const uint8_t *x, uint32_t row
                    : "lr", "cc", "q0", "q1", "memory");
 }
 
-/* The same of columns that follow each other in x, where a run is one vector. */
-static inline void dory_m55_copy_columns(uint8_t *y, const uint8_t *x, uint32_t columns,
-                                         uint32_t rows, uint32_t run, uint32_t pitch, uint8_t flip)
-{
-  const uint8_t *from;
-  __asm__ volatile("vdup.8 q1, %[flip]\n"
-                   "1:\n\t"
-                   "mov %[from], %[x]\n\t"
-                   "add %[x], %[x], %[run]\n\t"
-                   "dls lr, %[rows]\n"
-                   "2:\n\t"
-                   "vldrb.8 q0, [%[from]]\n\t"
-                   "add %[from], %[from], %[pitch]\n\t"
-                   "veor q0, q0, q1\n\t"
-                   "vstrb.8 q0, [%[y]]\n\t"
-                   "add %[y], %[y], %[run]\n\t"
-                   "le lr, 2b\n\t"
-                   "subs %[columns], %[columns], #1\n\t"
-                   "bne 1b"
-                   : [x] "+&r"(x), [y] "+&r"(y), [columns] "+&r"(columns), [from] "=&r"(from)
-                   : [rows] "r"(rows), [run] "r"(run), [pitch] "r"(pitch), [flip] "r"(flip)
-                   : "lr", "cc", "q0", "q1", "memory");
-}
-
 /* y = x ^ flip over bytes. */
 static inline void dory_m55_copy(uint8_t *y, const uint8_t *x, uint32_t bytes, uint8_t flip)
 {
@@ -239,26 +258,32 @@ static inline void dory_m55_fill(uint8_t *y, uint8_t value, uint32_t bytes)
 
 #else
 
-/* apart, step: bytes from 16 inputs and from 16 weights of a row to the next. */
-static inline int32_t dory_m55_dot(const int8_t *x, uint32_t apart, const int8_t *w, uint32_t step,
-                                   uint32_t length)
+/* step: bytes from 16 weights of a row to the next. */
+static inline int32_t dory_m55_dot(const int8_t *x, const int8_t *w, uint32_t step, uint32_t length)
 {
   uint32_t sum = 0; /* like the core's, it goes round */
   for (uint32_t i = 0; i < length; i++) {
-    sum += (uint32_t)(x[i / 16u * apart + i % 16u] * w[i / 16u * step + i % 16u]);
+    sum += (uint32_t)(x[i] * w[i / 16u * step + i % 16u]);
   }
   return (int32_t)sum;
 }
 
 static inline void dory_m55_dot_held(const int8_t *x, uint32_t step, uint32_t columns,
-                                     uint32_t apart, const int8_t *weights, uint32_t length,
-                                     uint32_t rows, int32_t *sums)
+                                     const int8_t *weights, uint32_t length, uint32_t rows,
+                                     int32_t *sums)
 {
   for (uint32_t i = 0; i < columns; i++, x += step, sums += rows) {
     for (uint32_t k = 0; k < rows; k++) {
-      sums[k] = dory_m55_dot(x, apart, weights + k * ((length + 15u) & ~15u), 16, length);
+      sums[k] = dory_m55_dot(x, weights + k * ((length + 15u) & ~15u), 16, length);
     }
   }
+}
+
+static inline void dory_m55_dot_few(const int8_t *x, uint32_t step, uint32_t columns,
+                                    const int8_t *weights, uint32_t length, uint32_t rows,
+                                    int32_t *sums)
+{
+  dory_m55_dot_held(x, step, columns, weights, length, rows, sums);
 }
 
 static inline void dory_m55_dot_one(const int8_t *x, const int8_t *w, uint32_t length,
@@ -266,7 +291,7 @@ static inline void dory_m55_dot_one(const int8_t *x, const int8_t *w, uint32_t l
 {
   for (uint32_t k = 0; k < rows; k++) {
     const uint32_t pair = k / 2u * 2u * ((length + 15u) & ~15u);
-    sums[k] = dory_m55_dot(x, 16, w + pair + k % 2u * 16u, 32, length);
+    sums[k] = dory_m55_dot(x, w + pair + k % 2u * 16u, 32, length);
   }
 }
 
@@ -285,14 +310,6 @@ static inline void dory_m55_copy_rows(uint8_t *y, const uint8_t *x, uint32_t row
     for (uint32_t i = 0; i < run; i++) {
       y[i] = x[i] ^ flip;
     }
-  }
-}
-
-static inline void dory_m55_copy_columns(uint8_t *y, const uint8_t *x, uint32_t columns,
-                                         uint32_t rows, uint32_t run, uint32_t pitch, uint8_t flip)
-{
-  for (; columns > 0; columns--, x += run, y += rows * run) {
-    dory_m55_copy_rows(y, x, rows, run, pitch, flip);
   }
 }
 

@@ -1,6 +1,6 @@
 #include "dory_cortex_m55_finish.h"
 
-/* Outputs of eight channels. */
+/* Outputs of eight channels, or of fewer, in lanes of 16 bits. */
 DORY_M55_INLINE int16x8_t eight(const dory_cortex_m55_requant_t *a, uint32_t form,
                                 const int32_t *sums, uint32_t at)
 {
@@ -14,98 +14,118 @@ DORY_M55_INLINE void finish_form(const dory_cortex_m55_requant_t *given, uint32_
 {
   const dory_cortex_m55_requant_t own = *given;
   const dory_cortex_m55_outputs_t o = *all;
-  for (uint32_t pixel = 0; pixel < o.pixels; pixel++) {
-    const int32_t *sums = o.sums + pixel * o.pitch;
-    uint8_t *const y = o.y + pixel * o.y_step;
-    uint32_t c = 0, at = o.channel;
-    for (; c + 8u < o.count; c += 16u, at += 16u, sums += 16) {
-      const int16x8_t even = eight(&own, form, sums, at);
-      const int16x8_t odd = eight(&own, form, sums + 8, at + 8u);
-      vstrbq_p_u8(y + c, bytes_of(even, odd), vctp8q(o.count - c));
-    }
-    if (c < o.count) {
-      vstrbq_p_s16((int8_t *)y + c, eight(&own, form, sums, at), vctp16q(o.count - c));
+  for (uint32_t c = 0; c < o.count; c += 8u) {
+    const mve_pred16_t lanes = vctp16q(o.count - c);
+    for (uint32_t i = 0; i < o.pixels; i++) {
+      const int16x8_t y = eight(&own, form, o.sums + i * o.pitch + c, o.channel + c);
+      vstrbq_p_s16((int8_t *)o.y + i * o.y_step + c, y, lanes);
     }
   }
 }
 
 #if defined(__ARM_FEATURE_MVE)
 
-#define SUMS(q_) "vldrw.u32 " q_ ", [%[sums]], #16\n\t"
-#define OWN(q_) "vldrw.u32 " q_ ", [%[own]], #16\n\t"
-#define UP(q_) "vqshl.s32 " q_ ", %[up]\n\t"
+#define SUMS(q_, at_) "vldrw.u32 " q_ ", [%[sums], #" at_ "]\n\t"
+#define OWN(q_, at_) "vldrw.u32 " q_ ", [%[own], #" at_ "]\n\t"
+#define UP(x_) "vqshl.s32 " x_ ", %[up]\n\t"
 #define ADD(x_, q_) "vqadd.s32 " x_ ", " x_ ", " q_ "\n\t"
 #define MUL(x_, q_) "vmulh.s32 " x_ ", " x_ ", " q_ "\n\t"
+#define NEXT "add %[sums], %[sums], %[sums_on]\n\t"
+#define STORE(y_) "vpst\n\tvstrbt.16 " y_ ", [%[y]]\n\tadd %[y], %[y], %[y_on]\n\t"
 /* The shift to the right and half the bits: a shift by 16 leaves the upper half, which need not
  * saturate (and Binutils 2.40 takes vqshrn for vqrshrn); any shift. */
 #define EVEN_16(y_, x_) "vshrnb.i32 " y_ ", " x_ ", #16\n\t"
 #define ODD_16(y_, x_) "vshrnt.i32 " y_ ", " x_ ", #16\n\t"
 #define EVEN_ANY(y_, x_) "vshl.s32 " x_ ", %[down]\n\tvqmovnb.s32 " y_ ", " x_ "\n\t"
 #define ODD_ANY(y_, x_) "vshl.s32 " x_ ", %[down]\n\tvqmovnt.s32 " y_ ", " x_ "\n\t"
-/* Bounds, and the bytes of q4 and q5 joined in q4; where bounds are those of a byte with a sign,
- * narrowing has them. */
-#define LOWER(y_) "vmax.s16 " y_ ", " y_ ", q6\n\t"
-#define UPPER(y_) "vmin.s16 " y_ ", " y_ ", q7\n\t"
-#define NO_BOUND(y_) ""
-#define JOIN "vmovnt.i16 q4, q5\n\t"
-#define JOIN_SIGNED "vqmovnb.s16 q4, q4\n\tvqmovnt.s16 q4, q5\n\t"
+/* Bounds: those of bytes with a sign or without, which narrowing has, or others. */
+#define SIGNED(y_) "vqmovnb.s16 " y_ ", " y_ "\n\t"
+#define UNSIGNED(y_) "vqmovunb.s16 " y_ ", " y_ "\n\t"
+#define BOUNDS(y_) "vmax.s16 " y_ ", " y_ ", q6\n\tvmin.s16 " y_ ", " y_ ", q7\n\t"
 
-/* Loads, products and the rest alternate where they can. */
-#define FIRST_EIGHT                                                                             \
-  SUMS("q0") SUMS("q1") UP("q0") OWN("q2") UP("q1") OWN("q3") ADD("q0", "q2") OWN("q2")         \
-    ADD("q1", "q3") OWN("q3") MUL("q0", "q2")
-#define EIGHT_OF_VECTOR(even_, odd_)                                                            \
-  FIRST_EIGHT MUL("q1", "q3") even_("q4", "q0") odd_("q4", "q1")
-#define SIXTEEN_OF_VECTOR(even_, odd_, lower_, upper_)                                          \
-  FIRST_EIGHT SUMS("q2") MUL("q1", "q3") SUMS("q3") UP("q2") even_("q4", "q0") OWN("q0")        \
-    odd_("q4", "q1") OWN("q1") UP("q3") ADD("q2", "q0") OWN("q0") ADD("q3", "q1") OWN("q1")     \
-      MUL("q2", "q0") lower_("q4") MUL("q3", "q1") upper_("q4") even_("q5", "q2")               \
-        odd_("q5", "q3") lower_("q5") upper_("q5")
+/* Of eight channels two pixels at once: loads, products and the rest alternate where they can. */
+#define TIMES(x_) "vmul.i32 " x_ ", " x_ ", %[up]\n\t"
+#define PLUS(x_, q_) "vadd.i32 " x_ ", " x_ ", " q_ "\n\t"
+#define PAIRS(even_, odd_, bounds_)                                                             \
+  __asm__ volatile("0:\n\t"                                                                     \
+                   "vctp.16 %[left]\n\t" OWN("q4", "0") OWN("q5", "16") OWN("q6", "32")         \
+                     OWN("q7", "48") "add %[own], %[own], #64\n\t"                              \
+                   "dls lr, %[pairs]\n"                                                         \
+                   "1:\n\t" SUMS("q0", "0") TIMES("q0") SUMS("q1", "16") TIMES("q1")            \
+                     PLUS("q0", "q4") MUL("q0", "q6") PLUS("q1", "q5") NEXT even_("q0", "q0")   \
+                       MUL("q1", "q7") SUMS("q2", "0") odd_("q0", "q1") TIMES("q2")             \
+                         SUMS("q3", "16") bounds_("q0") TIMES("q3") PLUS("q2", "q4")            \
+                           STORE("q0") MUL("q2", "q6") PLUS("q3", "q5") even_("q2", "q2")       \
+                             MUL("q3", "q7") NEXT odd_("q2", "q3") bounds_("q2") STORE("q2")    \
+                   "le lr, 1b\n\t"                                                              \
+                   "add %[sums], %[sums], %[sums_back]\n\t"                                     \
+                   "add %[y], %[y], %[y_back]\n\t"                                              \
+                   "subs %[left], %[left], #8\n\t"                                              \
+                   "bgt 0b"                                                                     \
+                   : [sums] "+&r"(sums), [own] "+&r"(own), [y] "+&l"(y), [left] "+&r"(left)     \
+                   : [pairs] "r"(pairs), [sums_on] "r"(4u * o->pitch), [y_on] "r"(o->y_step),   \
+                     [sums_back] "r"(sums_back), [y_back] "r"(y_back), [up] "r"(1u << a->up),   \
+                     [down] "r"(-a->down)                                                       \
+                   : "lr", "cc", "memory", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7")
 
-#define FOUR_WITH_BIAS(x_, up_)                                                                 \
-  SUMS(x_) OWN("q2") "vadd.i32 " x_ ", " x_ ", q2\n\tvldrw.u32 q3, [%[own], #16]\n\t" up_       \
-  "vldrw.u32 q2, [%[own], #48]\n\tvpt.s32 lt, " x_ ", zr\n\tvqaddt.s32 " x_ ", " x_ ", q3\n\t"   \
-  "vldrw.u32 q3, [%[own], #80]\n\t" ADD(x_, "q2") MUL(x_, "q3")
-#define OWN_UP(x_) "vldrw.u32 q2, [%[own], #112]\n\tvqshl.s32 " x_ ", " x_ ", q2\n\t"
-#define EIGHT_WITH_BIAS(y_, up_, bytes_, even_, odd_)                                           \
-  FOUR_WITH_BIAS("q0", up_("q0")) FOUR_WITH_BIAS("q1", up_("q1"))                               \
-  "add %[own], %[own], #" bytes_ "\n\t" even_(y_, "q0") odd_(y_, "q1")
-#define TURNED_AS(y_, even_, odd_) EIGHT_WITH_BIAS(y_, UP, "96", even_, odd_)
-#define SHIFTED_AS(y_, even_, odd_) EIGHT_WITH_BIAS(y_, OWN_UP, "128", even_, odd_)
-#define SIXTEEN_WITH_BIAS(eight_, even_, odd_, lower_, upper_)                                  \
-  eight_("q4", even_, odd_) lower_("q4") upper_("q4") eight_("q5", even_, odd_) lower_("q5")    \
-    upper_("q5")
-#define EIGHT_OF_TURNED(even_, odd_) TURNED_AS("q4", even_, odd_)
-#define SIXTEEN_OF_TURNED(even_, odd_, lower_, upper_)                                          \
-  SIXTEEN_WITH_BIAS(TURNED_AS, even_, odd_, lower_, upper_)
-#define EIGHT_OF_SHIFTED(even_, odd_) SHIFTED_AS("q4", even_, odd_)
-#define SIXTEEN_OF_SHIFTED(even_, odd_, lower_, upper_)                                         \
-  SIXTEEN_WITH_BIAS(SHIFTED_AS, even_, odd_, lower_, upper_)
+/* An even number of pixels, of parameters without a bias and bounds that narrowing has. */
+DORY_M55_ALONE void finish_pairs(const dory_cortex_m55_requant_t *a,
+                                 const dory_cortex_m55_outputs_t *o, uint32_t pairs)
+{
+  const uint32_t sums_back = 32u - 8u * o->pitch * pairs, y_back = 8u - 2u * o->y_step * pairs;
+  const int32_t *sums = o->sums;
+  const uint8_t *own = a->channels + o->channel * 8u;
+  uint8_t *y = o->y;
+  int32_t left = (int32_t)o->count;
+  if (a->down == 16 && a->lo < 0) {
+    PAIRS(EVEN_16, ODD_16, SIGNED);
+  } else if (a->down == 16) {
+    PAIRS(EVEN_16, ODD_16, UNSIGNED);
+  } else if (a->lo < 0) {
+    PAIRS(EVEN_ANY, ODD_ANY, SIGNED);
+  } else {
+    PAIRS(EVEN_ANY, ODD_ANY, UNSIGNED);
+  }
+}
 
-/* All outputs: of a pixel sixteens while more than eight are left, then eight. The register of both
- * bounds becomes what is left of a pixel. */
-#define ALL(sixteen_, join_, eight_)                                                            \
+#define VECTOR(even_)                                                                           \
+  SUMS("q0", "0") UP("q0") OWN("q2", "0") SUMS("q1", "16") UP("q1") OWN("q3", "16")             \
+    ADD("q0", "q2") OWN("q2", "32") ADD("q1", "q3") OWN("q3", "48") MUL("q0", "q2")             \
+      even_("q0", "q0") MUL("q1", "q3")
+/* x is on the line below where x with its bias and addend is less than the addend. */
+#define BELOW(x_, add_, below_)                                                                 \
+  "vpt.s32 gt, " add_ ", " x_ "\n\tvaddt.i32 " x_ ", " x_ ", " below_ "\n\t"
+#define ON_UP(x_, q_) "vmla.s32 " x_ ", " q_ ", %[up]\n\t"
+#define TURNED(even_)                                                                           \
+  SUMS("q2", "0") OWN("q0", "0") ON_UP("q0", "q2") SUMS("q2", "16") OWN("q1", "16")             \
+    OWN("q3", "32") ON_UP("q1", "q2") OWN("q2", "64") BELOW("q0", "q3", "q2") OWN("q2", "96")   \
+      OWN("q3", "48") MUL("q0", "q2") OWN("q2", "80") BELOW("q1", "q3", "q2") OWN("q2", "112")  \
+        even_("q0", "q0") MUL("q1", "q2")
+#define FOUR_SHIFTED(x_, sums_, bias_, below_, add_, mul_, up_)                                 \
+  SUMS(x_, sums_) OWN("q2", bias_) "vadd.i32 " x_ ", " x_ ", q2\n\t" OWN("q3", below_)          \
+    OWN("q2", up_) "vqshl.s32 " x_ ", " x_ ", q2\n\t" OWN("q2", add_) "vpt.s32 lt, " x_         \
+    ", zr\n\tvqaddt.s32 " x_ ", " x_ ", q3\n\t" OWN("q3", mul_) ADD(x_, "q2") MUL(x_, "q3")
+#define SHIFTED(even_)                                                                          \
+  FOUR_SHIFTED("q0", "0", "0", "32", "64", "96", "128") even_("q0", "q0")                       \
+  FOUR_SHIFTED("q1", "16", "16", "48", "80", "112", "144")
+
+/* Pixel by pixel, eight channels at once. The register of both bounds becomes what is left. */
+#define EIGHTS(form_, parameters_, even_, odd_, bounds_)                                        \
   __asm__ volatile("vdup.16 q6, %[left]\n\t"                                                    \
                    "lsr %[left], %[left], #16\n\t"                                              \
                    "vdup.16 q7, %[left]\n"                                                      \
                    "0:\n\t"                                                                     \
                    "add lr, %[count], #7\n\t"                                                   \
                    "mov %[left], %[count]\n\t"                                                  \
-                   "lsr lr, lr, #4\n\t"                                                         \
-                   "wls lr, lr, 2f\n"                                                           \
-                   "1:\n\t" sixteen_                                                            \
-                   "vctp.8 %[left]\n\t" join_                                                   \
-                   "sub %[left], %[left], #16\n\t"                                              \
+                   "lsr lr, lr, #3\n\t"                                                         \
+                   "dls lr, lr\n"                                                               \
+                   "1:\n\t" form_(even_) "add %[sums], %[sums], #32\n\t"                        \
+                   "add %[own], %[own], #" parameters_ "\n\t" odd_("q0", "q1")                  \
+                   "vctp.16 %[left]\n\t" bounds_("q0")                                          \
+                   "sub %[left], %[left], #8\n\t"                                               \
                    "vpst\n\t"                                                                   \
-                   "vstrbt.8 q4, [%[y]], #16\n\t"                                               \
-                   "le lr, 1b\n"                                                                \
-                   "2:\n\t"                                                                     \
-                   "cmp %[left], #0\n\t"                                                        \
-                   "ble 3f\n\t" eight_ LOWER("q4") UPPER("q4")                                  \
-                   "vctp.16 %[left]\n\t"                                                        \
-                   "vpst\n\t"                                                                   \
-                   "vstrbt.16 q4, [%[y]]\n"                                                     \
-                   "3:\n\t"                                                                     \
+                   "vstrbt.16 q0, [%[y]], #8\n\t"                                               \
+                   "le lr, 1b\n\t"                                                              \
                    "add %[sums], %[sums], %[sums_on]\n\t"                                       \
                    "add %[y], %[y], %[y_on]\n\t"                                                \
                    "sub %[own], %[own], %[numbers]\n\t"                                         \
@@ -114,41 +134,43 @@ DORY_M55_INLINE void finish_form(const dory_cortex_m55_requant_t *given, uint32_
                    : [sums] "+&r"(sums), [own] "+&r"(own), [y] "+&l"(y), [left] "+&r"(left),    \
                      [pixels] "+&r"(pixels)                                                     \
                    : [count] "r"(o->count), [sums_on] "r"(sums_on), [y_on] "r"(y_on),           \
-                     [numbers] "r"(numbers), [up] "r"(a->up), [down] "r"(-a->down)              \
-                   : "lr", "cc", "memory", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7")
-#define ALL_OF(form_, even_, odd_)                                                              \
-  ALL(SIXTEEN_OF_##form_(even_, odd_, LOWER, UPPER), JOIN, EIGHT_OF_##form_(even_, odd_))
-#define ALL_SIGNED(form_, even_, odd_)                                                          \
-  ALL(SIXTEEN_OF_##form_(even_, odd_, NO_BOUND, NO_BOUND), JOIN_SIGNED,                         \
-      EIGHT_OF_##form_(even_, odd_))
+                     [numbers] "r"(numbers), [up] "r"(up), [down] "r"(-a->down)                 \
+                   : "lr", "cc", "memory", "q0", "q1", "q2", "q3", "q6", "q7")
 
-/* The same as finish_form, of each form that has 32 bits. */
-DORY_M55_ALONE void finish_fast(const dory_cortex_m55_requant_t *a,
-                                const dory_cortex_m55_outputs_t *o)
+/* Pixels from ``first`` on. */
+DORY_M55_ALONE void finish_eights(const dory_cortex_m55_requant_t *a,
+                                  const dory_cortex_m55_outputs_t *o, uint32_t first)
 {
   const uint32_t places = (o->count + 7u) & ~7u, bytes = 4u * dory_m55_parts(a->form);
   const uint32_t numbers = places * bytes, sums_on = 4u * (o->pitch - places);
-  const uint32_t y_on = o->y_step - ((o->count + 7u) & ~15u);
-  const int is_signed = a->lo == -128 && a->hi == 127;
-  const int32_t *sums = o->sums;
+  const uint32_t y_on = o->y_step - places;
+  const int32_t up = a->form == DORY_REQUANT_TURNED ? (int32_t)(1u << a->up) : a->up;
+  const int32_t *sums = o->sums + first * o->pitch;
   const uint8_t *own = a->channels + o->channel * bytes;
-  uint8_t *y = o->y;
+  uint8_t *y = o->y + first * o->y_step;
   uint32_t left = ((uint32_t)a->lo & 0xFFFFu) | (uint32_t)a->hi << 16;
-  uint32_t pixels = o->pixels;
-  if (a->form == DORY_REQUANT_VECTOR && a->down == 16) {
-    if (is_signed) {
-      ALL_SIGNED(VECTOR, EVEN_16, ODD_16);
-    } else {
-      ALL_OF(VECTOR, EVEN_16, ODD_16);
-    }
-  } else if (a->form == DORY_REQUANT_VECTOR) {
-    ALL_OF(VECTOR, EVEN_ANY, ODD_ANY);
+  uint32_t pixels = o->pixels - first;
+  if (a->form <= DORY_REQUANT_PLAIN) {
+    EIGHTS(VECTOR, "64", EVEN_ANY, ODD_ANY, BOUNDS);
   } else if (a->form == DORY_REQUANT_SHIFTED) {
-    ALL_OF(SHIFTED, EVEN_ANY, ODD_ANY);
-  } else if (a->down == 16 && is_signed) {
-    ALL_SIGNED(TURNED, EVEN_16, ODD_16);
+    EIGHTS(SHIFTED, "160", EVEN_ANY, ODD_ANY, BOUNDS);
+  } else if (a->down == 16 && a->lo == -128 && a->hi == 127) {
+    EIGHTS(TURNED, "128", EVEN_16, ODD_16, SIGNED);
   } else {
-    ALL_OF(TURNED, EVEN_ANY, ODD_ANY);
+    EIGHTS(TURNED, "128", EVEN_ANY, ODD_ANY, BOUNDS);
+  }
+}
+
+/* The same as finish_form, of each form that has 32 bits. */
+static void finish_fast(const dory_cortex_m55_requant_t *a, const dory_cortex_m55_outputs_t *o)
+{
+  const int is_byte = a->hi - a->lo == 255 && (a->lo == -128 || a->lo == 0);
+  const uint32_t pairs = a->form == DORY_REQUANT_PLAIN && is_byte ? o->pixels / 2u : 0u;
+  if (pairs > 0) {
+    finish_pairs(a, o, pairs);
+  }
+  if (o->pixels > 2u * pairs) {
+    finish_eights(a, o, 2u * pairs);
   }
 }
 

@@ -146,6 +146,12 @@ static inline int32x4_t vminq_s32(int32x4_t a, int32x4_t b)
   EACH(4) a.lane[i] = a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i];
   return a;
 }
+static inline mve_pred16_t vcmpgtq_s32(int32x4_t a, int32x4_t b)
+{
+  uint32_t lanes = 0;
+  EACH(4) lanes |= (a.lane[i] > b.lane[i] ? 0xFu : 0u) << 4 * i;
+  return (mve_pred16_t)lanes;
+}
 static inline mve_pred16_t vcmpltq_n_s32(int32x4_t a, int32_t b)
 {
   uint32_t lanes = 0;

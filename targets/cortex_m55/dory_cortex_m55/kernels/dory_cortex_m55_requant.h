@@ -1,15 +1,15 @@
 /* From sums of products to outputs: x is a sum, and a bias where the form has one.
  *
  * VECTOR   y = clip(((saturated(x << up) + add) * mul >> 32) >> down), without a bias
+ * PLAIN    the same, and nothing saturates
  * TURNED   the same, with a bias, and another addend where x < 0: add + below
- * SHIFTED  the same, and each channel has its own up
+ * SHIFTED  the same, and it might saturate; each channel has its own up
  * SCALAR   y = clip((mul * x + add + (below where x < 0)) >> down) in 64 bits
  *
  * The numbers are such that y is that of the network for every sum that can occur.
  *
- * Sums and numbers of 16 channels lie in four vectors: channels 0 4 8 12, then 2 6 10 14, 1 5 9 13, 3 7
- * 11 15, so that narrowing brings outputs into their order. Where eight channels or fewer are left they
- * lie in two: 0 2 4 6, then 1 3 5 7. */
+ * Sums and numbers of eight channels lie in two vectors: channels 0 2 4 6, then 1 3 5 7, so that
+ * narrowing brings outputs into their order. */
 #ifndef DORY_CORTEX_M55_REQUANT_H
 #define DORY_CORTEX_M55_REQUANT_H
 
@@ -19,14 +19,15 @@
 
 enum {
   DORY_REQUANT_VECTOR,
+  DORY_REQUANT_PLAIN,
   DORY_REQUANT_TURNED,
   DORY_REQUANT_SHIFTED,
   DORY_REQUANT_SCALAR
 };
 
 typedef struct {
-  /* [eights][parts][8] int32 or, of SCALAR, int64 numbers: VECTOR has add, mul;
-   * TURNED and SCALAR bias, below, add, mul; SHIFTED up as well. */
+  /* [eights][parts][8] int32 or, of SCALAR, int64 numbers: VECTOR and PLAIN have add,
+   * mul; TURNED (bias << up) + add, add, below, mul; SCALAR bias, below, add, mul; SHIFTED up as well. */
   const uint8_t *channels;
   uint32_t form;
   int32_t up, down;
@@ -36,7 +37,7 @@ typedef struct {
 /* Parts of a form. */
 DORY_M55_INLINE uint32_t dory_m55_parts(uint32_t form)
 {
-  return form == DORY_REQUANT_VECTOR ? 2u : form == DORY_REQUANT_SHIFTED ? 5u : 4u;
+  return form <= DORY_REQUANT_PLAIN ? 2u : form == DORY_REQUANT_SHIFTED ? 5u : 4u;
 }
 
 static inline int32x4_t dory_m55_scalar(const dory_cortex_m55_requant_t *a, int32x4_t sums,
@@ -75,13 +76,19 @@ DORY_M55_INLINE int32x4_t dory_m55_outputs(const dory_cortex_m55_requant_t *a, u
   }
   const uint32_t parts = dory_m55_parts(form);
   const uint8_t *const own = a->channels + at / 8u * 32u * parts + at % 8u * 4u;
-  if (form == DORY_REQUANT_VECTOR) {
+  if (form <= DORY_REQUANT_PLAIN) {
     const int32x4_t x = vqaddq_s32(vqshlq_r_s32(sums, a->up), dory_m55_words(own));
     return vshlq_r_s32(vmulhq_s32(x, dory_m55_words(own + 32u)), -a->down);
   }
+  if (form == DORY_REQUANT_TURNED) {
+    const int32x4_t turned = vmlaq_n_s32(dory_m55_words(own), sums, (int32_t)(1u << a->up));
+    const mve_pred16_t is_below = vcmpgtq_s32(dory_m55_words(own + 32u), turned);
+    const int32x4_t below = vaddq_s32(turned, dory_m55_words(own + 64u));
+    const int32x4_t line = vpselq_s32(below, turned, is_below);
+    return vshlq_r_s32(vmulhq_s32(line, dory_m55_words(own + 96u)), -a->down);
+  }
   sums = vaddq_s32(sums, dory_m55_words(own));
-  int32x4_t x = form == DORY_REQUANT_SHIFTED ? vqshlq_s32(sums, dory_m55_words(own + 128u))
-                                             : vqshlq_r_s32(sums, a->up);
+  int32x4_t x = vqshlq_s32(sums, dory_m55_words(own + 128u));
   x = vpselq_s32(vqaddq_s32(x, dory_m55_words(own + 32u)), x, vcmpltq_n_s32(sums, 0));
   x = vmulhq_s32(vqaddq_s32(x, dory_m55_words(own + 64u)), dory_m55_words(own + 96u));
   return vshlq_r_s32(x, -a->down);
@@ -90,7 +97,7 @@ DORY_M55_INLINE int32x4_t dory_m55_outputs(const dory_cortex_m55_requant_t *a, u
 /* Four outputs of one channel, of whatever form. */
 static inline int32x4_t dory_m55_requant(const dory_cortex_m55_requant_t *a, int32x4_t sums)
 {
-  return dory_m55_clipped(a, a->form == DORY_REQUANT_VECTOR
+  return dory_m55_clipped(a, a->form <= DORY_REQUANT_PLAIN
                                ? dory_m55_outputs(a, DORY_REQUANT_VECTOR, sums, 0)
                                : dory_m55_outputs(a, a->form, sums, 0));
 }

@@ -16,7 +16,7 @@ DORY_M55_INLINE void sums_as(const dory_cortex_m55_sums_t *a, uint32_t form)
 
 void dory_cortex_m55_sums(const dory_cortex_m55_sums_t *a)
 {
-  if (a->requant.form == DORY_REQUANT_VECTOR) {
+  if (a->requant.form <= DORY_REQUANT_PLAIN) {
     sums_as(a, DORY_REQUANT_VECTOR);
   } else {
     sums_as(a, a->requant.form);
