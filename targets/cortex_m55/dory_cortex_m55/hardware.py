@@ -105,6 +105,7 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         peak_macs_per_cycle=PEAK_MACS_PER_CYCLE,
         storage_bits=(8, 16, 32),
         keeps_binary32=False,
+        resident_l1=True,
     )
 
 
