@@ -14,6 +14,11 @@ DMA_SETUP = 150
 DMA_ISSUE = 100
 DMA_ROW = 8.0
 
+# Portable kernels: instructions on QEMU of layers of MLPerf Tiny, coral's MobileNet and NEMO's
+# networks, one cycle each. A pool visits the taps that it has, a convolution looks at each.
+PORTABLE = {"output": 120, "step": 180, "tap": 75, "mac": 4, "generic_mac": 22, "element": 20}
+PORTABLE_POOL = {**PORTABLE, "tap": 30}
+
 # Kernels. A vector instruction takes two cycles, one for each half, and an instruction of another
 # kind begins after the first half: loads and stores, products, and the rest are such kinds. Loops:
 # the scheduling model of the Cortex-M55 in LLVM 16 (ARMScheduleM55.td), by llvm-mca on the loops as

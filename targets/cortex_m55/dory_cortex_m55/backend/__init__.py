@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dory_core.api import Kernel, Layer, TargetContext
@@ -13,13 +14,23 @@ def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     from dory_core.api import ops, portable_kernels
     from dory_cortex_m55.hardware import PORTABLE
 
-    portable = list(portable_kernels(ctx.memory.cores))
+    portable = [_timed(kernel) for kernel in portable_kernels(ctx.memory.cores)]
     if isinstance(layer.op, ops.Lstm):  # it is not tiled: in SRAM where DTCM is too small
-        whole = portable_kernels(ctx.memory.cores, in_place=True)
+        whole = map(_timed, portable_kernels(ctx.memory.cores, in_place=True))
         portable += [kernel for kernel in whole if kernel.accepts(layer) is None]
     if ctx.options.get("kernels") == PORTABLE:
         return portable
     return [*vector_kernels(), *portable]
+
+
+def _timed(kernel: Any) -> Any:
+    """Return a portable kernel with what it takes on this core."""
+    from dory_core.api import ops
+    from dory_cortex_m55 import calibration
+
+    pools = (ops.AvgPool, ops.MaxPool)
+    costs = calibration.PORTABLE_POOL if kernel.kind in pools else calibration.PORTABLE
+    return replace(kernel, costs=replace(kernel.costs, **costs))
 
 
 def vector_kernels() -> list[Kernel]:
