@@ -42,6 +42,10 @@ FEW = 18
 BLOCK = 13
 BLOCK_ROUND = 8
 ONE_ROUND = 6
+# The sum of a column where weights are stored less a number: a column, 16 bytes, eight channels.
+LIFT = 16
+LIFT_VECTOR = 7
+LIFT_EIGHT = 14
 # Inputs of windows: a call; of a row of x a run of bytes, of at most 16 or of more, 16 bytes of it;
 # a row whose taps are laid one by one; a row that is partly beside of x.
 LAY = 60

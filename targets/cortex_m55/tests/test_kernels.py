@@ -10,7 +10,7 @@ from dory_cortex_m55.backend import vector_kernels
 from dory_cortex_m55.backend.elementwise import LineKernel
 from emulated import Qemu, choose_compiler, require_qemu
 
-from dory_core.api import Feature, Layer
+from dory_core.api import Feature, Layer, ops
 from dory_core.importing import requant
 from dory_core.testing import KernelConformance
 from dory_core.testing.graphs import GraphBuilder
@@ -76,11 +76,35 @@ def test_sums_with_two_shifts_are_a_line() -> None:
     HostLibrary([make_case(LineKernel(), layer, np.random.default_rng(3))]).check()
 
 
+def uint8_weights(seed: int) -> list[KernelCase]:
+    """Return cases whose weights are bytes without a sign less a zero point."""
+    random = np.random.default_rng(seed)
+    layers = []
+    for low in (-255, -200, -7):
+        weights, builder = (low, low + 255), GraphBuilder((12, 9, 7))
+        around = ops.Window(kernel=(3, 3), strides=(1, 2), pads=(1, 1, 1, 1))
+        wide = ops.Window(kernel=(5, 5), pads=(2, 2, 2, 2))
+        builder.conv(12, wide, groups=12, weights=weights)
+        builder.conv(12, around, groups=12, weights=weights)
+        builder.conv(20, around, weights=weights)
+        builder.conv(21, ops.Window(kernel=(1, 1)), weights=weights, output=(-128, 127))
+        builder.conv(36, ops.Window(kernel=(1, 1)), weights=weights)
+        builder.linear(9, weights=weights, output=(0, 255))
+        layers += builder.graph().layers
+    kernels = [next(one for one in vector_kernels() if takes(one, layer)) for layer in layers]
+    return [make_case(kernel, own, random) for kernel, own in zip(kernels, layers, strict=True)]
+
+
+def test_weights_of_uint8_files_are_exact() -> None:
+    HostLibrary(uint8_weights(5)).check()
+
+
 @pytest.mark.parametrize("compiler", ["gcc", "zig"])
 def test_helium_computes_the_same(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     require_qemu()
     choose_compiler(compiler, monkeypatch)
     seed = 3 if compiler == "gcc" else 4
     cases = [case for kind in KINDS for case in cases_of(kind, seed, 6)]
+    cases += uint8_weights(seed)
     cases.append(make_case(LineKernel(), two_shifts(), np.random.default_rng(seed)))
     Qemu(cases).check()

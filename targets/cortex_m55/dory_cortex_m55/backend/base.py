@@ -83,6 +83,20 @@ def reject_bytes(layer: Layer) -> Rejection | None:
     )
 
 
+def lift_of(layer: Layer) -> int:
+    """Return the number to take from all weights of a uint8 file so that they are bytes."""
+    low, high = layer.weighted.weights.bounds
+    return max(high - 127, 0) or min(low + 128, 0)
+
+
+def reject_lifted(layer: Layer) -> Rejection | None:
+    """Return why no number is between all weights and bytes."""
+    low, high = layer.weighted.weights.bounds
+    if high - low < 256:
+        return None
+    return Rejection(f"its weights lie in [{low}, {high}], which is more than 8 bits")
+
+
 def window_members(window: ops.Window) -> dict[str, Argument]:
     """Return the members of a struct that say what a window is like."""
     return {

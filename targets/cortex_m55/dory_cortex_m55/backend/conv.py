@@ -20,7 +20,6 @@ from dory_core.api import (
     minimum,
     named,
     ops,
-    reject_weights,
     size,
 )
 from dory_cortex_m55 import calibration as costs
@@ -29,9 +28,11 @@ from dory_cortex_m55.backend.base import (
     extents,
     flip_of,
     in_blocks,
+    lift_of,
     pad_value,
     places_of,
     reject_bytes,
+    reject_lifted,
     turned_window,
     whole,
     window_members,
@@ -62,9 +63,9 @@ class RowsKernel(VectorKernel):
 
     def reject(self, layer: Layer) -> Rejection | None:
         """Return why types, weights or requantisation are not possible."""
-        return reject_bytes(layer) or reject_weights(layer) or reject_form(layer)
+        return reject_bytes(layer) or reject_lifted(layer) or reject_form(layer)
 
-    def rows(self, layer: Layer) -> npt.NDArray[np.int8]:
+    def rows(self, layer: Layer) -> npt.NDArray[np.int64]:
         """Return the weights, a row for each output channel."""
         raise NotImplementedError
 
@@ -88,7 +89,8 @@ class RowsKernel(VectorKernel):
         parameters = form.parameters(places)
         pitch = self.pitch(layer)
         filled = np.zeros((len(places), pitch), np.int8)
-        filled[:, : rows.shape[1]] = np.where(places[:, None] < 0, 0, rows[places])
+        stored = rows[places] - lift_of(layer)
+        filled[:, : rows.shape[1]] = np.where(places[:, None] < 0, 0, stored)
         data = filled.reshape(-1, 2, pitch // _VECTOR, _VECTOR)
         if pitch > _HELD * _VECTOR:
             data = data.swapaxes(1, 2)
@@ -112,6 +114,7 @@ class RowsKernel(VectorKernel):
             "y": Operand("y"),
             "weights": Operand("weights", "const int8_t *"),
             "sums": Operand("scratch", "int32_t *"),
+            "lift": lift_of(layer),
             "length": length,
             "pitch": self.pitch(layer),
             "pixels": self.pixels(layer),
@@ -128,6 +131,9 @@ class RowsKernel(VectorKernel):
         eights = ceil_div(channels, _EIGHT)
         groups = lines * ceil_div(length, most) * ceil_div(channels, _ROWS)
         finish = form_of(layer).finish_cycles(eights, pixels, groups)
+        if lift_of(layer):
+            lift = costs.LIFT + vectors * costs.LIFT_VECTOR + eights * costs.LIFT_EIGHT
+            finish += pixels * lift
         rows = min(int(whole(layer.output.channels, _EIGHT)), _ROWS)
         if vectors <= _MOST_OF_FEW and rows * vectors <= _FEW:
             each, count = (costs.FOUR_OF_1, 2) if vectors == 1 else (costs.TWO_OF[vectors], 4)
@@ -159,11 +165,11 @@ class ConvKernel(RowsKernel):
             return Rejection("it knows no groups")
         return self.reject(layer)
 
-    def rows(self, layer: Layer) -> npt.NDArray[np.int8]:
+    def rows(self, layer: Layer) -> npt.NDArray[np.int64]:
         """Taps row by row as the kernel sees them, the channels of each."""
-        weights = layer.of(ops.Conv).weights.values
+        weights = layer.of(ops.Conv).weights.values.astype(np.int64)
         weights = weights.transpose((0, 3, 2, 1) if _by_columns(layer) else (0, 2, 3, 1))
-        return weights.reshape(len(weights), -1).astype(np.int8)
+        return weights.reshape(len(weights), -1)
 
     def length(self, layer: Layer) -> int:
         """Taps by input channels."""
@@ -239,10 +245,10 @@ class LinearKernel(RowsKernel):
         """Return the function: it is a convolution of one pixel."""
         return ConvKernel.name
 
-    def rows(self, layer: Layer) -> npt.NDArray[np.int8]:
+    def rows(self, layer: Layer) -> npt.NDArray[np.int64]:
         """All inputs of each output."""
-        weights = layer.of(ops.Linear).weights.values
-        return weights.reshape(len(weights), -1).astype(np.int8)
+        weights = layer.of(ops.Linear).weights.values.astype(np.int64)
+        return weights.reshape(len(weights), -1)
 
     def length(self, layer: Layer) -> int:
         """All elements of the input."""

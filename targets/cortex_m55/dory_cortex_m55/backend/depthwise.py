@@ -61,7 +61,7 @@ class DepthwiseKernel(VectorKernel):
             return Rejection("it computes convolutions", other_kind=True)
         if not conv.is_depthwise or layer.output.channels != layer.inputs[0].channels:
             return Rejection("it computes depthwise convolutions with one filter per channel")
-        return reject_bytes(layer) or reject_weights(layer) or reject_form(layer)
+        return reject_bytes(layer) or _reject_halves(layer) or reject_form(layer)
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
         """Channels in blocks, and wide tiles."""
@@ -72,7 +72,7 @@ class DepthwiseKernel(VectorKernel):
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Parameters and filters of channels in eights."""
-        each = form_of(layer).channel_bytes + 16 * _words(_window(layer)).vectors
+        each = form_of(layer).channel_bytes + 16 * _vectors(layer)
         return whole(tile.c_out, _EIGHT) * each
 
     def weight_block(
@@ -86,8 +86,11 @@ class DepthwiseKernel(VectorKernel):
             filters = filters.swapaxes(1, 2)
         kernel_h, kernel_w = filters.shape[1:]
         columns = words.vectors * _FOUR // words.planes
-        filled = np.zeros((len(places), columns, words.planes * _FOUR), np.int8)
-        filled[:, :kernel_w, :kernel_h] = filters[places].swapaxes(1, 2)
+        parts = _vectors(layer) // words.vectors
+        filled = np.zeros((len(places), parts, columns, words.planes * _FOUR), np.int8)
+        for number, part in enumerate((filters - filters // 2, filters // 2)[:parts]):
+            own = part if parts > 1 else filters
+            filled[:, number, :kernel_w, :kernel_h] = own[places].swapaxes(1, 2)
         filled[places < 0] = 0
         return WeightBlock(parameters + filled.tobytes(), {"mul": 0, "weights": len(parameters)})
 
@@ -98,7 +101,7 @@ class DepthwiseKernel(VectorKernel):
         even = whole(width, 2)
         columns = even * window.strides[1] + words.vectors * words.wide * window.dilations[1]
         plane = whole(columns * _COLUMN, 16) + 8
-        offsets = 4 * int(whole(words.vectors, 4)) + 16
+        offsets = 4 * int(whole(_vectors(layer), 4)) + 16
         return offsets + 2 * 4 * _BLOCK * even + 16 + words.planes * plane
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
@@ -109,12 +112,13 @@ class DepthwiseKernel(VectorKernel):
         columns = width * window.strides[1] + (window.kernel[1] - 1) * window.dilations[1]
         column = costs.FLIPPED_COLUMN if flip_of(layer.inputs[0]) else costs.PLANE_COLUMN
         laid = words.planes * (costs.PLANE + columns * column)
-        if words.vectors == 1:
+        vectors = _vectors(layer)
+        if vectors == 1:
             one = costs.CHANNEL + ceil_div(width, 2) * costs.TWO_OUTPUTS
         else:
-            one = costs.CHANNEL + width * (costs.OUTPUT + words.vectors * costs.OUTPUT_VECTOR)
+            one = costs.CHANNEL + width * (costs.OUTPUT + vectors * costs.OUTPUT_VECTOR)
         sums, passes = height * one, height
-        if _in_pairs(window):
+        if vectors == 1 and _in_pairs(window):
             two = costs.CHANNEL_OF_TWO + ceil_div(width, 2) * costs.FOUR_OUTPUTS
             sums, passes = height // 2 * two + height % 2 * one, ceil_div(height, 2)
         calls, eights = height * blocks, ceil_div(ceil_div(tile.c_out, _EIGHT), blocks)
@@ -135,7 +139,8 @@ class DepthwiseKernel(VectorKernel):
             "c": size("y_c"),
             **window_members(_window(layer)),
             "planes": words.planes,
-            "vectors": words.vectors,
+            "vectors": _vectors(layer),
+            "window_vectors": words.vectors,
             "flip": flip,
             "padding": (pad_value(layer) & 0xFF) ^ flip,
             "requant": form.struct(),
@@ -181,6 +186,16 @@ def _words(window: ops.Window) -> _Words:
     wide = max(_FOUR // planes, 1)
     vectors = -(-kernel_w // wide) * max(planes // _FOUR, 1)
     return _Words(planes, vectors, wide)
+
+
+def _reject_halves(layer: Layer) -> Rejection | None:
+    """Return why weights are no sums of two bytes."""
+    return reject_weights(layer) and reject_weights(layer, 9)
+
+
+def _vectors(layer: Layer) -> int:
+    """Return the vectors of a filter: twice those of a window where weights are two bytes."""
+    return _words(_window(layer)).vectors * (1 if reject_weights(layer) is None else 2)
 
 
 def _in_pairs(window: ops.Window) -> bool:

@@ -119,6 +119,23 @@ static void long_sums(const dory_cortex_m55_conv_t *a, const columns_t *columns,
   }
 }
 
+/* Adds to the sums what weights are more than their bytes: so many times the sum of a column. */
+static void lift(const dory_cortex_m55_conv_t *a, const columns_t *columns, uint32_t rows)
+{
+  int32_t *sums = a->sums;
+  for (uint32_t i = 0; i < columns->count; i++) {
+    const int8_t *const x = columns->x + i * columns->step;
+    int32_t sum = 0;
+    for (uint32_t k = 0; k < a->length; k += 16u) {
+      sum = vaddvaq_s8(sum, vldrbq_z_s8(x + k, vctp8q(a->length - k)));
+    }
+    const int32x4_t more = vdupq_n_s32((int32_t)((uint32_t)sum * (uint32_t)a->lift));
+    for (uint32_t row = 0; row < rows; row += 4u, sums += 4) {
+      vst1q_s32(sums, vaddq_s32(vldrwq_s32(sums), more));
+    }
+  }
+}
+
 /* Some outputs of a line, of all channels. */
 static void some_pixels(const dory_cortex_m55_conv_t *a, const columns_t *columns, uint8_t *y)
 {
@@ -131,6 +148,9 @@ static void some_pixels(const dory_cortex_m55_conv_t *a, const columns_t *column
       dory_m55_dot_held(columns->x, columns->step, columns->count, w, a->length, rows, a->sums);
     } else {
       long_sums(a, columns, w, rows);
+    }
+    if (a->lift != 0) {
+      lift(a, columns, rows);
     }
     const dory_cortex_m55_outputs_t outputs = {
       y + c, a->sums, c, count, columns->count, rows, a->y_row};

@@ -38,10 +38,11 @@ static places_t places_of(const dory_cortex_m55_depthwise_t *a)
   p.outside = (uint8_t *)(p.sums + 2u * p.row);
   p.strip = p.outside + 16;
   p.columns = (a->y_w - 1u) * a->stride_w + (a->kernel_w - 1u) * a->dilation_w + 1u;
-  const uint32_t room = even * a->stride_w + a->vectors * wide * a->dilation_w;
+  const uint32_t room = even * a->stride_w + a->window_vectors * wide * a->dilation_w;
   p.plane = ((room * COLUMN + 15u) & ~15u) + 8u;
   for (uint32_t i = 0; i < a->vectors; i++) {
-    p.vectors[i] = i / of_column * wide * a->dilation_w * COLUMN + i % of_column * WORD * p.plane;
+    const uint32_t own = i % a->window_vectors;
+    p.vectors[i] = own / of_column * wide * a->dilation_w * COLUMN + own % of_column * WORD * p.plane;
   }
   const uint32_t deep = WORD / wide;
   for (uint32_t i = 0; i < WORD; i++) {
@@ -315,7 +316,7 @@ static void outputs_of(const dory_cortex_m55_depthwise_t *a, const places_t *p, 
 void dory_cortex_m55_depthwise(const dory_cortex_m55_depthwise_t *a)
 {
   const places_t p = places_of(a);
-  const int in_pairs = a->kernel_h <= 3u && a->kernel_w <= 3u && a->stride_h == 1u &&
+  const int in_pairs = a->vectors == 1u && a->kernel_h <= 3u && a->kernel_w <= 3u && a->stride_h == 1u &&
                        a->stride_w == 1u && a->dilation_h == 1u && a->dilation_w == 1u;
   for (uint32_t row = 0; row < a->y_h;) {
     const uint32_t rows = in_pairs && row + 1u < a->y_h ? 2u : 1u;

@@ -69,6 +69,12 @@ static inline int32x4_t vldrwq_s32(const int32_t *from)
   EACH(4) y.lane[i] = from[i];
   return y;
 }
+static inline int8x16_t vldrbq_z_s8(const int8_t *from, mve_pred16_t lanes)
+{
+  int8x16_t y = {{0}};
+  EACH(16) y.lane[i] = (int8_t)(in_lane(lanes, i) ? from[i] : 0);
+  return y;
+}
 static inline void vst1q_s32(int32_t *to, int32x4_t x) { EACH(4) to[i] = x.lane[i]; }
 static inline int32x4_t vldrbq_z_s32(const int8_t *from, mve_pred16_t lanes)
 {
@@ -218,6 +224,11 @@ static inline int8x16_t bytes_of_words(const uint8_t *base, uint32x4_t offsets)
 static inline int32_t vmladavaq_s8(int32_t sum, int8x16_t a, int8x16_t b)
 {
   EACH(16) sum = (int32_t)((uint32_t)sum + (uint32_t)(a.lane[i] * b.lane[i]));
+  return sum;
+}
+static inline int32_t vaddvaq_s8(int32_t sum, int8x16_t a)
+{
+  EACH(16) sum = (int32_t)((uint32_t)sum + (uint32_t)a.lane[i]);
   return sum;
 }
 static inline int16_t saturated16(int32_t x)
