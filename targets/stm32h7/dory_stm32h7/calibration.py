@@ -208,7 +208,7 @@ TRANSPOSE_PIXEL = 150
 TRANSPOSE_BYTE = 30
 # Tables: an element, one of a channel with its own table.
 LUT_ELEMENT = 24
-LUT_CHANNELWISE = 76
+LUT_CHANNELWISE = 34
 # Interpolation: a pixel of nearest neighbours (between the code of two compilers), one of sums, a
 # channel of it.
 RESIZE_COPIED = 192
