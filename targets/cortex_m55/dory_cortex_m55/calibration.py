@@ -14,6 +14,8 @@ DMA_SETUP = 150
 DMA_ISSUE = 100
 DMA_ROW = 8.0
 
+# Slices, padding, concatenation: a run of bytes.
+MOVE_RUN = 52
 # Portable kernels: instructions on QEMU of layers of MLPerf Tiny, coral's MobileNet and NEMO's
 # networks, one cycle each. A pool visits the taps that it has, a convolution looks at each.
 PORTABLE = {"output": 120, "step": 180, "tap": 75, "mac": 4, "generic_mac": 22, "element": 20}

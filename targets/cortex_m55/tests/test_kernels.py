@@ -25,7 +25,18 @@ SPACE = LayerSpace(
     filters_per_channel=(1,),
     features=FEATURES,
 )
-KINDS = ("conv", "depthwise", "linear", "avgpool", "maxpool", "add", "lut")
+KINDS = (
+    "conv",
+    "depthwise",
+    "linear",
+    "avgpool",
+    "maxpool",
+    "add",
+    "lut",
+    "slice",
+    "pad",
+    "concat",
+)
 
 
 @cache

@@ -44,6 +44,7 @@ def vector_kernels() -> list[Kernel]:
         MaxPoolKernel,
         SumsKernel,
     )
+    from dory_cortex_m55.backend.movers import ConcatKernel, MoveKernel
 
     return [
         DepthwiseKernel(),
@@ -54,4 +55,6 @@ def vector_kernels() -> list[Kernel]:
         LutKernel(),
         MaxPoolKernel(),
         AvgPoolKernel(),
+        MoveKernel(),
+        ConcatKernel(),
     ]

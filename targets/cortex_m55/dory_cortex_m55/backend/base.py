@@ -31,7 +31,6 @@ from dory_core.api import (
 
 PREFIX = "dory_cortex_m55"
 BYTES = ("u8", "i8")
-_COMMON = ("mve.h", "requant.h")
 # Channels as two vectors of four sums have them, which become eight bytes.
 _EIGHT = np.array((0, 2, 4, 6, 1, 3, 5, 7))
 # What a tile has down its columns and along its rows; bytes from a row or a pixel to the next.
@@ -45,10 +44,12 @@ class VectorKernel(Kernel):
     Attributes:
         file: Middle part of the names of its files.
         more: Ends of the names of other files that it needs.
+        common: Those that nearly all kernels need.
     """
 
     file: ClassVar[str]
     more: ClassVar[tuple[str, ...]] = ()
+    common: ClassVar[tuple[str, ...]] = ("mve.h", "requant.h")
     features = frozenset({Feature.TWO_ADDENDS, Feature.TURN, Feature.FLOAT32})
 
     def symbol(self, layer: Layer) -> str:
@@ -61,7 +62,7 @@ class VectorKernel(Kernel):
 
     def sources(self, layer: Layer) -> tuple[OutputFile, ...]:
         """Return the function and what it includes."""
-        names = (f"{self.file}.c", f"{self.file}.h", *self.more, *_COMMON)
+        names = (f"{self.file}.c", f"{self.file}.h", *self.more, *self.common)
         return tuple(_shipped(f"{PREFIX}_{name}") for name in names)
 
     def struct_call(self, layer: Layer, members: dict[str, Argument]) -> FunctionCall:

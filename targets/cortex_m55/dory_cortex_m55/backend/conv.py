@@ -59,7 +59,7 @@ class RowsKernel(VectorKernel):
     """Rows of weights by columns of inputs, two columns and two rows at a time."""
 
     file = "conv"
-    more = ("finish.c", "finish.h", "dot.h")
+    more = ("finish.c", "finish.h", "dot.h", "runs.h")
 
     def reject(self, layer: Layer) -> Rejection | None:
         """Return why types, weights or requantisation are not possible."""

@@ -4,6 +4,7 @@
 
 #include "dory_cortex_m55_dot.h"
 #include "dory_cortex_m55_finish.h"
+#include "dory_cortex_m55_runs.h"
 
 #define ROWS DORY_CORTEX_M55_ROWS
 
