@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from dory_cortex_m55.backend import vector_kernels
-from dory_cortex_m55.backend.elementwise import LineKernel
+from dory_cortex_m55.backend.elementwise import AvgPoolKernel, LineKernel
 from emulated import Qemu, choose_compiler, require_qemu
 
 from dory_core.api import Feature, Layer, ops
@@ -15,7 +15,7 @@ from dory_core.importing import requant
 from dory_core.testing import KernelConformance
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernel_cases import takes
-from dory_core.testing.kernels import HostLibrary, KernelCase, make_case
+from dory_core.testing.kernels import HostLibrary, KernelCase, alone, make_case, typed
 from dory_core.testing.random_layers import LayerSpace, RandomLayers
 
 FEATURES = frozenset({Feature.PAD_VALUE, Feature.TWO_ADDENDS, Feature.TURN})
@@ -104,6 +104,13 @@ def uint8_weights(seed: int) -> list[KernelCase]:
         layers += builder.graph().layers
     kernels = [next(one for one in vector_kernels() if takes(one, layer)) for layer in layers]
     return [make_case(kernel, own, random) for kernel, own in zip(kernels, layers, strict=True)]
+
+
+def test_outputs_without_a_clip_have_a_kernel() -> None:
+    window, step = ops.Window(kernel=(8, 8)), requant(1, 0, 64)
+    pool = typed(alone(ops.AvgPool, window=window, requants=(step,)), (19, 8, 8, 0, 255))
+    assert takes(AvgPoolKernel(), pool)
+    HostLibrary([make_case(AvgPoolKernel(), pool, np.random.default_rng(2))]).check()
 
 
 def test_weights_of_uint8_files_are_exact() -> None:

@@ -38,7 +38,7 @@ from dory_cortex_m55.backend.base import (
     reject_bytes,
     window_members,
 )
-from dory_cortex_m55.backend.requant import Form, form_between, form_of, reject_form
+from dory_cortex_m55.backend.requant import Form, clipped, form_between, form_of, reject_form
 
 _EIGHT = np.zeros(8, np.intp)  # the same channel eight times
 _TABLE = 256
@@ -95,14 +95,14 @@ class SumsKernel(VectorKernel):
 def _sums(layer: Layer) -> tuple[npt.NDArray[np.int64], Form] | None:
     """Return the addend of each byte of both operands, and the form of sums; None without one."""
     kind = layer.of(ops.Add)
-    if not kind.requants or kind.requants[-1].lo is None:
+    if not kind.requants:
         return None
     tables = [
         _by_byte(x, step) for x, step in zip(layer.inputs, kind.operand_requants, strict=True)
     ]
     used = [_values(x, step) for x, step in zip(layer.inputs, kind.operand_requants, strict=True)]
     lo, hi = (np.array([sum(int(end(own)) for own in used)]) for end in (np.min, np.max))
-    form = form_between(kind.requants, lo, hi, 1)
+    form = form_between(clipped(kind.requants, layer), lo, hi, 1)
     if form is None:
         return None
     if max(np.abs(table).max() for table in tables) > _INT31:
@@ -186,12 +186,14 @@ def _line(layer: Layer) -> Line | None:
     kind = layer.of(ops.Add)
     if len(kind.requants) not in (1, 2):
         return None
-    first, last = kind.requants[0], kind.requants[-1]
+    steps = clipped(kind.requants, layer)
+    first, last = steps[0], steps[-1]
     after = (1, 0, 0)
     if last is not first:
         after = (last.mul[0], last.add[0], last.shift or 0)
     plain = all(step is None or _only_multiplies(step) for step in kind.operand_requants)
-    if not plain or last.lo is None or last.hi is None:
+    assert last.lo is not None and last.hi is not None
+    if not plain:
         return None
     if last is not first and first.lo is not None:
         return None

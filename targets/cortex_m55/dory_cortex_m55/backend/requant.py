@@ -136,11 +136,21 @@ def form_of(layer: Layer) -> Form:
 @requantisation.cached_per_layer
 def find_form(layer: Layer) -> Form | None:
     """Return the parameters of a layer's requantisation, None where there are none."""
-    steps = layer.op.requants
-    if not steps or steps[-1].lo is None or steps[-1].hi is None:
+    if not layer.op.requants:
         return None
     sums, lo, hi = requantisation.steps_of_sums(layer)
-    return form_between(sums, lo, hi, layer.output.channels, _lifted(layer))
+    return form_between(clipped(sums, layer), lo, hi, layer.output.channels, _lifted(layer))
+
+
+def clipped(steps: Sequence[Requant], layer: Layer) -> tuple[Requant, ...]:
+    """Return steps of which the last one has bounds: where it has none they are the byte's.
+
+    The output is proven to lie there.
+    """
+    last, least = steps[-1], -128 if layer.output.signed else 0
+    lo = least if last.lo is None else last.lo
+    hi = least + 255 if last.hi is None else last.hi
+    return (*steps[:-1], replace(last, lo=lo, hi=hi))
 
 
 def form_between(
