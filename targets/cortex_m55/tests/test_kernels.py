@@ -21,7 +21,7 @@ from dory_core.testing.random_layers import LayerSpace, RandomLayers
 FEATURES = frozenset({Feature.PAD_VALUE, Feature.TWO_ADDENDS, Feature.TURN})
 SPACE = LayerSpace(
     inputs=((0, 255), (-128, 127), (0, 127), (-100, 90)),
-    outputs=((0, 255), (-128, 127), (-20, 31)),
+    outputs=((0, 255), (-128, 127), (-20, 31), None),
     filters_per_channel=(1,),
     features=FEATURES,
 )

@@ -20,10 +20,12 @@ from dory_core.api import (
     minimum,
     named,
     ops,
+    reject_type,
     size,
 )
 from dory_cortex_m55 import calibration as costs
 from dory_cortex_m55.backend.base import (
+    BYTES,
     VectorKernel,
     extents,
     flip_of,
@@ -31,13 +33,12 @@ from dory_cortex_m55.backend.base import (
     lift_of,
     pad_value,
     places_of,
-    reject_bytes,
     reject_lifted,
     turned_window,
     whole,
     window_members,
 )
-from dory_cortex_m55.backend.requant import form_of, reject_form
+from dory_cortex_m55.backend.requant import are_sums, form_of, reject_form
 
 _EIGHT = 8
 _VECTOR = 16
@@ -63,7 +64,10 @@ class RowsKernel(VectorKernel):
 
     def reject(self, layer: Layer) -> Rejection | None:
         """Return why types, weights or requantisation are not possible."""
-        return reject_bytes(layer) or reject_lifted(layer) or reject_form(layer)
+        output = ("i32",) if are_sums(layer) else BYTES
+        wrong = reject_type(layer.inputs[0], "input", BYTES)
+        wrong = wrong or reject_type(layer.output, "output", output)
+        return wrong or reject_lifted(layer) or reject_form(layer)
 
     def rows(self, layer: Layer) -> npt.NDArray[np.int64]:
         """Return the weights, a row for each output channel."""
@@ -86,6 +90,9 @@ class RowsKernel(VectorKernel):
     ) -> WeightBlock:
         """Return parameters and rows of weights."""
         form, rows, places = form_of(layer), self.rows(layer), places_of(c_out)
+        if are_sums(layer):
+            channels = np.arange(c_out[0], c_out[0] + len(places))
+            places = np.where(channels < c_out[1], channels, -1)
         parameters = form.parameters(places)
         pitch = self.pitch(layer)
         filled = np.zeros((len(places), pitch), np.int8)
@@ -214,7 +221,7 @@ class ConvKernel(RowsKernel):
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of a tile."""
         x = layer.inputs[0]
-        pixels = size("x_c"), size("y_c")
+        pixels = size("x_c"), size("y_c") * (layer.output.bits // 8)
         members: dict[str, Argument] = {
             **self.members(layer),
             "columns": None if _is_direct(layer) else _COLUMNS,

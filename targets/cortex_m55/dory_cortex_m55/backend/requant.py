@@ -73,6 +73,7 @@ class Form:
             "VECTOR": (self.add, self.mul),
             "PLAIN": (self.add, self.mul),
             "TURNED": (turned, self.add, self.below, self.mul),
+            "SUMS": (self.bias,),
             "SHIFTED": (self.bias, self.below, self.add, self.mul, self.up),
         }
         return named.get(self.form, (self.bias, self.below, self.add, self.mul))
@@ -136,10 +137,24 @@ def form_of(layer: Layer) -> Form:
 @requantisation.cached_per_layer
 def find_form(layer: Layer) -> Form | None:
     """Return the parameters of a layer's requantisation, None where there are none."""
+    if are_sums(layer):
+        return _sums(layer)
     if not layer.op.requants:
         return None
     sums, lo, hi = requantisation.steps_of_sums(layer)
     return form_between(clipped(sums, layer), lo, hi, layer.output.channels, _lifted(layer))
+
+
+def are_sums(layer: Layer) -> bool:
+    """Return True when outputs are sums of products as they are, in 32 bits."""
+    return layer.output.type_name == "i32" and not layer.op.requants
+
+
+def _sums(layer: Layer) -> Form:
+    """Return the bias of sums."""
+    zeros = np.zeros(layer.output.channels, np.int64)
+    bias = zeros if layer.bias is None else layer.bias.values.astype(np.int64)
+    return Form("SUMS", bias + _lifted(layer), zeros, zeros, None, zeros, 0, (0, 0))
 
 
 def clipped(steps: Sequence[Requant], layer: Layer) -> tuple[Requant, ...]:

@@ -140,6 +140,7 @@ static void lift(const dory_cortex_m55_conv_t *a, const columns_t *columns, uint
 /* Some outputs of a line, of all channels. */
 static void some_pixels(const dory_cortex_m55_conv_t *a, const columns_t *columns, uint8_t *y)
 {
+  const uint32_t element = a->requant.form == DORY_REQUANT_SUMS ? 4u : 1u;
   for (uint32_t c = 0; c < a->y_c; c += ROWS) {
     const uint32_t count = least(a->y_c - c, ROWS), rows = (count + 7u) & ~7u;
     const int8_t *const w = a->weights + c * a->pitch;
@@ -154,7 +155,7 @@ static void some_pixels(const dory_cortex_m55_conv_t *a, const columns_t *column
       lift(a, columns, rows);
     }
     const dory_cortex_m55_outputs_t outputs = {
-      y + c, a->sums, c, count, columns->count, rows, a->y_row};
+      y + c * element, a->sums, c, count, columns->count, rows, a->y_row};
     dory_cortex_m55_finish(&a->requant, &outputs);
   }
 }

@@ -176,8 +176,25 @@ static void finish_fast(const dory_cortex_m55_requant_t *a, const dory_cortex_m5
 
 #endif
 
+/* Outputs that are sums. */
+static void finish_sums(const dory_cortex_m55_requant_t *a, const dory_cortex_m55_outputs_t *o)
+{
+  for (uint32_t i = 0; i < o->pixels; i++) {
+    int32_t *const y = (int32_t *)(void *)(o->y + i * o->y_step);
+    for (uint32_t c = 0; c < o->count; c += 4u) {
+      const int32x4_t bias = dory_m55_words(a->channels + (o->channel + c) * 4u);
+      const int32x4_t sums = vldrwq_s32(o->sums + i * o->pitch + c);
+      vst1q_p_s32(y + c, vaddq_s32(sums, bias), vctp32q(o->count - c));
+    }
+  }
+}
+
 void dory_cortex_m55_finish(const dory_cortex_m55_requant_t *a, const dory_cortex_m55_outputs_t *all)
 {
+  if (a->form == DORY_REQUANT_SUMS) {
+    finish_sums(a, all);
+    return;
+  }
   if (a->form == DORY_REQUANT_SCALAR) {
     finish_form(a, DORY_REQUANT_SCALAR, all);
     return;

@@ -231,6 +231,10 @@ static inline int32_t vaddvaq_s8(int32_t sum, int8x16_t a)
   EACH(16) sum = (int32_t)((uint32_t)sum + (uint32_t)a.lane[i]);
   return sum;
 }
+static inline void vst1q_p_s32(int32_t *to, int32x4_t x, mve_pred16_t lanes)
+{
+  EACH(4) if (in_lane(lanes, 4 * i)) to[i] = x.lane[i];
+}
 static inline int16_t saturated16(int32_t x)
 {
   return (int16_t)(x < INT16_MIN ? INT16_MIN : x > INT16_MAX ? INT16_MAX : x);

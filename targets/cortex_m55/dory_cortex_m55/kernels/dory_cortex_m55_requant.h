@@ -5,6 +5,7 @@
  * TURNED   the same, with a bias, and another addend where x < 0: add + below
  * SHIFTED  the same, and it might saturate; each channel has its own up
  * SCALAR   y = clip((mul * x + add + (below where x < 0)) >> down) in 64 bits
+ * SUMS     y = x with its bias, in 32 bits; channels are in their order
  *
  * The numbers are such that y is that of the network for every sum that can occur.
  *
@@ -22,12 +23,13 @@ enum {
   DORY_REQUANT_PLAIN,
   DORY_REQUANT_TURNED,
   DORY_REQUANT_SHIFTED,
-  DORY_REQUANT_SCALAR
+  DORY_REQUANT_SCALAR,
+  DORY_REQUANT_SUMS
 };
 
 typedef struct {
   /* [eights][parts][8] int32 or, of SCALAR, int64 numbers: VECTOR and PLAIN have add,
-   * mul; TURNED (bias << up) + add, add, below, mul; SCALAR bias, below, add, mul; SHIFTED up as well. */
+   * mul; TURNED (bias << up) + add, add, below, mul; SCALAR bias, below, add, mul; SHIFTED up as well. SUMS have a bias. */
   const uint8_t *channels;
   uint32_t form;
   int32_t up, down;
