@@ -68,6 +68,9 @@ FOUR_OUTPUTS = 10
 TWO_OUTPUTS = 8
 OUTPUT = 4
 OUTPUT_VECTOR = 4
+# Interpolation: a pixel of nearest neighbours, four channels of a sum.
+RESIZE_RUN = 20
+RESIZE_FOUR = 30
 # A pool: an output.
 PIXEL = 80
 # Four sums of tables, with two loads that gather; four multiples of two operands.

@@ -36,6 +36,7 @@ KINDS = (
     "slice",
     "pad",
     "concat",
+    "resize",
 )
 
 

@@ -45,6 +45,7 @@ def vector_kernels() -> list[Kernel]:
         SumsKernel,
     )
     from dory_cortex_m55.backend.movers import ConcatKernel, MoveKernel
+    from dory_cortex_m55.backend.resize import ResizeKernel
 
     return [
         DepthwiseKernel(),
@@ -57,4 +58,5 @@ def vector_kernels() -> list[Kernel]:
         AvgPoolKernel(),
         MoveKernel(),
         ConcatKernel(),
+        ResizeKernel(),
     ]
