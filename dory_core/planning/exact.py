@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dory_core.plan.block_ids import BlockId
@@ -33,6 +34,7 @@ def solve(
     effort: float,
     start: Mapping[BlockId, int] | None = None,
     least_bytes: int = 0,
+    fixed: Mapping[BlockId, int] = MappingProxyType({}),
 ) -> tuple[dict[BlockId, PlaceInBin] | None, bool]:
     """Return (a place of every block or None, whether that is proven), found by CP-SAT.
 
@@ -43,6 +45,7 @@ def solve(
         start: Offsets in the only bin that are known, and need all of it: then the peak is made the
             smallest, from ``least_bytes`` on, and None says that nothing better was found.
         least_bytes: A peak that no packing goes below.
+        fixed: Offsets of blocks that stay where they are, in the only bin.
     """
     cp_model = _solver()
     model = cp_model.CpModel()
@@ -57,7 +60,10 @@ def solve(
         for r in (r for r in requests if b.takes(r)):
             size, life = align_up(r.size_bytes, b.alignment) // b.alignment, r.last - r.first + 1
             inside = model.new_bool_var(f"{r.id} in {b.name}") if len(bins) > 1 else None
-            offset = model.new_int_var(0, b.usable_bytes // b.alignment - size, r.id.text)
+            lowest, uppermost = 0, b.usable_bytes // b.alignment - size
+            if r.id in fixed:
+                lowest = uppermost = fixed[r.id] // b.alignment
+            offset = model.new_int_var(lowest, uppermost, r.id.text)
             chosen[r.id].append((b, inside, offset))
             if inside is None:
                 rows.append(model.new_fixed_size_interval_var(offset, size, r.id.text))

@@ -2,7 +2,8 @@
 
 A block is a rectangle, lifetime x bytes; the packing is a two-dimensional no-overlap problem whose
 height is minimised. The largest sum of live blocks bounds it from below: where a heuristic reaches
-that bound it is optimal and the solver is not even imported.
+that bound it is optimal and the solver is not even imported. Where it is higher in some places,
+these are repaired first: the solver gets all blocks only where that is not enough.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from dory_core.plan.blocks import (
 )
 from dory_core.planning.exact import SOLVER_EFFORT, solve
 from dory_core.planning.heuristics import best_fit, lowest_place, peak_of
+from dory_core.planning.repair import repaired
 from dory_core.planning.stack import bidirectional_stack
 
 # Of more blocks the solver's effort goes into reading the model.
@@ -92,14 +94,17 @@ def optimal_packing(
         start, method = {b.id: b.offset for b in stack.blocks}, "stack"
     if peak_of(requests, start, alignment) == bound:
         return packing(requests, start, alignment, method), True
-    if len(requests) > SOLVER_BLOCKS:
+    found, proven = repaired(requests, start, alignment, bound), True
+    if found is None and len(requests) > SOLVER_BLOCKS:
         return packing(requests, start, alignment, method), False
-    room = Bin("memory", peak_of(requests, start, alignment), alignment)
-    solved, proven = solve(requests, (room,), effort, start, bound)
-    if solved is None:
+    if found is None:
+        room = Bin("memory", peak_of(requests, start, alignment), alignment)
+        solved, proven = solve(requests, (room,), effort, start, bound)
+        found = None if solved is None else {one: place.offset for one, place in solved.items()}
+    if found is None:
         return packing(requests, start, alignment, method), proven
     # The solver leaves blocks floating; let them sink, which never raises one.
-    sunk = lowest_place(sorted(requests, key=lambda r: (solved[r.id].offset, r.id)), alignment)
+    sunk = lowest_place(sorted(requests, key=lambda r: (found[r.id], r.id)), alignment)
     return packing(requests, sunk, alignment, "optimal" if proven else "solver"), proven
 
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from dory_core.checks.verify import verify_packing
 from dory_core.errors import DoryError
 from dory_core.plan.block_ids import BlockId
-from dory_core.plan.blocks import fullest_step, requests
+from dory_core.plan.blocks import Request, fullest_step, packing, requests
 from dory_core.planning.heuristics import fit_into
 from dory_core.planning.packing import optimal_packing, plan_memory
+from dory_core.planning.repair import repaired
 from dory_core.planning.stack import bidirectional_stack
 from tests.planning.samples import lifetimes, network, wanted
 
@@ -183,3 +184,46 @@ def test_nothing_to_place_and_two_blocks_of_one_name():
 def test_blocks_that_stay_where_they_are_lie_within_the_room(start, fits):
     blocks = [wanted("stays", 40, 0, 1), wanted("moves", 16, 1, 2)]
     assert (fit_into(blocks, 8, 64, {BlockId("stays"): start}) is not None) is fits
+
+
+@given(lifetimes(), st.sampled_from((1, 4, 8)))
+@settings(deadline=None, max_examples=60)
+def test_repaired_packing_is_legal_and_as_high_as_it_may_be(blocks, alignment):
+    start = optimal_packing(blocks, alignment)[0].peak_bytes
+    stacked, end = {}, 0
+    for block in blocks:
+        stacked[block.id] = end
+        end += -(-block.size_bytes // alignment) * alignment
+    found = repaired(blocks, stacked, alignment, start)
+    assert found is not None
+    verify_packing(
+        blocks,
+        packing(blocks, found, alignment, "repaired"),
+        alignment=alignment,
+        capacity_bytes=start,
+    )
+    assert repaired(blocks, stacked, alignment, fullest_step(blocks, alignment)[1] - 1) is None
+
+
+def test_bad_places_of_a_long_packing_are_repaired_without_its_other_blocks():
+    parts = 400  # more blocks than the solver gets at once
+    wanted_blocks = [
+        Request(BlockId(f"{name} {n}"), size, 4 * n + first, 4 * n + last)
+        for n in range(parts)
+        for name, size, first, last in (
+            ("first", 40, 0, 1),
+            ("second", 60, 0, 2),
+            ("third", 40, 2, 3),
+        )
+    ]
+    offsets = {}
+    for block in wanted_blocks:
+        name, n = block.id.tensor.split()
+        bad = name == "second" and int(n) % 50 == 7
+        offsets[block.id] = {"first": 0, "second": 40, "third": 0}[name] + 8 * bad
+    found = repaired(wanted_blocks, offsets, 4, 100)
+    assert found is not None
+    placed = packing(wanted_blocks, found, 4, "repaired")
+    verify_packing(wanted_blocks, placed, alignment=4, capacity_bytes=100)
+    moved = {block.tensor for block, offset in found.items() if offset != offsets[block]}
+    assert all(int(name.split()[1]) % 50 == 7 for name in moved)

@@ -1,0 +1,73 @@
+"""A packing that is too high in some places is repaired there, and left as it is elsewhere.
+
+A network of many parts has hundreds of blocks, but each shares steps with few others. Where a
+packing is higher than it may be, the blocks of these steps find new places between all others. Only
+where they find none more of them are taken: large networks take as long as their bad places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dory_core.plan.block_ids import BlockId
+from dory_core.plan.blocks import Bin, Request, align_up
+from dory_core.planning.exact import SOLVER_EFFORT, solve
+
+#: Effort of the solver for the blocks of some steps.
+_EFFORT = SOLVER_EFFORT / 5
+#: More steps on each side whose blocks find new places; after the last number it is given up.
+_BESIDE = (0, 1, 3, 9, 27, 81, 243, 729)
+
+
+def repaired(
+    requests: Sequence[Request], offsets: Mapping[BlockId, int], alignment: int, top: int
+) -> dict[BlockId, int] | None:
+    """Return a packing that is not higher than some bytes; None where none is found.
+
+    Args:
+        requests: The blocks.
+        offsets: A packing of them, which is higher.
+        alignment: Granule of offsets, in bytes.
+        top: Bytes.
+    """
+    found = dict(offsets)
+    if any(align_up(one.size_bytes, alignment) > top for one in requests):
+        return None
+    for request in sorted(requests, key=lambda one: (one.first, one.id)):
+        if found[request.id] + align_up(request.size_bytes, alignment) <= top:
+            continue
+        for beside in _BESIDE:
+            steps = range(request.first - beside, request.last + beside + 1)
+            places = _new_places(requests, found, alignment, top, steps)
+            if places is not None:
+                found |= places
+                break
+        else:
+            return None
+    return found
+
+
+def _new_places(
+    requests: Sequence[Request],
+    offsets: Mapping[BlockId, int],
+    alignment: int,
+    top: int,
+    steps: range,
+) -> dict[BlockId, int] | None:
+    """Return new places below ``top`` of all blocks of some steps; None where none are found."""
+    free = [one for one in requests if _is_live(one, steps)]
+    first, last = min(one.first for one in free), max(one.last for one in free)
+    near = [one for one in requests if _is_live(one, range(first, last + 1))]
+    moved = {one.id for one in free}
+    fixed = {one.id: offsets[one.id] for one in near if one.id not in moved}
+    below = [one for one in near if fixed.get(one.id, 0) < top]
+    cut = [
+        one._replace(size_bytes=min(one.size_bytes, top - fixed.get(one.id, 0))) for one in below
+    ]
+    solved, _ = solve(cut, (Bin("memory", top, alignment),), _EFFORT, fixed=fixed)
+    return None if solved is None else {block: solved[block].offset for block in moved}
+
+
+def _is_live(request: Request, steps: range) -> bool:
+    """Return True when a block is live in any of some steps."""
+    return request.first < steps.stop and request.last >= steps.start
