@@ -6,6 +6,7 @@ Every network is one: a network that fits has one part per layer and fetches not
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 
 from dory_core.ir.geometry import Span
@@ -49,7 +50,8 @@ class _Builder:
         self.chunks = chunks
         self.layers = network.layers
         self.late: dict[str, int] = {}  # first layer that reads the second block
-        self.stores: dict[str, list[int]] = {}  # numbers of the stores of each tensor
+        # First bytes and numbers of the stores of each tensor, in order; they lie apart.
+        self.stores: dict[str, list[tuple[int, int]]] = {}
         self.arrivals: dict[int, list[Arrival]] = {}  # by position
         self.runs = True  # tell where each part finds what
 
@@ -126,7 +128,7 @@ class _Builder:
         return start, max([made, *(program.last[n] for n in network.readers[name])])
 
     def _store(self, store: Store) -> None:
-        self.stores.setdefault(store.tensor, []).append(len(self.program.stores))
+        insort(self.stores.setdefault(store.tensor, []), (store.offset, len(self.program.stores)))
         self.program.stores.append(store)
 
     def _whole_block(self, name: str, layer: int) -> BlockId:
@@ -310,9 +312,11 @@ class _Builder:
     def _stored(self, name: str, offset: int, size: int, use: int) -> int:
         """Return when the bytes are in L3; their stores are waited for at ``use`` at the latest."""
         ready, end, stores = -1, offset + size, self.program.stores
-        for i in self.stores.get(name, ()):
-            block, _, _, begin, length, start, wait = stores[i]
-            if begin < end and offset < begin + length:
+        mine = self.stores.get(name, [])
+        nearest = max(0, bisect_left(mine, (offset + 1,)) - 1)
+        for begin, i in mine[nearest : bisect_left(mine, (end,))]:
+            block, _, _, _, length, start, wait = stores[i]
+            if offset < begin + length:
                 if wait > use:
                     wait = use
                     stores[i] = stores[i]._replace(wait=wait)
