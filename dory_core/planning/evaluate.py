@@ -95,7 +95,8 @@ def evaluate(problem: Problem, decision: Decision) -> Candidate:
     residency = problem.residency(decision)
     chunks = _chunks(problem, decision, residency)
     program = build_sequence(network, decision, chunks.__getitem__)
-    memory = plan_memory(tuple(program.requests.values()), problem.alignment)
+    enough = problem.room if decision.streamed else 0
+    memory = plan_memory(tuple(program.requests.values()), problem.alignment, enough)
     if decision.streamed and memory.chosen.peak_bytes > problem.room:
         peak = memory.chosen.peak_bytes
         raise DoesNotFit(f"blocks take {peak} B of L2, {problem.room} B are available", "", peak)

@@ -27,10 +27,20 @@ from dory_core.planning.code_room import (
 )
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import evaluate
-from dory_core.planning.front import Executions, executions, fastest, price, shrunk, smallest, whole
+from dory_core.planning.front import (
+    MOST_PLANS,
+    Executions,
+    executions,
+    fastest,
+    least_room,
+    price,
+    shrunk,
+    smallest,
+    whole,
+)
 from dory_core.planning.memory_map import MemoryMap
 from dory_core.planning.moves import fused_chains
-from dory_core.planning.moves.stream import streamed
+from dory_core.planning.moves.stream import needed_bytes, streamed
 from dory_core.planning.placement import Planned, placed, searched, verify_planned
 from dory_core.planning.problem import HOME, Problem
 from dory_core.tiling.parts import Tilings
@@ -262,6 +272,7 @@ def smaller_plans(
     any_core: bool,
     planned: Planned,
     program: Program,
+    most: int = MOST_PLANS,
 ) -> list[tuple[Planned, Program]]:
     """Return a plan of a network that may be streamed, and plans within ever smaller budgets.
 
@@ -272,13 +283,28 @@ def smaller_plans(
         any_core: As for :func:`place_network`.
         planned: The first plan, with everything in its place.
         program: Its operations.
+        most: Most plans: with two, the last one is the smallest at once.
     """
+    problems = problems_of(tiling, ctx, budgets)
+
+    def within(room: int) -> Budgets:
+        return replace(budgets, bytes={**budgets.bytes, HOME: room})
 
     def place(room: int) -> tuple[Planned, Program]:
-        within = replace(budgets, bytes={**budgets.bytes, HOME: room})
-        return place_network(tiling, ctx, within, any_core)
+        return place_network(tiling, ctx, within(room), any_core)
 
-    return shrunk(place, lambda one: one[0].map.home_bytes, (planned, program))
+    def needed(room: int) -> int:
+        if not problems[0].network.by_rows:
+            trials = [replace(problem, budgets=within(room)) for problem in problems]
+            return min(map(needed_bytes, trials))
+        try:
+            place(room)
+        except DoesNotFit as error:
+            return error.needed_bytes or room + 1
+        return 0
+
+    least = least_room(needed, planned.map.home_bytes)
+    return shrunk(place, lambda one: one[0].map.home_bytes, (planned, program), least, most)
 
 
 def _all_searched(

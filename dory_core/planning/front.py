@@ -28,8 +28,12 @@ MOST_POINTS = 10
 _SEARCHED = 12
 #: Moves that take most of the time.
 _SLOW = frozenset({"smaller-tiles"})
-#: Share of the bytes of a streamed plan that the next one may use.
+#: Most plans of a streamed network that are searched.
+MOST_PLANS = 8
+#: Share of the bytes of a streamed plan that the next one may use at most.
 _STEP = 0.75
+#: The first try of the least budget of a streamed network: one of so many parts of all bytes.
+_SMALLEST = 64
 #: The least budget of a streamed network is found to this share of it.
 _PRECISION = 1 / 64
 
@@ -190,23 +194,45 @@ def price(planned: Planned, least: bool = False) -> tuple[int, int]:
 # -- streamed networks ----------------------------------------------------------------------------
 
 
-def shrunk(place: Callable[[int], T], used: Callable[[T], int], start: T) -> list[T]:
-    """Return a plan, and those within ever smaller budgets.
+def least_room(needed: Callable[[int], int], most: int) -> int:
+    """Return about the fewest bytes that suffice: with a small share less, something is missing.
 
-    The last one is the smallest that was found: a budget that is smaller by a small share has none.
+    Args:
+        needed: Tells of a number of bytes about how many are needed; 0 where it suffices.
+        most: Bytes that suffice.
+    """
+    low, high, room = 0, most, max(1, most // _SMALLEST)
+    while high - low > (near := max(1, int(high * _PRECISION))):
+        more = needed(room)
+        if more >= high:
+            break
+        low, high = (room, high) if more else (low, room)
+        room = more if low + near <= more < high else (low + high) // 2
+    return high
+
+
+def shrunk(
+    place: Callable[[int], T],
+    used: Callable[[T], int],
+    start: T,
+    least: int,
+    most: int = MOST_PLANS,
+) -> list[T]:
+    """Return a plan, and those within ever smaller budgets, each smaller by about the same share.
 
     Args:
         place: Makes a plan within some bytes of L2, or raises DoesNotFit.
         used: Returns the bytes of L2 of a plan.
         start: The first plan.
+        least: The smallest budget. It grows where it has no plan.
+        most: Most plans.
     """
-    found, low = [start], 0
-    while True:
-        high = used(found[-1])
-        if high - low <= max(1, int(high * _PRECISION)):
-            return found
-        room = (low + high) // 2 if low else int(high * _STEP)
+    found = [start]
+    while len(found) < most and (high := used(found[-1])) > least + high * _PRECISION:
+        share = min(_STEP, (least / high) ** (1 / (most - len(found))))
+        room = max(least, int(high * share))
         try:
             found.append(place(room))
         except DoesNotFit:
-            low = max(low, room)
+            least = (room + high) // 2
+    return found

@@ -47,21 +47,26 @@ class MemoryPlan:
     proven: bool
 
 
-def plan_memory(requests: Sequence[Request], alignment: int) -> MemoryPlan:
+def plan_memory(requests: Sequence[Request], alignment: int, enough: int = 0) -> MemoryPlan:
     """Return the better of the bidirectional stack and the optimal packing.
 
     On equal peaks the stack is taken: it is the layout that the paper describes. Slices lie in
     their blocks.
+
+    Args:
+        requests: The blocks, with their sizes in bytes and live ranges.
+        alignment: Granule of offsets, in bytes.
+        enough: As for :func:`optimal_packing`.
     """
     check_ids(requests)
-    plan = _plan(owners(requests), alignment)
+    plan = _plan(owners(requests), alignment, enough)
     return replace(plan, chosen=with_slices(plan.chosen, requests))
 
 
 @lru_cache(maxsize=256)
-def _plan(requests: tuple[Request, ...], alignment: int) -> MemoryPlan:
+def _plan(requests: tuple[Request, ...], alignment: int, enough: int) -> MemoryPlan:
     stack = bidirectional_stack(requests, alignment)
-    packed, proven = optimal_packing(requests, alignment, stack=stack)
+    packed, proven = optimal_packing(requests, alignment, stack=stack, enough=enough)
     chosen = stack if stack.peak_bytes <= packed.peak_bytes else packed
     return MemoryPlan(chosen, stack.peak_bytes, packed.peak_bytes, proven)
 
@@ -71,6 +76,7 @@ def optimal_packing(
     alignment: int,
     effort: float = SOLVER_EFFORT,
     stack: Packing | None = None,
+    enough: int = 0,
 ) -> tuple[Packing, bool]:
     """Return (packing of the smallest peak, whether that is proven).
 
@@ -82,6 +88,8 @@ def optimal_packing(
         effort: Limit of the solver in deterministic units; when it runs out, the best packing found
             so far is returned and not proven.
         stack: The bidirectional stack, where it is known.
+        enough: Bytes of the memory: the solver gets all blocks only where they find no places in
+            as many.
     """
     if not requests:
         return Packing((), 0, "best fit"), True
@@ -92,13 +100,16 @@ def optimal_packing(
     stack = stack or bidirectional_stack(requests, alignment)
     if stack.peak_bytes < peak_of(requests, start, alignment):
         start, method = {b.id: b.offset for b in stack.blocks}, "stack"
-    if peak_of(requests, start, alignment) == bound:
+    peak = peak_of(requests, start, alignment)
+    if peak == bound:
         return packing(requests, start, alignment, method), True
     found, proven = repaired(requests, start, alignment, bound), True
-    if found is None and len(requests) > SOLVER_BLOCKS:
+    if found is None and bound < enough < peak:
+        found, proven = repaired(requests, start, alignment, enough), False
+    if found is None and (len(requests) > SOLVER_BLOCKS or peak <= enough):
         return packing(requests, start, alignment, method), False
     if found is None:
-        room = Bin("memory", peak_of(requests, start, alignment), alignment)
+        room = Bin("memory", peak, alignment)
         solved, proven = solve(requests, (room,), effort, start, bound)
         found = None if solved is None else {one: place.offset for one, place in solved.items()}
     if found is None:

@@ -55,7 +55,7 @@ def make_plan(
     several = any_core and ctx.memory.cores > 1
     planned, program = place_network(tiling, ctx, budgets, several, least)
     if least and is_streamed(ctx.memory):
-        smaller = smaller_plans(tiling, ctx, budgets, several, planned, program)
+        smaller = smaller_plans(tiling, ctx, budgets, several, planned, program, most=2)
         planned, program = smaller[-1]
     if show is not None:
         show(planned.trials)

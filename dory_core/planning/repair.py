@@ -14,7 +14,7 @@ from dory_core.plan.blocks import Bin, Request, align_up
 from dory_core.planning.exact import SOLVER_EFFORT, solve
 
 #: Effort of the solver for the blocks of some steps.
-_EFFORT = SOLVER_EFFORT / 5
+_EFFORT = SOLVER_EFFORT / 12
 #: More steps on each side whose blocks find new places; after the last number it is given up.
 _BESIDE = (0, 1, 3, 9, 27, 81, 243, 729)
 
@@ -33,17 +33,18 @@ def repaired(
     found = dict(offsets)
     if any(align_up(one.size_bytes, alignment) > top for one in requests):
         return None
+    start, end = min(one.first for one in requests), max(one.last for one in requests)
     for request in sorted(requests, key=lambda one: (one.first, one.id)):
         if found[request.id] + align_up(request.size_bytes, alignment) <= top:
             continue
         for beside in _BESIDE:
             steps = range(request.first - beside, request.last + beside + 1)
             places = _new_places(requests, found, alignment, top, steps)
-            if places is not None:
-                found |= places
+            if places is not None or (steps.start <= start and steps.stop > end):
                 break
-        else:
+        if places is None:
             return None
+        found |= places
     return found
 
 

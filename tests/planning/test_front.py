@@ -16,7 +16,7 @@ from dory_core.errors import DoesNotFit, UsageError
 from dory_core.ir import Graph, requant
 from dory_core.planning.chains import Chains
 from dory_core.planning.fitting import problems_of
-from dory_core.planning.front import shrunk, thinned, whole
+from dory_core.planning.front import MOST_PLANS, least_room, shrunk, thinned, whole
 from dory_core.planning.relief import _window
 from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import assert_exact, build_app
@@ -249,12 +249,28 @@ def test_thinned_points_keep_their_ends() -> None:
     assert thinned([3, 2, 1], 4, int) == [3, 2, 1]
 
 
-def test_budgets_shrink_to_the_least_one() -> None:
+def test_least_room_is_found_with_the_bytes_that_are_missing() -> None:
+    asked = list[int]()
+
+    def needed(room: int) -> int:
+        asked.append(room)
+        return 321 if room < 321 else 0
+
+    assert 321 <= least_room(needed, 4096) <= 326
+    assert len(asked) < 8
+    assert 321 <= least_room(lambda room: 0 if room >= 321 else room + 1, 4096) <= 326
+
+
+def test_budgets_shrink_to_the_least_one_in_equal_shares() -> None:
     def place(room: int) -> int:
         if room < 321:
             raise DoesNotFit("too large")
         return room - room % 8
 
-    found = shrunk(place, lambda used: used, 4096)
+    found = shrunk(place, lambda used: used, 4096, 321)
     assert found[0] == 4096 and found == sorted(found, reverse=True)
-    assert 320 <= found[-1] <= 326
+    assert len(found) == MOST_PLANS and found[-1] == 320
+    shares = [later / one for one, later in pairwise(found)]
+    assert max(shares) - min(shares) < 0.05
+    assert shrunk(place, lambda used: used, 4096, 321, most=2) == [4096, 320]
+    assert 320 <= shrunk(place, lambda used: used, 4096, 100, most=2)[-1] <= 2300

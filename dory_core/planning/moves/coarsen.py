@@ -38,7 +38,7 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     requests = tuple(live.build(decision).requests.values())
     if fullest_step(owners(requests), alignment)[1] > room:
         return
-    if plan_memory(requests, alignment).chosen.peak_bytes <= room:
+    if plan_memory(requests, alignment, room).chosen.peak_bytes <= room:
         yield decision
 
 

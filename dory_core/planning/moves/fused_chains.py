@@ -86,7 +86,7 @@ def _memory(problem: Problem, chunks: Chunks, decision: Decision) -> MemoryPlan 
     program = _sequence(problem, chunks, decision)
     if program is None:
         return None
-    return plan_memory(tuple(program.requests.values()), problem.alignment)
+    return plan_memory(tuple(program.requests.values()), problem.alignment, problem.room)
 
 
 def _fits(problem: Problem, chunks: Chunks, decision: Decision) -> bool:

@@ -54,6 +54,23 @@ def streamed(problem: Problem) -> tuple[Decision, ...]:
     return tuple(found)
 
 
+def needed_bytes(problem: Problem) -> int:
+    """Return about the bytes that a network needs more than it has to be streamed; 0 for none.
+
+    No moves are searched: a plan within as many bytes exists, whatever it costs.
+    """
+    most = tuple(cuts.groups for cuts in problem.network.cuts)
+    needed = list[int]()
+    for groups in dict.fromkeys((most, groups_of_all(problem))):
+        try:
+            _Cascade(problem, groups).run()
+        except DoesNotFit as error:
+            needed.append(error.needed_bytes or problem.room + 1)
+        else:
+            return 0
+    return min(needed)
+
+
 class _Cascade:
     """The search for a decision that fits."""
 
@@ -108,7 +125,7 @@ class _Cascade:
         offsets = best_fit(requests, self.alignment, self.budget)
         if peak_of(requests, offsets, self.alignment) <= self.budget:
             return True
-        peak = plan_memory(requested, self.alignment).chosen.peak_bytes
+        peak = plan_memory(requested, self.alignment, self.budget).chosen.peak_bytes
         if peak > self.budget:
             self.peak = peak if self.peak is None else min(self.peak, peak)
         return peak <= self.budget
