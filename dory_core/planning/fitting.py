@@ -53,7 +53,12 @@ _ATTEMPTS = 8
 
 
 def place_network(
-    tiling: Tilings, ctx: TargetContext, budgets: Budgets, any_core: bool, least: bool = False
+    tiling: Tilings,
+    ctx: TargetContext,
+    budgets: Budgets,
+    any_core: bool,
+    least: bool = False,
+    problems: Sequence[Problem] = (),
 ) -> tuple[Planned, Program]:
     """Place a network within the budgets; return where everything lies, and the operations.
 
@@ -68,15 +73,18 @@ def place_network(
         budgets: Bytes of each level.
         any_core: Whether each core may start transfers between L2 and L1.
         least: Whether as few bytes of L2 as possible are wanted, where the network is not streamed.
+        problems: Those of the network within other budgets, where these are known: what was
+            computed for them is not computed again.
 
     Raises:
         NotSupported: When inputs or outputs cannot pass by rows, or nothing can make a copy.
         DoesNotFit: When no plan is within the budgets.
     """
+    problems = problems or problems_of(tiling, ctx, budgets)
     layers, fewest = len(tiling.graph.ops), least_functions(tiling.graph)
     code = Code(layers, layers, kernel_bytes(tiling.best, ctx.memory.level(HOME)))
     try:
-        return _linked(tiling, ctx, budgets, any_core, code, least)
+        return _linked(problems, ctx, budgets, any_core, code, least)
     except DoesNotFit as error:
         functions = min(fewest + fewest // 2 + _MORE_FUNCTIONS, max(fewest, layers - 1))
         sharing = replace(code, functions=functions)
@@ -84,13 +92,13 @@ def place_network(
             raise
         refusal = error
     try:
-        return _linked(tiling, ctx, budgets, any_core, sharing, least)
+        return _linked(problems, ctx, budgets, any_core, sharing, least)
     except DoesNotFit as error:
         raise error from refusal
 
 
 def _linked(
-    tiling: Tilings,
+    problems: Sequence[Problem],
     ctx: TargetContext,
     budgets: Budgets,
     any_core: bool,
@@ -103,7 +111,7 @@ def _linked(
     another plan is made with that much less room.
 
     Args:
-        tiling: The tilings of the layers.
+        problems: The network with and without views, within any budgets.
         ctx: The target.
         budgets: Bytes of each level.
         any_core: As for :func:`place_network`.
@@ -116,7 +124,7 @@ def _linked(
     """
     level, alignment = ctx.memory.level(HOME), level_alignment(ctx.memory, HOME)
     for _ in range(_ATTEMPTS):
-        planned = _placed(tiling, ctx, budgets, code, least)
+        planned = _placed(problems, ctx, budgets, code, least)
         program = _lower(planned.map, alignment, any_core, ctx.memory.cores)
         found = replace(code, functions=len(program.functions), measured=None)
         taken = code_bytes(planned, program, level, found.layers)
@@ -132,12 +140,12 @@ def _linked(
 
 
 def _placed(
-    tiling: Tilings, ctx: TargetContext, budgets: Budgets, code: Code, least: bool
+    problems: Sequence[Problem], ctx: TargetContext, budgets: Budgets, code: Code, least: bool
 ) -> Planned:
     """Place a network next to code.
 
     Args:
-        tiling: The tilings of the layers.
+        problems: The network with and without views, within any budgets.
         ctx: The target.
         budgets: Bytes of each level.
         code: What lies in home next to the data.
@@ -148,8 +156,8 @@ def _placed(
         DoesNotFit: When no plan leaves room for the code.
     """
     within = l2_after_code(ctx, budgets, code)
-    limits, name = within.bytes, tiling.graph.name
-    problems = problems_of(tiling, ctx, within)
+    limits, name = within.bytes, problems[0].network.name
+    problems = [replace(problem, budgets=within) for problem in problems]
     if problems[0].network.by_rows:
         return _by_rows(problems, limits, least)
     refusals: list[DoesNotFit] = []
@@ -291,7 +299,7 @@ def smaller_plans(
         return replace(budgets, bytes={**budgets.bytes, HOME: room})
 
     def place(room: int) -> tuple[Planned, Program]:
-        return place_network(tiling, ctx, within(room), any_core)
+        return place_network(tiling, ctx, within(room), any_core, problems=problems)
 
     def needed(room: int) -> int:
         if not problems[0].network.by_rows:
