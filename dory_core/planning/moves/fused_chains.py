@@ -7,11 +7,11 @@ rows that are read again stay in rolling buffers. Which layers form chains is a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dory_core.errors import DoesNotFit
-from dory_core.plan.blocks import fullest_step, owners
+from dory_core.plan.blocks import Request, fullest_step, owners
 from dory_core.planning.chains import Chains
 from dory_core.planning.cutting import moved_groups, with_in_l2
 from dory_core.planning.decision import Decision
@@ -61,15 +61,35 @@ def _in_l2(
     problem: Problem, candidate: Candidate, chunks: Chunks, found: Decision
 ) -> Iterator[Decision]:
     """Yield a decision with chains and with what L2 has room for again, the largest first."""
+    program = _sequence(problem, chunks, found)
     for names in moved_groups(problem.network, found):
+        if program is None or not _may_fit(problem, program, names):
+            continue
         trial = with_in_l2(problem, found, names)
         if _fits(problem, chunks, trial):
-            found = trial
+            found, program = trial, _sequence(problem, chunks, trial)
     memory = _memory(problem, chunks, found)
     if memory is None or memory.chosen.peak_bytes > problem.room:
         return
     for arena in dict.fromkeys((early_arena(problem, memory, problem.room), 0)):
         yield in_other_parts(problem, candidate, replace(found, arena_bytes=arena))
+
+
+def _may_fit(problem: Problem, program: PartSequence, names: Sequence[str]) -> bool:
+    """Return False when whole tensors are too large beside what else is live between layers.
+
+    Args:
+        problem: The network.
+        program: Its sequence without these tensors in L2.
+        names: The tensors.
+    """
+    network = problem.network
+    live = [one for one in owners(tuple(program.requests.values())) if one.id.tensor not in names]
+    for name in names:
+        users = network.layers_of(name)
+        first, last = program.first[min(users)], program.last[max(users)]
+        live.append(Request(network.wholes[name], network.sizes[name], first, last))
+    return fullest_step(live, problem.alignment)[1] <= problem.room
 
 
 def _sequence(problem: Problem, chunks: Chunks, decision: Decision) -> PartSequence | None:
