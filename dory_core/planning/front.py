@@ -32,7 +32,7 @@ _SLOW = frozenset({"smaller-tiles"})
 MOST_PLANS = 8
 #: Share of the bytes of a streamed plan that the next one may use at most.
 _STEP = 0.75
-#: The first try of the least budget of a streamed network: one of so many parts of all bytes.
+#: The first try of the least budget of a streamed network is all bytes divided by it.
 _SMALLEST = 64
 #: The least budget of a streamed network is found to this share of it.
 _PRECISION = 1 / 64

@@ -76,7 +76,7 @@ def _in_l2(
 
 
 def _may_fit(problem: Problem, program: PartSequence, names: Sequence[str]) -> bool:
-    """Return False when whole tensors are too large beside what else is live between layers.
+    """Return False when whole tensors are too large next to what else is live.
 
     Args:
         problem: The network.
