@@ -22,6 +22,7 @@ from dory_core.planning.heuristics import best_fit, peak_of
 from dory_core.planning.packing import plan_memory
 from dory_core.planning.peaks import LiveBytes, Peak, Peaks
 from dory_core.planning.problem import Problem
+from dory_core.planning.repair import repaired
 from dory_core.tiling.outer import group_spans
 
 # Steps of the cascade per layer, far beyond what any network needed.
@@ -63,7 +64,7 @@ def needed_bytes(problem: Problem) -> int:
     needed = list[int]()
     for groups in dict.fromkeys((most, groups_of_all(problem))):
         try:
-            _Cascade(problem, groups).run()
+            _Cascade(problem, groups, quick=True).run()
         except DoesNotFit as error:
             needed.append(error.needed_bytes or problem.room + 1)
         else:
@@ -74,13 +75,15 @@ def needed_bytes(problem: Problem) -> int:
 class _Cascade:
     """The search for a decision that fits."""
 
-    def __init__(self, problem: Problem, groups: Sequence[int]) -> None:
+    def __init__(self, problem: Problem, groups: Sequence[int], quick: bool = False) -> None:
         """Prepare the search.
 
         Args:
             problem: The network.
             groups: The most groups of channels of each layer.
+            quick: Whether packings are repaired, but not searched by the solver as a whole.
         """
+        self.quick = quick
         assert problem.link is not None
         self.most_groups = groups
         self.problem = problem
@@ -125,7 +128,12 @@ class _Cascade:
         offsets = best_fit(requests, self.alignment, self.budget)
         if peak_of(requests, offsets, self.alignment) <= self.budget:
             return True
-        peak = plan_memory(requested, self.alignment, self.budget).chosen.peak_bytes
+        if not self.quick:
+            peak = plan_memory(requested, self.alignment, self.budget).chosen.peak_bytes
+        elif repaired(requests, offsets, self.alignment, self.budget) is not None:
+            return True
+        else:
+            peak = peak_of(requests, offsets, self.alignment)
         if peak > self.budget:
             self.peak = peak if self.peak is None else min(self.peak, peak)
         return peak <= self.budget
