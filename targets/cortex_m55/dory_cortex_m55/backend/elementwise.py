@@ -38,7 +38,8 @@ from dory_cortex_m55.backend.base import (
     reject_bytes,
     window_members,
 )
-from dory_cortex_m55.backend.requant import Form, clipped, form_between, form_of, reject_form
+from dory_cortex_m55.backend.forms import Form
+from dory_cortex_m55.backend.requant import clipped, form_between, form_of, reject_form
 
 _EIGHT = np.zeros(8, np.intp)  # the same channel eight times
 _TABLE = 256

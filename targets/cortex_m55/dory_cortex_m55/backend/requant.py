@@ -7,39 +7,25 @@ fill 31 bits, an addend follows, and the upper half of one product has the outpu
 
 which is a line of slope mul * 2^up / 2^(32 + down). Where its steps lie far from zero a bias moves
 them there first; where thresholds of a channel allow none, the same line is computed in 64 bits
-(SCALAR).
+(SCALAR). Steps of formats that rescale in binary32 have thresholds that may be on no line at all:
+they are computed as they are (BINARY32), as are integer steps with too many thresholds (SCALAR).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import (
-    Argument,
-    Layer,
-    Number,
-    Operand,
-    Rejection,
-    Requant,
-    Struct,
-    Symbol,
-    ops,
-    requantisation,
-)
-from dory_cortex_m55 import calibration as costs
-
-Integers = npt.NDArray[np.int64]
+from dory_core.api import Layer, Rejection, Requant, ops, requantisation
+from dory_cortex_m55.backend.forms import FAST_DOWN, Form, Integers
 
 _INT32 = (1 << 31) - 1
 # Bits of x << up around the thresholds; an addend follows, within 32 bits.
 _BITS = 29
-# The shift to the right of which narrowing is a part.
-_FAST_DOWN = 16
 # y * 2^(32 + down) is compared within 62 bits.
 _MOST_DOWN = 18
 # The search for the factor that leaves the most room for the addend: how near it is, in bits less
@@ -47,77 +33,6 @@ _MOST_DOWN = 18
 _NEAR, _ROUNDS = 9, 32
 # Beyond every sum.
 _FAR = 1 << 40
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Form:
-    """Parameters of all channels, int64, shape (C,); x is a sum of the kernel, and the bias.
-
-    below: what is added as well where x is negative, None for nothing. up: of SCALAR without use.
-    """
-
-    form: str
-    bias: Integers
-    add: Integers
-    mul: Integers
-    below: Integers | None
-    up: Integers
-    down: int
-    clip: tuple[int, int]
-
-    @property
-    def _parts(self) -> tuple[Integers | None, ...]:
-        """Return the arrays of ``channels``; None has no values but zero."""
-        turned = (self.bias << self.up) + self.add
-        named = {
-            "VECTOR": (self.add, self.mul),
-            "PLAIN": (self.add, self.mul),
-            "TURNED": (turned, self.add, self.below, self.mul),
-            "SUMS": (self.bias,),
-            "SHIFTED": (self.bias, self.below, self.add, self.mul, self.up),
-        }
-        return named.get(self.form, (self.bias, self.below, self.add, self.mul))
-
-    @property
-    def channel_bytes(self) -> int:
-        """Bytes of the parameters of a channel."""
-        return len(self._parts) * (8 if self.form == "SCALAR" else 4)
-
-    @property
-    def cycles(self) -> int:
-        """Cycles of eight outputs, one after another."""
-        return costs.finish(self.form, self.down, self.clip == (-128, 127))
-
-    def finish_cycles(self, eights: Number, pixels: Number, calls: Number) -> Number:
-        """Return the cycles of outputs of some pixels, of channels in eights."""
-        if self.form == "PLAIN" and self.clip in ((-128, 127), (0, 255)):
-            each = costs.FINISH_TWO_BY_16 if self.down == _FAST_DOWN else costs.FINISH_TWO
-            start = calls * (costs.FINISH_CALL + eights * costs.FINISH_EIGHT)
-            return start + pixels * eights * each // 2
-        return calls * costs.FINISH_CALL + pixels * (costs.FINISH_PIXEL + eights * self.cycles)
-
-    def parameters(self, places: npt.NDArray[np.intp]) -> bytes:
-        """Return ``channels``.
-
-        places: number of the channel at each place, in whole eights, -1 for one that is not there.
-        """
-        kind = "<i8" if self.form == "SCALAR" else "<i4"
-        taken = np.where(places < 0, 0, places).reshape(-1, 1, 8)
-        zeros = np.zeros_like(self.add)
-        parts = [(zeros if part is None else part)[taken] for part in self._parts]
-        return np.concatenate(parts, axis=1).astype(kind).tobytes()
-
-    def struct(self) -> Struct:
-        """Return the ``dory_cortex_m55_requant_t`` of a tile."""
-        members: dict[str, Argument] = {
-            "channels": Operand("mul", "const uint8_t *"),
-            "form": Symbol(f"DORY_REQUANT_{self.form}"),
-            "up": int(self.up[0]),
-            "down": self.down,
-            "lo": self.clip[0],
-            "hi": self.clip[1],
-        }
-        return Struct(members)
 
 
 def reject_form(layer: Layer) -> Rejection | None:
@@ -183,6 +98,8 @@ def form_between(
         return None
     found = requantisation.search_steps(partial(_vector, lifted=lifted), sums, lo, hi)
     if found is None:
+        found = _as_it_is(sums, lo, hi)
+    if found is None:
         found = requantisation.search_steps(_scalar, sums, lo, hi)
     if found is None:
         return None
@@ -206,6 +123,45 @@ def _broadcast(form: Form, channels: int) -> Form:
     bias, add, mul, up = map(of_all, (form.bias, form.add, form.mul, form.up))
     assert bias is not None and add is not None and mul is not None and up is not None
     return replace(form, bias=bias, add=add, mul=mul, below=of_all(form.below), up=up)
+
+
+def _as_it_is(steps: Sequence[Requant], lo: Integers, hi: Integers) -> Form | None:
+    """Return a step after others that add: in binary32, or with its own numbers in 64 bits."""
+    *before, last = steps
+    if not all(map(_only_adds, before)):
+        return None
+    bias = sum((np.array(one.add, np.int64) for one in before), np.array([-last.turn]))
+    ends = (lo + bias, hi + bias)
+    if min(end.min() for end in ends) < -_INT32 - 1 or max(end.max() for end in ends) > _INT32:
+        return None
+    step = last.from_turn()
+    return _binary32(step, bias) if step.float32 else _wide(step, bias, np.maximum(*map(abs, ends)))
+
+
+def _only_adds(step: Requant) -> bool:
+    """Return True when a step adds numbers, and does nothing else."""
+    return step == Requant((1,), step.add, 1)
+
+
+def _binary32(step: Requant, bias: Integers) -> Form:
+    """Return a step in binary32 of sums with their bias."""
+    assert step.lo is not None and step.hi is not None
+    add = np.array([step.add[0] // step.div], np.int64)
+    scales = step.scales.view(np.int32).astype(np.int64)
+    return Form("BINARY32", bias, add, scales, None, 0 * add, 0, (step.lo, step.hi))
+
+
+def _wide(step: Requant, bias: Integers, most: Integers) -> Form | None:
+    """Return an integer step of sums with their bias, whose magnitudes are ``most`` or less."""
+    assert step.lo is not None and step.hi is not None
+    mul, add, *other = (np.array(values, object) for values in step.parameters)
+    below = other[0] - add if other else 0 * add
+    largest = np.max(abs(mul) * most + abs(add) + abs(below))
+    if step.shift is None or max(largest, step.div) >= 1 << 62:
+        return None
+    mul, add, below = (values.astype(np.int64) for values in (mul, add, below))
+    clip = (step.lo, step.hi)
+    return Form("SCALAR", bias, add, mul, below if other else None, 0 * add[:1], step.shift, clip)
 
 
 def _scalar(stairs: requantisation.Stairs) -> Form | None:
@@ -274,8 +230,8 @@ def _with_bias(
         return None
     largest = np.floor(_BITS + 1 - 32 - down - np.log2(np.maximum(slope, 2.0**-40)))
     own = np.where(still, 0, np.clip(-largest.astype(np.int64), 0, room))
-    fast = _FAST_DOWN - most
-    shifts = [(np.full_like(room, up), _FAST_DOWN) for up in (fast, fast + 1) if up <= least + 1]
+    fast = FAST_DOWN - most
+    shifts = [(np.full_like(room, up), FAST_DOWN) for up in (fast, fast + 1) if up <= least + 1]
     for up, shift in (*shifts, (np.full_like(room, least), down), (own, down)):
         form = _with_shifts(sides, slope, (up, shift), bias)
         if form is not None and all(_keeps(form, side) for side in wide):

@@ -161,7 +161,7 @@ DORY_M55_ALONE void finish_eights(const dory_cortex_m55_requant_t *a,
   }
 }
 
-/* The same as finish_form, of each form that has 32 bits. */
+/* The same as finish_form, of each form of integers that has 32 bits. */
 static void finish_fast(const dory_cortex_m55_requant_t *a, const dory_cortex_m55_outputs_t *o)
 {
   const int is_byte = a->hi - a->lo == 255 && (a->lo == -128 || a->lo == 0);
@@ -197,6 +197,10 @@ void dory_cortex_m55_finish(const dory_cortex_m55_requant_t *a, const dory_corte
   }
   if (a->form == DORY_REQUANT_SCALAR) {
     finish_form(a, DORY_REQUANT_SCALAR, all);
+    return;
+  }
+  if (a->form == DORY_REQUANT_BINARY32) {
+    finish_form(a, DORY_REQUANT_BINARY32, all);
     return;
   }
 #if defined(__ARM_FEATURE_MVE)

@@ -271,6 +271,8 @@ static inline int16x8_t vminq_s16(int16x8_t a, int16x8_t b)
  * bytes_as_s32: elements without a sign, 0 in lanes that are off.
  * words_of_table: base[at[i]], 0 in lanes that are off.
  * bytes_of_words: four words at offsets from a base.
+ * even_products: products in binary32 with factors given as bits, of x in binary32; the nearest
+ *   integers, ties to even, saturated.
  * narrowed: saturated to half the bits, even lanes first and third and so on.
  * bytes_of: lower halves, likewise. */
 #if defined(__ARM_FEATURE_MVE)
@@ -293,6 +295,40 @@ static inline int16x8_t narrowed(int32x4_t even, int32x4_t odd)
 static inline uint8x16_t bytes_of(int16x8_t even, int16x8_t odd)
 {
   return vreinterpretq_u8_s8(vmovntq_s16(vreinterpretq_s8_s16(even), odd));
+}
+#endif
+
+#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
+static inline int32x4_t even_products(int32x4_t x, int32x4_t factors)
+{
+  return vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(x), vreinterpretq_f32_s32(factors)));
+}
+#else
+static inline int32_t even_product(int32_t x, int32_t bits)
+{
+  const union {
+    int32_t bits;
+    float value;
+  } factor = {bits};
+  /* Compilers may join operations and skip a rounding, but not across these. */
+  const volatile float exact = (float)x, rounded = exact * factor.value;
+  const float product = rounded;
+  if (product >= 2147483648.0f || product < -2147483648.0f) {
+    return product < 0 ? INT32_MIN : INT32_MAX;
+  }
+  const int32_t whole = (int32_t)product, on = product < 0 ? -1 : 1;
+  const float rest = (product - (float)whole) * (float)on;
+  return rest > 0.5f || (rest >= 0.5f && whole % 2 != 0) ? whole + on : whole;
+}
+static inline int32x4_t even_products(int32x4_t x, int32x4_t factors)
+{
+  int32_t lanes[4], bits[4];
+  vst1q_s32(lanes, x);
+  vst1q_s32(bits, factors);
+  for (int i = 0; i < 4; i++) {
+    lanes[i] = even_product(lanes[i], bits[i]);
+  }
+  return vldrwq_s32(lanes);
 }
 #endif
 

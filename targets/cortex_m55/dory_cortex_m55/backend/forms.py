@@ -1,0 +1,89 @@
+"""Parameters of ``dory_cortex_m55_requant_t``: numbers of all channels, and what they take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dory_core.api import Argument, Number, Operand, Struct, Symbol
+from dory_cortex_m55 import calibration as costs
+
+Integers = npt.NDArray[np.int64]
+
+# The shift to the right of which narrowing is a part.
+FAST_DOWN = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Form:
+    """Parameters of all channels, int64, shape (C,); x is a sum of the kernel, and the bias.
+
+    below: what is added as well where x is negative, None for nothing. up: of SCALAR and BINARY32
+    without use. mul: of BINARY32 the bits of the scales.
+    """
+
+    form: str
+    bias: Integers
+    add: Integers
+    mul: Integers
+    below: Integers | None
+    up: Integers
+    down: int
+    clip: tuple[int, int]
+
+    @property
+    def _parts(self) -> tuple[Integers | None, ...]:
+        """Return the arrays of ``channels``; None has no values but zero."""
+        turned = (self.bias << self.up) + self.add
+        named = {
+            "VECTOR": (self.add, self.mul),
+            "PLAIN": (self.add, self.mul),
+            "TURNED": (turned, self.add, self.below, self.mul),
+            "SUMS": (self.bias,),
+            "BINARY32": (self.bias, self.add, self.mul),
+            "SHIFTED": (self.bias, self.below, self.add, self.mul, self.up),
+        }
+        return named.get(self.form, (self.bias, self.below, self.add, self.mul))
+
+    @property
+    def channel_bytes(self) -> int:
+        """Bytes of the parameters of a channel."""
+        return len(self._parts) * (8 if self.form == "SCALAR" else 4)
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of eight outputs, one after another."""
+        return costs.finish(self.form, self.down, self.clip == (-128, 127))
+
+    def finish_cycles(self, eights: Number, pixels: Number, calls: Number) -> Number:
+        """Return the cycles of outputs of some pixels, of channels in eights."""
+        if self.form == "PLAIN" and self.clip in ((-128, 127), (0, 255)):
+            each = costs.FINISH_TWO_BY_16 if self.down == FAST_DOWN else costs.FINISH_TWO
+            start = calls * (costs.FINISH_CALL + eights * costs.FINISH_EIGHT)
+            return start + pixels * eights * each // 2
+        return calls * costs.FINISH_CALL + pixels * (costs.FINISH_PIXEL + eights * self.cycles)
+
+    def parameters(self, places: npt.NDArray[np.intp]) -> bytes:
+        """Return ``channels``.
+
+        places: number of the channel at each place, in whole eights, -1 for one that is not there.
+        """
+        kind = "<i8" if self.form == "SCALAR" else "<i4"
+        taken = np.where(places < 0, 0, places).reshape(-1, 1, 8)
+        zeros = np.zeros_like(self.add)
+        parts = [(zeros if part is None else part)[taken] for part in self._parts]
+        return np.concatenate(parts, axis=1).astype(kind).tobytes()
+
+    def struct(self) -> Struct:
+        """Return the ``dory_cortex_m55_requant_t`` of a tile."""
+        members: dict[str, Argument] = {
+            "channels": Operand("mul", "const uint8_t *"),
+            "form": Symbol(f"DORY_REQUANT_{self.form}"),
+            "up": int(self.up[0]),
+            "down": self.down,
+            "lo": self.clip[0],
+            "hi": self.clip[1],
+        }
+        return Struct(members)

@@ -1,0 +1,126 @@
+"""Requantisations that no line in 32 bits is equal to: in binary32, and in 64 bits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from dory_cortex_m55.backend import vector_kernels
+from dory_cortex_m55.backend.requant import find_form
+from emulated import Qemu, choose_compiler, require_qemu
+
+from dory_core.api import Layer, Requant, ops, requantisation
+from dory_core.importing import Array, requant
+from dory_core.testing.graphs import GraphBuilder
+from dory_core.testing.kernel_cases import takes
+from dory_core.testing.kernels import HostLibrary, KernelCase, alone, make_case, typed
+
+AROUND = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+SHAPE = (24, 9, 7)
+
+
+def layers_of(signed: bool, seed: int) -> list[Layer]:
+    """Return a layer of each kernel with products."""
+    values = (-128, 127) if signed else (0, 255)
+    builder = GraphBuilder(SHAPE, values=values, seed=seed)
+    builder.conv(40, AROUND, source="input", bias=True)
+    builder.conv(21, ops.Window(kernel=(1, 1)), source="input", bias=True, weights=(-200, 55))
+    builder.conv(24, AROUND, source="input", groups=24, bias=True)
+    builder.linear(19, source="input", bias=True)
+    return list(builder.graph().layers)
+
+
+def stepped(layer: Layer, step: Requant) -> Layer:
+    """Return a layer with a step in place of its own."""
+    op = replace(layer.op, index=0, inputs=("input",), output="layer_00", requants=(step,))
+    return typed(op, (*SHAPE, layer.inputs[0].lo, layer.inputs[0].hi))
+
+
+def slopes(layer: Layer, random: np.random.Generator) -> np.ndarray:
+    """Return a factor of each channel with which outputs of 8 bits have many values."""
+    width = layer.ranges.acc_hi - layer.ranges.acc_lo
+    return 2.0 ** random.uniform(7, 12, layer.output.channels) / width
+
+
+def in_binary32(layer: Layer, random: np.random.Generator) -> Layer:
+    """Return a layer with a step in binary32; some channels have ties, of others all saturates."""
+    scales = slopes(layer, random).astype(np.float32)
+    scales[::5] = 2.0 ** np.floor(np.log2(scales[::5]))
+    scales[1] = 2.0**100
+    lo, hi = [(0, 255), (-128, 127), (-9, 100)][random.integers(3)]
+    zero, turn = int(random.integers(lo, hi)), int(random.choice([0, -77, 1 << 20]))
+    return stepped(layer, requantisation.float_requant(scales.tolist(), zero, lo, hi, turn=turn))
+
+
+def in_64_bits(layer: Layer, random: np.random.Generator) -> Layer:
+    """Return a layer with two addends that are far from each other, and fall at the turn."""
+    shift = 46
+    mul = (slopes(layer, random) * 2.0**shift).astype(np.int64)
+    add = random.integers(-(1 << shift), 1 << shift, len(mul))
+    below = add + random.integers(1, 1 << shift, len(mul))
+    numbers = (mul.tolist(), add.tolist(), 1 << shift, -128, 127)
+    return stepped(layer, requant(*numbers, below.tolist(), turn=int(random.integers(-99, 99))))
+
+
+def with_form(form: str, own: Layer, random: np.random.Generator) -> Layer:
+    """Return a layer with a random step that has a form."""
+    for _ in range(40):
+        layer = MAKE[form](own, random)
+        found = find_form(layer)
+        if found is not None and found.form == form:
+            return layer
+    raise AssertionError(f"{own.op.name}: no step has the form {form}")
+
+
+MAKE = {"BINARY32": in_binary32, "SCALAR": in_64_bits}
+
+
+def cases_of(seed: int) -> list[KernelCase]:
+    """Return cases of which each has a form that is no line in 32 bits."""
+    random = np.random.default_rng(seed)
+    layers = [own for signed in (True, False) for own in layers_of(signed, seed)]
+    drawn = [with_form(form, own, random) for own in layers for form in MAKE]
+    return [*(case_of(layer, seed) for layer in drawn), *averages(seed)]
+
+
+def averages(seed: int) -> list[KernelCase]:
+    """Return averages with a step in binary32 that is no line."""
+    window = ops.Window(kernel=(40, 40))
+    random, cases = np.random.default_rng(seed), []
+    while len(cases) < 2:
+        scale = np.float32(random.uniform(0.5, 1)) / np.float32(1600)
+        step = requantisation.float_requant([float(scale)], 3, 0, 255)
+        layer = typed(alone(ops.AvgPool, window=window, requants=(step,)), (9, 40, 40, 0, 255))
+        found = find_form(layer)
+        if found is not None and found.form == "BINARY32":
+            cases.append(case_of(layer, seed))
+    return cases
+
+
+def case_of(layer: Layer, seed: int) -> KernelCase:
+    """Return a case of the kernel that takes a layer first."""
+    kernel = next(one for one in vector_kernels() if takes(one, layer))
+    return make_case(kernel, layer, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_steps_that_are_no_line_are_exact(seed: int) -> None:
+    HostLibrary(cases_of(seed)).check()
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "zig"])
+def test_helium_computes_the_same(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_qemu()
+    choose_compiler(compiler, monkeypatch)
+    Qemu(cases_of(7)).check()
+
+
+def test_a_channel_whose_bias_has_32_bits_is_exact() -> None:
+    own = layers_of(False, 5)[0]
+    bias = own.weighted.bias
+    assert bias is not None
+    most = bias.values.astype(np.int64)
+    most[3] = (1 << 31) - 1 - own.ranges.acc_hi + bias.bounds[0]
+    far = replace(own, op=replace(own.op, bias=Array(most)))
+    HostLibrary([case_of(with_form("BINARY32", far, np.random.default_rng(5)), 5)]).check()
