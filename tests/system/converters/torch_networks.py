@@ -180,3 +180,60 @@ def upsampled() -> tuple[Any, tuple[int, ...]]:
     parts = [nn.Conv2d(8, 8, 1), nn.Upsample(scale_factor=2, mode="nearest"), nn.Conv2d(8, 8, 3)]
     parts += [nn.LeakyReLU(0.1), nn.ZeroPad2d(1), nn.AvgPool2d(2), nn.ReLU6()]
     return nn.Sequential(*parts, *classifier(8)), (1, 8, 8, 8)
+
+
+@network
+def normalised_input() -> tuple[Any, tuple[int, ...]]:
+    """A network that contains the normalisation of its pictures."""
+
+    def joined(x: Any, layers: Any) -> Any:
+        mean = torch.tensor([0.48, 0.45, 0.4]).view(1, 3, 1, 1)
+        return nn.functional.log_softmax(layers((x - mean) / 0.22), 1)
+
+    layers = nn.Sequential(convolved(3, 8, 3, 2), *classifier(8))
+    return Function(joined, layers=layers), (1, 3, 16, 16)
+
+
+@network
+def densenet() -> tuple[Any, tuple[int, ...]]:
+    """Normalisations stand before convolutions, where no weights take them."""
+
+    def joined(x: Any, first: Any, second: Any, head: Any) -> Any:
+        x = torch.cat([x, first(x)], 1)
+        return head(torch.cat([x, second(x)], 1))
+
+    def grown(channels: int) -> Any:
+        conv = nn.Conv2d(channels, 4, 3, 1, 1, bias=False)
+        return nn.Sequential(nn.BatchNorm2d(channels), nn.ReLU(), conv)
+
+    head = nn.Sequential(*classifier(11))
+    return Function(joined, first=grown(3), second=grown(7), head=head), (1, 3, 16, 16)
+
+
+@network
+def embedding() -> tuple[Any, tuple[int, ...]]:
+    """A vector of unit length, as metric learning has it."""
+
+    def joined(x: Any, layers: Any) -> Any:
+        return nn.functional.normalize(layers(x), dim=1)
+
+    return Function(joined, layers=nn.Sequential(convolved(3, 8, 3, 2), *classifier(8))), (
+        1,
+        3,
+        16,
+        16,
+    )
+
+
+@network
+def causal_attention() -> tuple[Any, tuple[int, ...]]:
+    """Queries, keys and values of one Linear, RMS normalisation, and a mask."""
+
+    def joined(x: Any, norm: Any, parts: Any, out: Any) -> Any:
+        whole = parts(norm(x)).reshape(1, 12, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        query, key, value = whole.unbind(0)
+        y = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        return x + out(y.transpose(1, 2).reshape(1, 12, 16))
+
+    modules = {"norm": nn.RMSNorm(16), "parts": nn.Linear(16, 48), "out": nn.Linear(16, 16)}
+    return Function(joined, **modules), (1, 12, 16)
