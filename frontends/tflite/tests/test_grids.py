@@ -125,22 +125,20 @@ def _pooled_grid(b: TfliteBuilder, x: int) -> int:
     return y
 
 
-def _pair_of_grids(b: TfliteBuilder, x: int) -> int:
-    shape = (1, 4, 2, 4, 3)
-    grid, y = b.tensor(shape, 0.05, 3), b.tensor(shape, 0.05, 3)
-    b.operator("RESHAPE", (x, b.constant(np.int32(shape))), (grid,))
-    row = b.constant(np.ones((1, 4, 1, 1, 1), np.int8), [0.1])
-    b.operator("MUL", (grid, row), (y,))
+def _pair_with(b: TfliteBuilder, x: int, code: str, shape: tuple[int, ...]) -> int:
+    whole = (1, 4, 2, 4, 3)
+    grid, y = b.tensor(whole, 0.05, 3), b.tensor(whole, 0.05, 3)
+    b.operator("RESHAPE", (x, b.constant(np.int32(whole))), (grid,))
+    b.operator(code, (grid, b.constant(np.ones(shape, np.int8), [0.1])), (y,))
     return y
+
+
+def _pair_of_grids(b: TfliteBuilder, x: int) -> int:
+    return _pair_with(b, x, "MUL", (1, 4, 1, 1, 1))
 
 
 def _pair_along_half_the_rows(b: TfliteBuilder, x: int) -> int:
-    shape = (1, 4, 2, 4, 3)
-    grid, y = b.tensor(shape, 0.05, 3), b.tensor(shape, 0.05, 3)
-    b.operator("RESHAPE", (x, b.constant(np.int32(shape))), (grid,))
-    half = b.constant(np.ones((1, 4, 1, 4, 3), np.int8), [0.1])
-    b.operator("SUB", (grid, half), (y,))
-    return y
+    return _pair_with(b, x, "SUB", (1, 4, 1, 4, 3))
 
 
 def _mean_of_grid(b: TfliteBuilder, x: int) -> int:

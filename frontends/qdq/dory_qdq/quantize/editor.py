@@ -82,3 +82,10 @@ def attributes_of(node: Any) -> dict[str, Any]:
     from onnx import helper
 
     return {a.name: helper.get_attribute_value(a) for a in node.attribute}
+
+
+def made(op: str, inputs: Sequence[str], output: str, **attributes: Any) -> Any:
+    """Return a node of one output, with a name."""
+    from onnx import helper
+
+    return helper.make_node(op, inputs, [output], f"{output}_{op}", **attributes)

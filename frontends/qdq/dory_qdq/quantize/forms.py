@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dory_qdq.quantize.editor import Editor, attributes_of
+from dory_qdq.quantize.editor import Editor, attributes_of, made
 
 #: What a mask of an attention is at least: the share of an element is e^-32 of what it would be. A
 #: mask of -3e38 would leave the scale of the sum no room for the scores.
@@ -42,19 +42,13 @@ def rewrite_forms(proto: Any) -> bool:
     return changed
 
 
-def _made(op: str, inputs: list[str], output: str, **attributes: Any) -> Any:
-    from onnx import helper
-
-    return helper.make_node(op, inputs, [output], f"{output}_{op}", **attributes)
-
-
 def _difference(editor: Editor, node: Any) -> bool:
     """Write x - constant as a sum."""
     values = editor.constant(node.input[1])
     if values is None or editor.constant(node.input[0]) is not None:
         return False
     other = editor.store(f"{node.output[0]}_negated", -values)
-    editor.replace([node], [_made("Add", [node.input[0], other], node.output[0])])
+    editor.replace([node], [made("Add", [node.input[0], other], node.output[0])])
     return True
 
 
@@ -65,7 +59,7 @@ def _quotient(editor: Editor, node: Any) -> bool:
     if values is None or not real or editor.constant(node.input[0]) is not None:
         return False
     other = editor.store(f"{node.output[0]}_inverse", (1 / values).astype(np.float32))
-    editor.replace([node], [_made("Mul", [node.input[0], other], node.output[0])])
+    editor.replace([node], [made("Mul", [node.input[0], other], node.output[0])])
     return True
 
 
@@ -82,7 +76,7 @@ def _batch_norm(editor: Editor, node: Any) -> bool:
     weights = editor.store(f"{output}_weights", factors.astype(np.float32).reshape(-1, 1, *kernel))
     offsets = editor.store(f"{output}_bias", (bias - mean * factors).astype(np.float32))
     inputs = [node.input[0], weights, offsets]
-    conv = _made("Conv", inputs, output, group=shape[1], kernel_shape=kernel)
+    conv = made("Conv", inputs, output, group=shape[1], kernel_shape=kernel)
     editor.replace([node], [conv])
     return True
 
@@ -122,7 +116,7 @@ def _root_mean_square(editor: Editor, node: Any) -> bool:
     ones = np.ones(size, np.float32) if weights is None else weights.astype(np.float32)
     inputs = [x, editor.store(f"{output}_weights", ones)]
     options = {"axis": -1, "epsilon": epsilons[0], "stash_type": 1}
-    editor.replace(chain, [_made("SimplifiedLayerNormalization", inputs, output, **options)])
+    editor.replace(chain, [made("SimplifiedLayerNormalization", inputs, output, **options)])
     return True
 
 
@@ -167,7 +161,7 @@ def _unit_length(editor: Editor, node: Any) -> bool:
     bounds = [editor.scalar(clip.input[1]) for clip in clips]
     if quotient is None or quotient.input[0] != x or any(b is None or b > 1e-6 for b in bounds):
         return False
-    normal = _made("LpNormalization", [x], quotient.output[0], axis=axes[0], p=2)
+    normal = made("LpNormalization", [x], quotient.output[0], axis=axes[0], p=2)
     editor.replace([*chain, quotient], [normal])
     return True
 
@@ -201,10 +195,10 @@ def _attention_operands(editor: Editor, node: Any) -> bool:
         is_turned = len(tail) > 1
         apart = f"{output}_heads" if is_turned else output
         new += [
-            _made("Slice", [whole.input[0], *names[:3]], f"{output}_part"),
-            _made("Reshape", [f"{output}_part", names[3]], apart),
+            made("Slice", [whole.input[0], *names[:3]], f"{output}_part"),
+            made("Reshape", [f"{output}_part", names[3]], apart),
         ]
-        new += [_made("Transpose", [apart], output, perm=_HEADS_FIRST)] if is_turned else []
+        new += [made("Transpose", [apart], output, perm=_HEADS_FIRST)] if is_turned else []
         old += tail
     if not new:
         return False

@@ -5,12 +5,12 @@ onnxruntime puts the function of ONNX in their place, which computes its shapes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from dory_core.api import NotSupported
+from dory_qdq.quantize.editor import Editor, attributes_of, made
 
 _OP = "GroupNormalization"
 
@@ -26,37 +26,21 @@ def rewrite_group_norms(name: str, proto: Any) -> None:
         NotSupported: For one of an unknown shape, whose channels are no multiple of its groups, or
             whose scale or bias is computed.
     """
-    from onnx import numpy_helper, shape_inference
+    from onnx import shape_inference
 
-    graph = proto.graph
-    if not any(node.op_type == _OP for node in graph.node):
+    editor = Editor(proto.graph)
+    outputs = [node.output[0] for node in proto.graph.node if node.op_type == _OP]
+    if not outputs:
         return
-    inferred = shape_inference.infer_shapes(proto).graph
-    shapes = {
-        value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
-        for value in (*inferred.input, *inferred.value_info, *inferred.output)
-    }
-    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    nodes = []
-    for node in graph.node:
-        if node.op_type == _OP:
-            shape = shapes.get(node.input[0], ())
-            added, values = _written_out(name, node, shape, constants)
-            nodes += added
-            graph.initializer.extend(numpy_helper.from_array(v, n) for n, v in values.items())
-        else:
-            nodes.append(node)
-    del graph.node[:]
-    graph.node.extend(nodes)
+    inferred = Editor(shape_inference.infer_shapes(proto).graph)
+    for output in outputs:
+        node = editor.maker(output, _OP)
+        editor.replace([node], _written_out(name, editor, node, inferred.shape(node.input[0])))
 
 
-def _written_out(
-    name: str, node: Any, shape: tuple[int, ...], constants: Mapping[str, Any]
-) -> tuple[list[Any], dict[str, Any]]:
-    """Return the nodes of one normalisation, and their constants by name."""
-    from onnx import helper
-
-    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+def _written_out(name: str, editor: Editor, node: Any, shape: tuple[int, ...]) -> list[Any]:
+    """Return the nodes of one normalisation; their constants are stored."""
+    attributes = attributes_of(node)
     groups = attributes.get("num_groups", 0)
     where = f"{name}: {_OP} '{node.name or node.output[0]}'"
     if len(shape) < 3 or min(shape) < 1 or groups < 1 or shape[1] % groups:
@@ -67,14 +51,14 @@ def _written_out(
         )
     result = node.output[0]
     channels = shape[1]
-    values = {
-        f"{result}_groups": np.array((1, groups, -1), np.int64),
-        f"{result}_ones": np.ones(groups, np.float32),
-        f"{result}_zeros": np.zeros(groups, np.float32),
-        f"{result}_shape": np.array(shape, np.int64),
+    constants = {
+        "groups": np.array((1, groups, -1), np.int64),
+        "ones": np.ones(groups, np.float32),
+        "zeros": np.zeros(groups, np.float32),
+        "shape": np.array(shape, np.int64),
     }
     for part, source in zip(("scale", "bias"), node.input[1:], strict=True):
-        stored = constants.get(source)
+        stored = editor.constant(source)
         if stored is None or stored.size not in (groups, channels):
             found = "computed" if stored is None else f"of shape {list(stored.shape)}"
             raise NotSupported(
@@ -83,25 +67,17 @@ def _written_out(
             )
         # One value per group up to opset 20, one per channel since.
         spread = np.repeat(stored.reshape(-1), channels // stored.size)
-        values[f"{result}_{part}"] = spread.reshape(channels, *(1 for _ in shape[2:]))
-
-    names = [f"{result}_{part}" for part in ("grouped", "normal", "image", "scaled")]
-    grouped, normal, image, scaled = names
-    _, ones, zeros, _, scale, bias = values
-    calls = (
-        ("Reshape", [node.input[0], f"{result}_groups"], grouped, {}),
-        (
-            "InstanceNormalization",
-            [grouped, ones, zeros],
-            normal,
-            {"epsilon": attributes.get("epsilon", 1e-5)},
-        ),
-        ("Reshape", [normal, f"{result}_shape"], image, {}),
-        ("Mul", [image, scale], scaled, {}),
-        ("Add", [scaled, bias], result, {}),
+        constants[part] = spread.reshape(channels, *(1 for _ in shape[2:]))
+    names = {part: editor.store(f"{result}_{part}", v) for part, v in constants.items()}
+    grouped, normal, image, scaled = (
+        f"{result}_{part}" for part in ("grouped", "normal", "image", "scaled")
     )
-    nodes = [
-        helper.make_node(op, inputs, [output], f"{output}_{op}", **options)
-        for op, inputs, output, options in calls
+    instance = [grouped, names["ones"], names["zeros"]]
+    epsilon = attributes.get("epsilon", 1e-5)
+    return [
+        made("Reshape", [node.input[0], names["groups"]], grouped),
+        made("InstanceNormalization", instance, normal, epsilon=epsilon),
+        made("Reshape", [normal, names["shape"]], image),
+        made("Mul", [image, names["scale"]], scaled),
+        made("Add", [scaled, names["bias"]], result),
     ]
-    return nodes, values
