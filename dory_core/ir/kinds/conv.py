@@ -28,7 +28,35 @@ from dory_core.ir.tensor import Shape, Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conv(Weighted):
+class WindowedWeights(Weighted):
+    """Sums of products with weights of what a window sees.
+
+    Attributes:
+        window: What one output sees.
+    """
+
+    window: Window
+
+    def features(self, sources: Tensors) -> frozenset[Feature]:
+        return pad_features(self.window)
+
+    @property
+    def sliding(self) -> Window | None:
+        return self.window
+
+    @property
+    def padding(self) -> int:
+        return padding_of(self.window)
+
+    def moved(self, before: Sequence[int], after: int) -> Self:
+        """Move the padding; the bias takes back what the inputs are higher by."""
+        window = replace(self.window, pad_value=self.window.pad_value + before[0])
+        steps = moved_steps(self.requants, 0, after)
+        return replace(self, window=window, bias=self.moved_bias(before[0]), requants=steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conv(WindowedWeights):
     """Convolution, 2-D or 1-D (H = 1), any groups.
 
     Attributes:
@@ -37,7 +65,6 @@ class Conv(Weighted):
         groups: Number of groups of channels, each of which reads channels of its own.
     """
 
-    window: Window
     groups: int = 1
 
     has_channel_groups: ClassVar[bool] = True
@@ -109,13 +136,6 @@ class Conv(Weighted):
         groups = f", {self.groups} groups" if self.groups > 1 else ""
         return f"Conv {self.window.title}{groups}"
 
-    def features(self, sources: Tensors) -> frozenset[Feature]:
-        return pad_features(self.window)
-
-    @property
-    def sliding(self) -> Window | None:
-        return self.window
-
     def channel_groups(self, source: Tensor, output: Tensor) -> int | None:
         return self.groups if self.groups > 1 else None
 
@@ -177,16 +197,6 @@ class Conv(Weighted):
             "bias": None if self.bias is None else Array(self.bias.values[selection.kept]),
             "groups": len(selection.kept) * self.groups // len(selection.output),
         }
-
-    @property
-    def padding(self) -> int:
-        return padding_of(self.window)
-
-    def moved(self, before: Sequence[int], after: int) -> Self:
-        """Move the padding; the bias takes back what the inputs are higher by."""
-        window = replace(self.window, pad_value=self.window.pad_value + before[0])
-        steps = moved_steps(self.requants, 0, after)
-        return replace(self, window=window, bias=self.moved_bias(before[0]), requants=steps)
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:

@@ -12,15 +12,13 @@ import numpy.typing as npt
 
 from dory_core.ir.array import Array
 from dory_core.ir.bounds import Accumulator, Apply, Interval
-from dory_core.ir.features import Feature
 from dory_core.ir.kinds.channels import Ints, Mask
-from dory_core.ir.kinds.conv import Conv
+from dory_core.ir.kinds.conv import Conv, WindowedWeights
 from dory_core.ir.kinds.fields import always, as_text, word
-from dory_core.ir.kinds.operator import Intervals, Loads, Sample, Tensors, Values, moved_steps
+from dory_core.ir.kinds.operator import Intervals, Loads, Sample, Tensors, Values
 from dory_core.ir.kinds.random_parts import RandomParts
-from dory_core.ir.kinds.weighted import Weighted
 from dory_core.ir.kinds.window import Window
-from dory_core.ir.kinds.windowed import output_size, pad_features, padding_of
+from dory_core.ir.kinds.windowed import output_size
 from dory_core.ir.tensor import Shape, Tensor
 
 
@@ -32,7 +30,7 @@ _POOL = word(r"pool (\d+)x(\d+)", lambda pool: f"pool {pool[0]}x{pool[1]}", _rea
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PooledConv(Weighted):
+class PooledConv(WindowedWeights):
     """Dense convolution and the maximum of its sums over blocks of places, then requantisation.
 
     Steps that rise with the sum give the values of a MaxPool after the requantised convolution.
@@ -43,7 +41,6 @@ class PooledConv(Weighted):
         pool: Rows and columns of sums of a block; blocks do not overlap.
     """
 
-    window: Window
     pool: tuple[int, int] = field(metadata=as_text(_POOL))
 
     samples: ClassVar[tuple[str, ...]] = ("pooledconv",)
@@ -114,13 +111,6 @@ class PooledConv(Weighted):
         """Those of the convolution and of the pool."""
         return f"{self.conv.title}, MaxPool {self.pool[0]}x{self.pool[1]}"
 
-    def features(self, sources: Tensors) -> frozenset[Feature]:
-        return pad_features(self.window)
-
-    @property
-    def sliding(self) -> Window | None:
-        return self.window
-
     def needed_inputs(self, rows: Mask, interval: Interval, source: Tensor) -> Mask:
         return self.conv.needed_inputs(rows, interval, source)
 
@@ -132,16 +122,6 @@ class PooledConv(Weighted):
 
     def constant_sums(self, weights: Ints, interval: Interval, source: Tensor) -> Ints:
         return self.conv.constant_sums(weights, interval, source)
-
-    @property
-    def padding(self) -> int:
-        return padding_of(self.window)
-
-    def moved(self, before: Sequence[int], after: int) -> Self:
-        """Move the padding; the bias takes back what the inputs are higher by."""
-        window = replace(self.window, pad_value=self.window.pad_value + before[0])
-        steps = moved_steps(self.requants, 0, after)
-        return replace(self, window=window, bias=self.moved_bias(before[0]), requants=steps)
 
     @classmethod
     def random(cls, draw: RandomParts, name: str) -> Sample:
