@@ -58,15 +58,11 @@ class Term:
         name: For reports.
         weight: An exact multiple of 1/2.
         value: Expression over the tile variables.
-        alternative: The number of the objective that it belongs to where there are several, None if
-            it belongs to all: each is solved, and the tile with the fewest estimated cycles is
-            kept.
     """
 
     name: str
     weight: float
     value: Number
-    alternative: int | None = None
 
     def __post_init__(self) -> None:
         weight: object = self.weight

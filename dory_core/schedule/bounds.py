@@ -1,4 +1,4 @@
-"""Cycles that no timeline of a tile loop undercuts, without a walk over its steps.
+"""Cycles that no timeline of a tile loop undercuts, and likely ones, without a walk over its steps.
 
 Sizes and counts are numbers, arrays or expressions. What a call, a meeting and a copy cost is
 ``schedule.costs``; how often a loop does it is ``schedule.loops``.
@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from dory_core.expr import Expr, Number
+from dory_core.hardware.memories import Link
 from dory_core.ir import pixel_bytes
 from dory_core.ir.geometry import Tile, is_channelwise
 from dory_core.schedule.costs import LayerCosts
-from dory_core.schedule.loops import LoopOrder, Schedule, repeats
+from dory_core.schedule.loops import Buffering, LoopOrder, Schedule, repeats
 
 #: Tiles of one size along an axis: size of the output, size of the input, number of tiles.
 Pieces = Sequence[tuple[Number, Number, Number]]
@@ -62,50 +64,106 @@ def lower_bound(costs: LayerCosts, schedule: Schedule) -> int:
     return int(total + load.cycles + store.cycles)
 
 
-def link_cycles(
-    costs: LayerCosts,
-    counts: Sequence[Any],
-    rows: Any,
-    columns: Any,
-    block_bytes: Any,
-) -> Any:
-    """Return the least cycles that the link is busy, in the better of the two loop orders.
+@dataclass(frozen=True, slots=True)
+class CopyCycles:
+    """Cycles of copying all inputs, all constants and the whole output of a layer once.
+
+    Attributes:
+        x: Inputs, in the tiles of a loop.
+        w: Constants.
+        y: The output.
+    """
+
+    x: Any
+    w: Any
+    y: Any
+
+
+def copy_cycles(
+    costs: LayerCosts, counts: Sequence[Any], rows: Any, columns: Any, constants: Any
+) -> CopyCycles:
+    """Return the least cycles of the copies between L1 and the memories below it.
 
     Args:
         costs: The costs of the layer.
         counts: Number of tiles along c_out, h, w and c_in.
         rows: Input rows that all tiles along h read together.
         columns: Input columns that all tiles along w read together.
-        block_bytes: Bytes of the constants of a tile; None for a kernel without constants.
+        constants: Bytes of all constants; None for a kernel without constants.
     """
     o, h, w, i = counts
-    layer, setup, rate = costs.layer, _setup(costs), _bytes_per_cycle(costs)
-    places, apart = h * w, is_channelwise(layer)
-    x_all = places * (o if apart else i) * setup + _input_cycles(costs, rows, columns)
-    y_all = places * o * setup + layer.output.size_bytes / rate
-    if block_bytes is None:
-        return x_all + y_all
-    w_all = o * i * setup + (o - 1) * i * block_bytes / rate
-    orders = [repeats(order, counts, apart) for order in LoopOrder]
-    weights_outer, spatial_outer = (x * x_all + w * w_all for x, w in orders)
-    return np.minimum(weights_outer, spatial_outer) + y_all
+    layer, cores = costs.layer, costs.hierarchy.cores
+    link, of_constants = costs.hierarchy.link(1), costs.constants_link
+    setup, tiles = _setup(link), h * w * (o if is_channelwise(layer) else i)
+    weights: Any = 0
+    if constants is not None:
+        weights = o * i * _setup(of_constants) + constants / _bytes_per_cycle(of_constants, cores)
+    return CopyCycles(
+        tiles * setup + _input_cycles(costs, rows, columns),
+        weights,
+        h * w * o * setup + layer.output.size_bytes / _bytes_per_cycle(link, cores),
+    )
 
 
-def _setup(costs: LayerCosts) -> int:
+def link_cycles(costs: LayerCosts, counts: Sequence[Any], once: CopyCycles) -> Any:
+    """Return the least cycles that the link is busy, in the better of the two loop orders.
+
+    Args:
+        costs: The costs of the layer.
+        counts: Number of tiles along c_out, h, w and c_in.
+        once: Cycles of copying everything once.
+    """
+    x, w = _repeats(costs, counts, once)
+    return x * once.x + w * once.w + once.y
+
+
+def likely_cycles(
+    costs: LayerCosts, counts: Sequence[Any], once: CopyCycles, compute: Any, buffering: Buffering
+) -> Any:
+    """Return about how many cycles a tile loop takes: a single buffer hides no copies.
+
+    Args:
+        costs: The costs of the layer.
+        counts: Number of tiles along c_out, h, w and c_in.
+        once: Cycles of copying everything once.
+        compute: Cycles of the cores.
+        buffering: Copies of the buffers.
+    """
+    o, h, w, i = counts
+    x, weights = _repeats(costs, counts, once)
+    places, blocking = h * w, costs.hierarchy.link(1).blocking
+    hidden = exposed = 0
+    for all_tiles, tiles, copies in (
+        (x * once.x, x * places * (o if is_channelwise(costs.layer) else i), buffering.x),
+        (weights * once.w, weights * o * i, buffering.w),
+        (once.y, places * o, buffering.y),
+    ):
+        seen = all_tiles if blocking or copies == 1 else all_tiles / tiles
+        exposed, hidden = exposed + seen, hidden + all_tiles - seen
+    return np.maximum(compute, hidden) + exposed
+
+
+def _repeats(costs: LayerCosts, counts: Sequence[Any], once: CopyCycles) -> tuple[Any, Any]:
+    """Return how often inputs and constants are loaded, in the order with the fewest cycles."""
+    (x, w), (other_x, other_w) = (
+        repeats(order, counts, is_channelwise(costs.layer)) for order in LoopOrder
+    )
+    better = x * once.x + w * once.w <= other_x * once.x + other_w * once.w
+    return np.where(better, x, other_x), np.where(better, w, other_w)
+
+
+def _setup(link: Link) -> int:
     """Return the cycles of the set-up of a transfer that every copy has."""
-    link = costs.hierarchy.link(1)
     if not link.is_plain:
         return 0  # the cores may copy, which takes no set-up
     return max(link.setup_cycles - link.issue_cycles, 0)
 
 
-def _bytes_per_cycle(costs: LayerCosts) -> float:
+def _bytes_per_cycle(link: Link, cores: int) -> float:
     """Return the most bytes per cycle of a copy."""
-    link = costs.hierarchy.link(1)
-    rate, by_core = link.rate, link.core_cycles_per_byte
-    if link.is_plain or not by_core:
-        return rate
-    return max(rate, costs.hierarchy.cores / by_core)
+    if link.is_plain or not link.core_cycles_per_byte:
+        return link.rate
+    return max(link.rate, cores / link.core_cycles_per_byte)
 
 
 def _input_cycles(costs: LayerCosts, rows: Any, columns: Any) -> Any:
@@ -113,8 +171,8 @@ def _input_cycles(costs: LayerCosts, rows: Any, columns: Any) -> Any:
 
     Of a Linear the whole input counts.
     """
-    layer, moves, per_byte = costs.layer, costs.moves, 1 / _bytes_per_cycle(costs)
-    link = costs.hierarchy.link(1)
+    layer, moves, link = costs.layer, costs.moves, costs.hierarchy.link(1)
+    per_byte = 1 / _bytes_per_cycle(link, costs.hierarchy.cores)
     if moves.planar and link.element_cycles:
         per_byte = min(per_byte, link.element_cycles)
     if layer.op.reads_vector:

@@ -114,12 +114,15 @@ class LayerCosts:
         if key not in self._copies:
             assert self.carriages is not None
             hierarchy = self.hierarchy
-            link = hierarchy.link(1)
-            if operand == "w":
-                link = hierarchy.constants_link_of(self.bound.far_constants)
+            link = self.constants_link if operand == "w" else hierarchy.link(1)
             cost = self.moves.copy(operand, *sizes)
             self._copies[key] = cost.charge(link, self.carriages[operand], hierarchy.cores)
         return self._copies[key]
+
+    @property
+    def constants_link(self) -> Link:
+        """The link that loads the constants of the layer into L1."""
+        return self.hierarchy.constants_link_of(self.bound.far_constants)
 
     @property
     def cores_store(self) -> bool:

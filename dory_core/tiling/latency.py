@@ -16,7 +16,14 @@ import numpy as np
 from dory_core.expr import Number, Var, ceil_div, evaluate
 from dory_core.ir import Layer
 from dory_core.ir.geometry import axis_spans, extent, is_channelwise
-from dory_core.schedule.bounds import Pieces, cores_cycles, link_cycles
+from dory_core.schedule.bounds import (
+    CopyCycles,
+    Pieces,
+    copy_cycles,
+    cores_cycles,
+    likely_cycles,
+    link_cycles,
+)
 from dory_core.schedule.costs import LayerCosts
 from dory_core.schedule.loops import Buffering
 from dory_core.tiling.enumeration import even_sizes
@@ -64,8 +71,10 @@ def fastest(
     if prod(len(v.domain) for v in variables) > LARGEST_SPACE:
         variables = tuple(even_sizes(v) for v in variables)
         proof = FASTEST_TRIED
-    bounds, space = _candidates(formulation, variables, budget_bytes, costs, _limit(known, rival))
-    sizes = [np.broadcast_to(evaluate(b.bytes, space), bounds.shape) for b in formulation.buffers]
+    space = _legal(formulation, variables, budget_bytes)
+    if space is None:
+        return best, proof
+    bounds, sizes = _bounds(formulation, costs, space)
     for position in np.argsort(bounds, kind="stable"):
         bound = bounds[position]
         if bound >= _limit(best, rival):
@@ -112,28 +121,59 @@ def _steps(formulation: Formulation, values: dict[str, int]) -> Any:
     return count * ceil_div(full.c_in, tile.c_in)
 
 
-def _candidates(
-    formulation: Formulation,
-    variables: Sequence[Var],
-    budget: int,
-    costs: LayerCosts,
-    limit: int,
-) -> tuple[Any, dict[str, Any]]:
-    """Return (lower bounds, values) of the tiles that fit and whose bound is below ``limit``."""
+def promising(
+    formulation: Formulation, budget_bytes: int, costs: LayerCosts, count: int
+) -> list[tuple[Buffering, dict[str, int]]]:
+    """Return evenly splitting tiles that are likely fast, with bufferings, the fastest first.
+
+    Args:
+        formulation: The tiling problems of the layer.
+        budget_bytes: The budget of L1.
+        costs: The costs of the layer.
+        count: How many are returned at most.
+    """
+    variables = [even_sizes(v) for v in formulation.variables]
+    space = _legal(formulation, variables, budget_bytes)
+    if space is None:
+        return []
+    compute, counts, once = _cycles(formulation, costs, space, blocks=0)
+    shape = next(iter(space.values())).shape
+    found: list[tuple[float, int, Buffering]] = []
+    for buffering in bufferings(formulation):
+        used = evaluate(TilingProblem(formulation, budget_bytes, buffering).bytes_used, space)
+        likely = likely_cycles(costs, counts, once, compute, buffering)
+        likely = np.broadcast_to(np.where(used <= budget_bytes, likely, np.inf), shape)
+        best = np.argsort(likely, kind="stable")[:count]
+        found += [(likely[n], int(n), buffering) for n in best if likely[n] < np.inf]
+    found.sort(key=lambda one: one[:1])
+    return [
+        (buffering, {name: int(values[n]) for name, values in space.items()})
+        for _, n, buffering in found[:count]
+    ]
+
+
+def _legal(
+    formulation: Formulation, variables: Sequence[Var], budget: int
+) -> dict[str, Any] | None:
+    """Return the values of the tiles that fit with one copy of each buffer, None without any."""
     if not variables:
-        return np.zeros(0, dtype=np.int64), {}
+        return None
     space = tile_space(variables)
-    size = len(next(iter(space.values())))
     used = evaluate(TilingProblem(formulation, budget).bytes_used, space)
-    keep = np.broadcast_to(used <= budget, size)
+    keep = np.broadcast_to(used <= budget, next(iter(space.values())).shape)
     for constraint in formulation.constraints:
         keep = keep & (np.asarray(evaluate(constraint.condition, space)) != 0)
-    legal = {name: values[keep] for name, values in space.items()}
-    compute = evaluate(cores_cycles(costs, _pieces(formulation)), legal)
-    bounds = np.maximum(compute, _link_bound(formulation, costs, legal))
-    bounds = np.broadcast_to(bounds, int(keep.sum()))
-    promising = bounds < limit
-    return bounds[promising], {name: values[promising] for name, values in legal.items()}
+    return {name: values[keep] for name, values in space.items()} if keep.any() else None
+
+
+def _bounds(
+    formulation: Formulation, costs: LayerCosts, space: dict[str, Any]
+) -> tuple[Any, list[Any]]:
+    """Return lower bounds of the cycles of tiles, and the bytes of one copy of each buffer."""
+    compute, counts, once = _cycles(formulation, costs, space, blocks=1)
+    shape = next(iter(space.values())).shape
+    bounds = np.broadcast_to(np.maximum(compute, link_cycles(costs, counts, once)), shape)
+    return bounds, [np.broadcast_to(evaluate(b.bytes, space), shape) for b in formulation.buffers]
 
 
 def _pieces(formulation: Formulation) -> list[Pieces]:
@@ -154,18 +194,25 @@ def _pieces(formulation: Formulation) -> list[Pieces]:
     ]
 
 
-def _link_bound(formulation: Formulation, costs: LayerCosts, env: dict[str, Any]) -> Any:
-    """Return the least cycles that the link is busy."""
+def _cycles(
+    formulation: Formulation, costs: LayerCosts, space: dict[str, Any], blocks: int
+) -> tuple[Any, list[Any], CopyCycles]:
+    """Return the cycles of the cores, the number of tiles along AXES, and the cycles of copies.
+
+    blocks: how many tiles of output channels count without their constants, because the last one
+    may have few.
+    """
     layer, tile = formulation.layer, formulation.tile
     full = extent(layer)
-    counts = [evaluate(ceil_div(getattr(full, name), getattr(tile, name)), env) for name in AXES]
-    rows, columns = (
-        sum_of_input(layer, axis, evaluate(size, env)) for axis, size in enumerate((tile.h, tile.w))
-    )
-    block = formulation.bound.weight_bytes(tile) if formulation.has_weights else None
-    return link_cycles(
-        costs, counts, rows, columns, None if block is None else evaluate(block, env)
-    )
+    counts = [evaluate(ceil_div(getattr(full, name), getattr(tile, name)), space) for name in AXES]
+    rows = sum_of_input(layer, 0, evaluate(tile.h, space))
+    columns = sum_of_input(layer, 1, evaluate(tile.w, space))
+    constants = None
+    if formulation.has_weights:
+        block = evaluate(formulation.bound.weight_bytes(tile), space)
+        constants = (counts[0] - blocks) * counts[3] * block
+    compute = evaluate(cores_cycles(costs, _pieces(formulation)), space)
+    return compute, counts, copy_cycles(costs, counts, rows, columns, constants)
 
 
 def sum_of_input(layer: Layer, axis: int, size: Any) -> Any:

@@ -71,14 +71,6 @@ class Formulation:
         """Return the buffers with the copies of a buffering."""
         return tuple(replace(b, copies=buffering.of(b.name)) for b in self.buffers)
 
-    def alternatives(self) -> tuple[Formulation, ...]:
-        """Return one formulation for each of its objectives."""
-        numbers = {t.alternative for t in self.terms} - {None}
-        return tuple(
-            replace(self, terms=tuple(t for t in self.terms if t.alternative in (None, number)))
-            for number in sorted(numbers, key=str) or (None,)
-        )
-
     @property
     def has_weights(self) -> bool:
         """True when the kernel has constants that must be loaded."""

@@ -20,7 +20,7 @@ from dory_core.schedule.costs import LayerCosts
 from dory_core.schedule.tiling import Tiling
 from dory_core.tiling.aligned import copy_terms
 from dory_core.tiling.in_place import whole_layer
-from dory_core.tiling.latency import fastest
+from dory_core.tiling.latency import fastest, promising
 from dory_core.tiling.problem import (
     Formulation,
     TilingProblem,
@@ -39,6 +39,12 @@ OBJECTIVES = ("heuristic", "latency")
 #: Cycles that a byte of constants counts as: kernels pad the constants of every tile, and a network
 #: has room for few more bytes. The latency objective counts no bytes.
 _BYTE_CYCLES = 0.25
+
+#: Timelines of likely fast tiles that are compared with those of the best tiles by the objective.
+_WALKS = 24
+
+#: ``Tiling.proof`` of a layer that is faster in other tiles than in the best by the objective.
+LIKELY = "fewer estimated cycles than the tile with the highest objective"
 
 #: ``Tiling.proof`` of a layer whose tiles are not the best for the layer by itself.
 IN_ONE_TILE = "one tile, so that tensors stay in L1: fewer estimated cycles of the layers together"
@@ -162,23 +168,21 @@ class Tiler:
         self, costs: LayerCosts, budget_bytes: int, rival: int | None
     ) -> tuple[Variant, Tiling]:
         whole = self._formulation(costs.layer, costs.bound)
+        solved = solve_bufferings(whole, budget_bytes)
+        if not solved:
+            raise does_not_fit(TilingProblem(whole, budget_bytes))
         by_bytes = _BYTE_CYCLES if self._objective == "heuristic" else 0.0
-        best: Variant | None = None
-        chosen = whole
-        for formulation in whole.alternatives():
-            if best is not None and prod(best.schedule.counts) == 1:
-                break  # tensors of layers in one tile may stay in L1
-            solved = solve_bufferings(formulation, budget_bytes)
-            if not solved:
-                raise does_not_fit(TilingProblem(formulation, budget_bytes))
-            found = cheapest(formulation, solved.items(), costs, best, byte_cycles=by_bytes)
-            if found is not best:
-                best, chosen = found, formulation
+        best = cheapest(whole, solved.items(), costs, byte_cycles=by_bytes)
         assert best is not None  # every solved buffering has a schedule
-        proven = proof(chosen)
+        proven = proof(whole)
         if self._objective == "latency":
-            best, proven = fastest(chosen, budget_bytes, costs, best, rival)
-        problem = TilingProblem(chosen, budget_bytes, best.buffering)
+            best, proven = fastest(whole, budget_bytes, costs, best, rival)
+        elif prod(best.schedule.counts) > 1:  # tensors of layers in one tile may stay in L1
+            likely = promising(whole, budget_bytes, costs, _WALKS)
+            faster = cheapest(whole, likely, costs, best, byte_cycles=by_bytes)
+            if faster is not None and faster is not best:
+                best, proven = faster, LIKELY
+        problem = TilingProblem(whole, budget_bytes, best.buffering)
         return best, make_tiling(problem, best.values, proven)
 
     def _formulation(self, layer: Layer, bound: BoundKernel) -> Formulation:

@@ -7,15 +7,11 @@ functions of this module.
 from __future__ import annotations
 
 from dory_core.api import Kernel, Layer, Number, Term, Tile, ceil_div, geometry, maximum, ops
-from dory_gap8.hardware import TILE_CYCLES
 
 # Weights of the paper: alpha of the memory use, beta of the kernels' wishes.
 ALPHA = 0.5
 BETA_IM2COL = 1e2
 BETA_BALANCE = 1e6
-
-# Bytes per cycle that nothing hides of what the first tile loads and the last one stores.
-PORT_BYTES = 4
 
 
 def whole_units(size: Number, unit: int, full: int) -> Number:
@@ -28,20 +24,6 @@ def tiles_of(layer: Layer, tile: Tile) -> Number:
     full = geometry.extent(layer)
     places = ceil_div(full.h, tile.h) * ceil_div(full.w, tile.w)
     return places * ceil_div(full.c_out, tile.c_out)
-
-
-def by_cycles(layer: Layer, tile: Tile, calls: Number) -> Term:
-    """Return the second objective: few cycles of all tiles, few bytes that nothing hides.
-
-    It neglects how often tiles are loaded, and constants, whose first ones may be prefetched.
-
-    Args:
-        layer: The layer.
-        tile: Its tile.
-        calls: Cycles of all calls of the kernel.
-    """
-    exposed = geometry.tensor_bytes(layer, tile) // PORT_BYTES
-    return Term("CYCLES", 1, -calls - tiles_of(layer, tile) * TILE_CYCLES - exposed, alternative=1)
 
 
 def tile_terms(layer: Layer, tile: Tile, cores: int) -> list[Term]:
@@ -73,12 +55,11 @@ def terms(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[Term]:
     """Return the terms of the target: fill the memory, and the paper's for kernels without own.
 
     Those for the border tile have the suffix ``_BORDER`` (section 6.1: borders can be half the
-    work). Where a kernel has several objectives, the first one fills the memory.
+    work).
     """
     own = kernel.terms(layer, tile)
-    first = 0 if any(t.alternative is not None for t in own) else None
     used = geometry.tensor_bytes(layer, tile) + kernel.weight_bytes(layer, tile)
-    found = [Term("UTILISATION", ALPHA, used, first)]
+    found = [Term("UTILISATION", ALPHA, used)]
     if own:
         return found
     found += tile_terms(layer, tile, cores)

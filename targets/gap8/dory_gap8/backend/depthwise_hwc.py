@@ -45,7 +45,7 @@ from dory_gap8.backend.instance import (
 from dory_gap8.backend.packing import Constants
 from dory_gap8.backend.requant import LIMBS
 from dory_gap8.backend.weights import block_bytes, encode
-from dory_gap8.objective import BETA_BALANCE, by_cycles, tiles_of, whole_units
+from dory_gap8.objective import BETA_BALANCE, whole_units
 
 if TYPE_CHECKING:
     from dory_core.api import Tile
@@ -147,7 +147,7 @@ class DepthwiseHwcKernel(ClusterKernel):
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
         """Channels of all strips that divide among the cores, whole and long strips, pixels that
-        start on a word; few cycles of all tiles, which count as full ones."""
+        start on a word."""
         form, full = form_of(layer), geometry.extent(layer)
         along, walk = form.axes(tile.h, tile.w)
         values = {
@@ -156,11 +156,7 @@ class DepthwiseHwcKernel(ClusterKernel):
             "WORD": whole_units(tile.c_in, LANES, full.c_in),
             "WALK": minimum(walk, WALK) // 4,
         }
-        found = [Term(name, BETA_BALANCE, value, 0) for name, value in values.items()]
-        if tile.last is not None:
-            calls = tiles_of(layer, tile) * self.cycles(layer, tile)
-            found.append(by_cycles(layer, tile, calls))
-        return tuple(found)
+        return tuple(Term(name, BETA_BALANCE, value) for name, value in values.items())
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Strips of the core with the most of them, and transposing their inputs."""

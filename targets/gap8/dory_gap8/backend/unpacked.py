@@ -129,9 +129,8 @@ class UnpackingKernel(Kernel):
         return size
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
-        """The first objective of the kernel inside, whose cycles are not all of them."""
-        found = self.inner.terms(wide(layer), tile)
-        return tuple(replace(t, alternative=None) for t in found if not t.alternative)
+        """Those of the kernel inside."""
+        return self.inner.terms(wide(layer), tile)
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """The block of the kernel inside, its weights packed."""
