@@ -19,7 +19,7 @@ from dory_core.schedule.loops import Buffering, LoopOrder, make_schedule
 from dory_core.schedule.timeline import estimate
 from dory_core.tiling.latency import tile_space
 from dory_core.tiling.problem import TilingProblem
-from dory_core.tiling.tiler import Tiler, signature
+from dory_core.tiling.tiler import LIKELY, Tiler, signature
 from dory_core.tiling.variants import bufferings, cheapest, fits, solve_bufferings
 from tests.tiling.exhaustive import search, search_values
 from tests.tiling.sample_layers import (
@@ -62,34 +62,32 @@ def test_every_buffering_gets_its_own_optimum():
             assert found.get(buffering) == expected, (seed, buffering)
 
 
-def test_of_several_objectives_the_tile_with_the_fewest_cycles_is_kept():
-    """A term without a number belongs to all of them."""
+def test_likely_fast_tiles_are_tried_beside_those_of_the_objective():
+    """An objective that likes bad tiles costs little: the fastest tile is hardly faster."""
 
-    def objective(*numbers):
-        def terms(layer, kernel, tile):
-            split = {0: Term("high", 100, tile.h, 0), 1: Term("deep", 100, tile.c_out, 1)}
-            return [*(split[n] for n in numbers), Term("wide", 1, tile.w)]
+    def narrow(layer, kernel, tile):
+        return [Term("narrow", 1, -tile.w), Term("flat", 1, -tile.h)]
 
-        return terms
-
-    kept = set()
-    for seed in range(20):
+    ratios, replaced = [], 0
+    for seed in range(40):
         layer, kernel = random_layer(seed), SampleKernel()
         candidates, budget = bind_layer(layer, [kernel]), budget_of(layer, kernel, 0.4)
-        try:
-            tiled = [
-                Tiler(CHIP, objective(*n)).tile(candidates, budget) for n in ((0,), (1,), (0, 1))
-            ]
-        except DoesNotFit:
+        formulation = formulated(layer, kernel, lambda tile: narrow(None, None, tile))
+        costs = LayerCosts.of(layer, bind_kernel(kernel, layer), CHIP)
+        by_terms = cheapest(formulation, solve_bufferings(formulation, budget).items(), costs)
+        if by_terms is None:
             continue
-        cycles = [t.estimate.cycles for t in tiled]
-        assert cycles[2] == min(cycles[:2])
-        winner = cycles.index(cycles[2])
-        assert tiled[2].tiling.tile == tiled[winner].tiling.tile
-        named = [t.name for t in tiled[2].tiling.terms]
-        assert named == [("high", "deep")[winner], "wide"]
-        kept.add(winner)
-    assert kept == {0, 1}
+        tiled = Tiler(CHIP, narrow).tile(candidates, budget)
+        assert tiled.tiling.used_bytes <= budget
+        assert estimate(costs, tiled.schedule) == tiled.estimate
+        likely = tiled.tiling.proof == LIKELY
+        assert likely or tiled.estimate.cycles == by_terms.estimate.cycles
+        assert not likely or tiled.estimate.cycles < by_terms.estimate.cycles
+        replaced += likely
+        fastest = Tiler(CHIP, narrow, "latency").tile(candidates, budget)
+        ratios.append(tiled.estimate.cycles / fastest.estimate.cycles)
+    assert replaced > len(ratios) / 2
+    assert 1 <= min(ratios) <= max(ratios) < 1.01
 
 
 def test_the_buffering_and_order_with_the_fewest_cycles_is_kept():
@@ -113,7 +111,10 @@ def test_the_buffering_and_order_with_the_fewest_cycles_is_kept():
                 tile_layer(layer, [kernel], budget)
             continue
         tiled = tile_layer(layer, [kernel], budget)
-        assert tiled.estimate.cycles == min(everything)
+        if tiled.tiling.proof == LIKELY:
+            assert tiled.estimate.cycles < min(everything)
+        else:
+            assert tiled.estimate.cycles == min(everything)
         assert estimate(costs, tiled.schedule) == tiled.estimate
         assert tiled.tiling.used_bytes <= budget
         assert tiled.schedule.buffering == tiled.tiling.buffering

@@ -162,7 +162,7 @@ def test_depthwise_on_channels_last_likes_whole_strips_and_words() -> None:
     tile = with_border(layer, make_tile(layer, 16, 12, 12))
     terms = all_terms(layer, kernels_for("depthwise")[0], tile)
     by_name = {t.name: t for t in terms}
-    cycles, filled = by_name.pop("CYCLES"), by_name.pop("UTILISATION")
+    by_name.pop("UTILISATION")
     assert {t.name: (t.weight, t.value) for t in by_name.values()} == {
         "PAR_BALANCE": (1e6, (16 * 3 - 1) % 8),
         "STRIP": (1e6, 3),
@@ -173,45 +173,6 @@ def test_depthwise_on_channels_last_likes_whole_strips_and_words() -> None:
         "WORD_BORDER": (1e6, 1),
         "WALK_BORDER": (1e6, 2),
     }
-    assert (cycles.alternative, filled.alternative) == (1, 0)
-    assert {t.alternative for t in by_name.values()} == {0}
-
-
-@pytest.mark.parametrize(
-    ("layer", "budget", "share"),
-    [
-        (conv(16, 48, 50, 1), 20_000, 0.95),
-        (conv(40, 120, 25, 1), 40_000, 1.0),
-        (conv(72, 72, 50, 3, stride=2, groups=72), 47_000, 1.0),
-    ],
-)
-def test_tiles_by_cycles_are_tried_beside_those_of_the_heuristics(
-    layer: Layer, budget: int, share: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Remainders that the cores share evenly cost more tiles: neither objective is always best.
-
-    Of tiles with about equal cycles those with fewer bytes are taken.
-    """
-    ctx = context()
-    kernels = [k for k in candidates(layer, 8) if k.accepts(layer) is None]
-    first = type(kernels[0])
-    stated = first.terms
-
-    def terms(layer: Layer, kernel: Kernel, tile: Tile) -> list[Term]:
-        return plugin.dory_objective_terms(ctx, layer, kernel, tile)
-
-    def cycles(*numbers: int) -> int:
-        def some(kernel: Kernel, layer: Layer, tile: Tile) -> tuple[Term, ...]:
-            return tuple(t for t in stated(kernel, layer, tile) if t.alternative in numbers)
-
-        monkeypatch.setattr(first, "terms", some)
-        tiled = Tiler(ctx.memory, terms).tile(bind_layer(layer, kernels), budget)
-        assert tiled.kernel is kernels[0]
-        return tiled.estimate.cycles
-
-    both = cycles(0, 1)
-    assert both <= 1.02 * min(cycles(0), cycles(1))
-    assert both <= share * cycles(0)
 
 
 def test_inputs_in_registers_like_whole_strips_and_few_tiles() -> None:
