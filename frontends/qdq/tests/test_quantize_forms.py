@@ -59,6 +59,28 @@ def root_mean_square(b: OnnxBuilder) -> None:
     b.node("MatMul", b.value, weights(b, 16, 4))
 
 
+def layer_norm(axis: int, weights_first: bool = False) -> Build:
+    def build(b: OnnxBuilder) -> None:
+        if axis == 1:
+            x, size = conv(b), 8
+        else:
+            x, size = b.node("MatMul", b.value, weights(b, 16, 16)), 16
+        spread = (size, *([1, 1] if axis == 1 else []))
+        scale, bias = weights(b, *spread), weights(b, *spread)
+        centred = b.node("Sub", x, b.node("ReduceMean", x, axes=[axis], keepdims=1))
+        square = b.node("Mul", centred, centred)
+        variance = b.node("ReduceMean", square, axes=[axis], keepdims=1)
+        root = b.node("Sqrt", b.node("Add", variance, b.constant(np.float32(1e-3))))
+        if weights_first:
+            normal = b.node("Div", b.node("Mul", scale, centred), root)
+        else:
+            inverse = b.node("Reciprocal", root)
+            normal = b.node("Mul", b.node("Mul", centred, inverse), scale)
+        b.node("Relu", b.node("Add", normal, bias))
+
+    return build
+
+
 def unit_length(b: OnnxBuilder) -> None:
     x = b.node("MatMul", b.value, weights(b, 16, 8))
     length = b.node("ReduceL2", x, axes=[2], keepdims=1)
@@ -100,6 +122,10 @@ NETWORKS: dict[str, tuple[tuple[int, ...], Build]] = {
     "normalised input": (IMAGE, normalised_input),
     "norm before a convolution": (IMAGE, norm_before_convolution),
     "root mean square": ((STEPS, 16), root_mean_square),
+    "layer norm, last": ((STEPS, 16), layer_norm(2)),
+    "layer norm, last, weights first": ((STEPS, 16), layer_norm(2, weights_first=True)),
+    "layer norm, channels": (IMAGE, layer_norm(1)),
+    "layer norm, channels, weights first": (IMAGE, layer_norm(1, weights_first=True)),
     "unit length": ((STEPS, 16), unit_length),
     "differences": (IMAGE, differences),
     "attention, slices": ((STEPS, 16), attention("Slice")),
@@ -109,11 +135,12 @@ NETWORKS: dict[str, tuple[tuple[int, ...], Build]] = {
 }
 
 
+@pytest.mark.parametrize("opset", [13, 17])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_network_is_quantised_as_a_whole(name: str, tmp_path: Path) -> None:
+def test_network_is_quantised_as_a_whole(name: str, opset: int, tmp_path: Path) -> None:
     shape, build = NETWORKS[name]
     RANDOM.bit_generator.state = STATE
-    builder = OnnxBuilder(shape, opset=17)
+    builder = OnnxBuilder(shape, opset=opset)
     build(builder)
     path = tmp_path / "float.onnx"
     onnx.save(builder.model(), str(path))

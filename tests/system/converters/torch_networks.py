@@ -127,6 +127,24 @@ def convnext() -> tuple[Any, tuple[int, ...]]:
 
 
 @network
+def written_norm() -> tuple[Any, tuple[int, ...]]:
+    """ConvNeXt's normalisation over the channels of an image, written out."""
+
+    def joined(x: Any, first: Any, scaled: Any, head: Any) -> Any:
+        x = first(x)
+        centred = x - x.mean(1, keepdim=True)
+        normal = centred / torch.sqrt(centred.pow(2).mean(1, keepdim=True) + 1e-6)
+        return head(scaled.weight[:, None, None] * normal + scaled.bias[:, None, None])
+
+    parts = {
+        "first": nn.Conv2d(3, 16, 4, 4),
+        "scaled": nn.LayerNorm(16),  # holds the weights
+        "head": nn.Conv2d(16, 8, 1),
+    }
+    return Function(joined, **parts), (1, 3, 32, 32)
+
+
+@network
 def transformer_encoder() -> tuple[Any, tuple[int, ...]]:
     layer = nn.TransformerEncoderLayer(32, 2, 64, dropout=0.0, batch_first=True)
     return layer, (1, 16, 32)

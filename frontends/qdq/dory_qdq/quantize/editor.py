@@ -61,6 +61,13 @@ class Editor:
         self.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
         return name
 
+    def describe(self, name: str, shape: Sequence[int]) -> None:
+        """Give a computed tensor of float32 a shape."""
+        from onnx import TensorProto, helper
+
+        value = helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        self.graph.value_info.append(value)
+
     def replace(self, old: Sequence[Any], new: Sequence[Any], at: Any = None) -> None:
         """Put nodes in the place of one, the last one if not given, of others that are removed.
 

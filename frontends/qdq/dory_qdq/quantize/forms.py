@@ -1,7 +1,7 @@
 """Operators that torch writes and onnxruntime's quantiser leaves in reals, in a form that it takes.
 
-Differences and quotients of constants, batch normalisations after no convolution, norms that are
-written out, and the three operands of an attention that are parts of one tensor.
+Differences and quotients of constants, batch normalisations after no convolution, and the three
+operands of an attention that are parts of one tensor; norms that are written out: ``norms``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dory_qdq.quantize.editor import Editor, attributes_of, made
+from dory_qdq.quantize.norms import unit_length, written_norm
 
 #: What a mask of an attention is at least: the share of an element is e^-32 of what it would be. A
 #: mask of -3e38 would leave the scale of the sum no room for the scores.
@@ -32,8 +33,8 @@ def rewrite_forms(proto: Any) -> bool:
         "Slice": _attention_operands,
         "Split": _attention_operands,
         "Softmax": _mask,
-        "ReduceMean": _root_mean_square,
-        "ReduceL2": _unit_length,
+        "ReduceL2": unit_length,
+        "Sqrt": written_norm,
     }
     changed = False
     for output, kind in [(n.output[0], n.op_type) for n in proto.graph.node if n.op_type in rules]:
@@ -81,59 +82,6 @@ def _batch_norm(editor: Editor, node: Any) -> bool:
     return True
 
 
-def _root_mean_square(editor: Editor, node: Any) -> bool:
-    """Write x / sqrt(mean(x * x) + epsilon) * weights over the last dimension as one operator."""
-    square = editor.maker(node.input[0], "Pow", "Mul")
-    if square is None or editor.readers(node.input[0]) != [node]:
-        return False
-    x = square.input[0]
-    squared = square.input[1] == x if square.op_type == "Mul" else editor.scalar(square.input[1])
-    if squared != (True if square.op_type == "Mul" else 2.0) or not _is_over_last(editor, node, x):
-        return False
-    added = editor.reader(node.output[0], "Add")
-    root = None if added is None else editor.reader(added.output[0], "Sqrt")
-    if root is None:
-        return False
-    epsilons = [editor.scalar(name) for name in added.input if name != node.output[0]]
-    chain = [square, node, added, root]
-    inverse = editor.reader(root.output[0], "Reciprocal")
-    last = root if inverse is None else inverse
-    chain += [] if inverse is None else [inverse]
-    normal = editor.reader(last.output[0], "Div" if inverse is None else "Mul")
-    if normal is None or x not in normal.input or epsilons[0] is None:
-        return False
-    if inverse is None and normal.input[0] != x:
-        return False
-    chain.append(normal)
-    size = editor.shape(x)[-1]
-    weights, scaled = None, editor.reader(normal.output[0], "Mul")
-    if scaled is not None:
-        others = [editor.constant(name) for name in scaled.input if name != normal.output[0]]
-        if others and others[0] is not None and others[0].size == size == others[0].shape[-1]:
-            weights = others[0].reshape(-1)
-            chain.append(scaled)
-    output = chain[-1].output[0]
-    ones = np.ones(size, np.float32) if weights is None else weights.astype(np.float32)
-    inputs = [x, editor.store(f"{output}_weights", ones)]
-    options = {"axis": -1, "epsilon": epsilons[0], "stash_type": 1}
-    editor.replace(chain, [made("SimplifiedLayerNormalization", inputs, output, **options)])
-    return True
-
-
-def axes_of(editor: Editor, node: Any) -> list[int]:
-    """Return the axes of a reduction, an attribute or an input."""
-    given = attributes_of(node).get("axes", [])
-    values = editor.constant(node.input[1]) if len(node.input) > 1 else None
-    return [int(axis) for axis in (given if values is None else values.reshape(-1))]
-
-
-def _is_over_last(editor: Editor, node: Any, x: str) -> bool:
-    """Return True for a reduction over the last dimension that keeps it."""
-    rank = len(editor.shape(x))
-    keeps = attributes_of(node).get("keepdims", 1) == 1
-    return keeps and rank > 0 and [axis % rank for axis in axes_of(editor, node)] == [rank - 1]
-
-
 def _mask(editor: Editor, node: Any) -> bool:
     """Bound the constants that take elements out of a Softmax."""
     source = editor.maker(node.input[0], "Add", "Where")
@@ -145,25 +93,6 @@ def _mask(editor: Editor, node: Any) -> bool:
             source.input[position] = editor.store(f"{source.output[0]}_mask", bounded)
             changed = True
     return changed
-
-
-def _unit_length(editor: Editor, node: Any) -> bool:
-    """Write x / max(its length, a tiny bound), as torch normalises, as one operator."""
-    x, axes = node.input[0], axes_of(editor, node)
-    if len(axes) != 1 or attributes_of(node).get("keepdims", 1) != 1:
-        return False
-    chain = [node]
-    for kind in ("Clip", "Expand"):
-        following = editor.reader(chain[-1].output[0], kind)
-        chain += [] if following is None else [following]
-    quotient = editor.reader(chain[-1].output[0], "Div")
-    clips = [one for one in chain if one.op_type == "Clip"]
-    bounds = [editor.scalar(clip.input[1]) for clip in clips]
-    if quotient is None or quotient.input[0] != x or any(b is None or b > 1e-6 for b in bounds):
-        return False
-    normal = made("LpNormalization", [x], quotient.output[0], axis=axes[0], p=2)
-    editor.replace([*chain, quotient], [normal])
-    return True
 
 
 def _attention_operands(editor: Editor, node: Any) -> bool:

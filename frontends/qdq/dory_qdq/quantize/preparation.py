@@ -12,7 +12,7 @@ from typing import Any
 from dory_core.api import NotSupported, UsageError
 from dory_qdq.quantize.folding import fold_into_gemm
 from dory_qdq.quantize.forms import rewrite_forms
-from dory_qdq.quantize.norms import rewrite_group_norms
+from dory_qdq.quantize.group_norms import rewrite_group_norms
 from dory_qdq.quantize.recurrent import unroll
 from dory_qdq.runtime import quiet_session, reason_of
 

@@ -9,7 +9,7 @@ from typing import Any
 from dory_core.api import NotSupported
 from dory_qdq.quantize.choices import UINT8, Choices
 from dory_qdq.quantize.editor import Editor
-from dory_qdq.quantize.forms import axes_of
+from dory_qdq.quantize.norms import axes_of
 from dory_qdq.quantize.preparation import FloatModel
 from dory_qdq.quantize.samples import Samples
 from dory_qdq.runtime import reason_of, runtime_errors, silent
