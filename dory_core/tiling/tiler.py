@@ -177,7 +177,9 @@ class Tiler:
         proven = proof(whole)
         if self._objective == "latency":
             best, proven = fastest(whole, budget_bytes, costs, best, rival)
-        elif prod(best.schedule.counts) > 1:  # tensors of layers in one tile may stay in L1
+        elif prod(best.schedule.counts) > 1 and not costs.layer.op.reads_vector:
+            # In one tile tensors may stay in L1; fully connected layers wait for constants, which
+            # layers before them load: by themselves they say little.
             likely = promising(whole, budget_bytes, costs, _WALKS)
             faster = cheapest(whole, likely, costs, best, byte_cycles=by_bytes)
             if faster is not None and faster is not best:
