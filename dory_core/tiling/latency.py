@@ -122,7 +122,11 @@ def _steps(formulation: Formulation, values: dict[str, int]) -> Any:
 
 
 def promising(
-    formulation: Formulation, budget_bytes: int, costs: LayerCosts, count: int
+    formulation: Formulation,
+    budget_bytes: int,
+    costs: LayerCosts,
+    count: int,
+    whole_input: bool,
 ) -> list[tuple[Buffering, dict[str, int]]]:
     """Return evenly splitting tiles that are likely fast, with bufferings, the fastest first.
 
@@ -131,8 +135,12 @@ def promising(
         budget_bytes: The budget of L1.
         costs: The costs of the layer.
         count: How many are returned at most.
+        whole_input: Whether all tiles have the whole input.
     """
-    variables = [even_sizes(v) for v in formulation.variables]
+    variables = [
+        Var(v.name, *[v.bounds[1]] * 2) if whole_input and v.name != "c_out" else even_sizes(v)
+        for v in formulation.variables
+    ]
     space = _legal(formulation, variables, budget_bytes)
     if space is None:
         return []

@@ -178,9 +178,10 @@ class Tiler:
         if self._objective == "latency":
             best, proven = fastest(whole, budget_bytes, costs, best, rival)
         elif prod(best.schedule.counts) > 1 and not costs.layer.op.reads_vector:
-            # In one tile tensors may stay in L1; fully connected layers wait for constants, which
-            # layers before them load: by themselves they say little.
-            likely = promising(whole, budget_bytes, costs, _WALKS)
+            # In one tile tensors may stay in L1, with a whole input that tensor. Fully connected
+            # layers wait for constants, which others load: by themselves they say little.
+            whole_input = best.schedule.counts[1:] == (1, 1, 1)
+            likely = promising(whole, budget_bytes, costs, _WALKS, whole_input)
             faster = cheapest(whole, likely, costs, best, byte_cycles=by_bytes)
             if faster is not None and faster is not best:
                 best, proven = faster, LIKELY
