@@ -339,6 +339,8 @@ class Machine:
         target_bytes: Array,
     ) -> Flight:
         for memory, at in ((source, source_bytes), (target, target_bytes)):
+            if at.size == 0:
+                raise Wrong(f"{key} copies nothing")
             if at.min() < 0 or at.max() >= len(self.memories[memory]):
                 raise Wrong(f"{key} leaves {memory}")
         content = self.memories[source][source_bytes]

@@ -25,6 +25,8 @@ from tests.planning.networks import win
 from tests.planning.symbolic import check_plan
 from tests.toy.chip import DMA, NAME, SCRATCHPAD, SRAM, ToyChip
 
+pytestmark = pytest.mark.usefixtures("tiles_of_the_objective")
+
 SAME = win(3, pads=1)
 CHIP = ToyChip(cores=4, memories=(replace(SCRATCHPAD, size_bytes=48 * 1024), SRAM))
 

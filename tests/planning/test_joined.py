@@ -21,6 +21,8 @@ from tests.planning.networks import plan_graph, win
 from tests.planning.symbolic import check_plan
 from tests.toy.chip import NAME, three_levels
 
+pytestmark = pytest.mark.usefixtures("tiles_of_the_objective")
+
 # Fetches that are quick to set up, so that constants come in small chunks.
 _CHIP = three_levels()
 _BELOW = Link(2, 3, setup_cycles=60, bytes_per_cycle=0.8, issue_cycles=40)

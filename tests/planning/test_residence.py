@@ -25,6 +25,8 @@ from tests.planning.networks import changed_plan
 from tests.toy.array import BLOCKS, ArrayConv, array_chip
 from tests.toy.chip import NAME, ToyChip
 
+pytestmark = pytest.mark.usefixtures("tiles_of_the_objective")
+
 SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 POINT = Window(kernel=(1, 1))
 POOL = Window(kernel=(2, 2), strides=(2, 2))
