@@ -301,6 +301,7 @@ class _Live:
         self.whole = dict[str, int]()
         self.rolling = dict[str, int]()
         self.stripes = dict[str, int]()
+        self.passed = dict[str, int]()  # bytes that pass the link, rows that are read again too
 
     @property
     def bytes(self) -> int:
@@ -315,8 +316,7 @@ class _Live:
         link = self.problem.link
         if link is None or not self.chains.start.streamed:
             return 0.0
-        tensors = sum(self.network.sizes[name] for name in self.stripes)
-        return (self.constants + tensors) / link.bytes_per_cycle
+        return (self.constants + sum(self.passed.values())) / link.bytes_per_cycle
 
     def add(self, n: int, split: Split) -> None:
         """Add a layer with all of its tensors."""
@@ -329,14 +329,16 @@ class _Live:
         operands: list[tuple[int | None, str]] = [*enumerate(flow.reads[n]), (None, flow.writes[n])]
         for operand, name in operands:
             if name in start.in_l3 and name not in self.rolling:
-                largest = max(size for _, size in self.network.ranges_of(n, operand, split))
-                size = _STRIPES * align_up(largest + self.network.unit, unit)
+                sizes = [size for _, size in self.network.ranges_of(n, operand, split)]
+                size = _STRIPES * align_up(max(sizes) + self.network.unit, unit)
                 self.stripes[name] = max(size, self.stripes.get(name, 0))
+                self.passed[name] = self.passed.get(name, 0) + sum(sizes)
 
     def roll(self, name: str, size: int) -> None:
         """Replace a tensor by its rolling buffer."""
         self.whole.pop(name, None)
         self.stripes.pop(name, None)
+        self.passed.pop(name, None)
         self.rolling[name] = align_up(size, self.problem.alignment)
 
 

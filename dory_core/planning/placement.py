@@ -15,7 +15,7 @@ from dory_core.planning.constants import encode_chunks, table_bytes, table_size
 from dory_core.planning.evaluate import Candidate, passing
 from dory_core.planning.layouts import LayoutPlan
 from dory_core.planning.memory_map import MemoryMap
-from dory_core.planning.moves import MOVES
+from dory_core.planning.moves import tried
 from dory_core.planning.packing import plan_memory
 from dory_core.planning.part_sequence import Fetch, Store
 from dory_core.planning.problem import BELOW, HOME, Problem
@@ -49,9 +49,7 @@ def searched(problem: Problem, start: Candidate, without: frozenset[str] = froze
         start: The candidate.
         without: Names of moves that are left out.
     """
-    left_out = problem.switched_off | without
-    moves = [move for move in MOVES if move.name not in left_out]
-    best, trials = improved(problem, start, moves)
+    best, trials = improved(problem, start, tried(problem.switched_off | without))
     return replace(placed(problem, best), trials=trials)
 
 

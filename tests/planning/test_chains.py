@@ -13,15 +13,20 @@ import pytest
 
 from dory_core.checks.contents import verify_contents
 from dory_core.driver.application import run_application
+from dory_core.driver.pipeline import IMPORTED, TILED, run, setup_for
 from dory_core.errors import DoryError, VerificationFailed
 from dory_core.hardware.links import Link
 from dory_core.ir import Add, Graph, requant
 from dory_core.plan import LayerStep, Plan
 from dory_core.plan.accesses import LayerAccesses
 from dory_core.plan.block_ids import BlockKind
-from dory_core.plan.blocks import Block
+from dory_core.plan.blocks import Block, align_up
 from dory_core.plan.network import lower, lower_network
 from dory_core.planning import problem, shared_rows
+from dory_core.planning.chains import Chains
+from dory_core.planning.fitting import problems_of
+from dory_core.planning.moves.stream import streamed
+from dory_core.planning.sequence import build_sequence
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import plan_graph, win
@@ -132,6 +137,28 @@ def test_chains_gain_nothing_where_the_link_is_as_fast_as_the_cores() -> None:
         for moves in ("", "-fused-chains")
     ]
     assert 0.999 < plans[0].cycles / plans[1].cycles < 1.001
+
+
+def test_a_chain_takes_the_link_as_long_as_its_transfers_do() -> None:
+    """Rows of a tensor in L3 that two stripes read pass the link twice."""
+    build, l2 = CASES["rows_nobody_reads"]
+    setup = setup_for(CHIP.plugins(), NAME, budgets={2: l2})
+    tiling = setup.tilings(run(build(), setup, after=IMPORTED, until=TILED))
+    network = problems_of(tiling, setup.ctx, setup.budgets)[0]
+    search, per_cycle = Chains(network, streamed(network)[0]), CHIP.links[1].bytes_per_cycle
+    twice = 0
+    for chain in search.fused():
+        singles = [one for one in search.singles() if not chain.first <= one.first <= chain.last]
+        decision = search.decision([*singles, chain])
+        program = build_sequence(network.network, decision, lambda _: ())
+        layers = range(chain.first, chain.last + 1)
+        blocks = {block for block, n in program.stripes.items() if n in layers}
+        chunks = sum(align_up(network.constants[n], network.alignment) for n in layers)
+        sizes = [one.size for one in (*program.fetches, *program.stores) if one.block in blocks]
+        assert chain.link_cycles == pytest.approx((sum(sizes) + chunks) / per_cycle)
+        names = {one.source for one in program.fetches if one.block in blocks}
+        twice += sum(sizes) > sum(network.network.sizes[name] for name in names)
+    assert twice
 
 
 # -- wrong plans are found ---------------------------------------------------------------------

@@ -14,7 +14,7 @@ from dory_core.driver.pipeline import IMPORTED, run, setup_for
 from dory_core.errors import UsageError
 from dory_core.ir import Graph
 from dory_core.plan import Plan
-from dory_core.planning.moves import MOVES, check_moves
+from dory_core.planning.moves import MOVES, check_moves, tried
 from dory_core.planning.search import Trial, is_better
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import win
@@ -61,6 +61,14 @@ def test_each_move_is_a_file_and_a_row_of_the_documentation() -> None:
     for move in MOVES:
         assert move.propose.__module__.rsplit(".", 1)[1] == move.name.replace("-", "_")
         assert f"| `{move.name}` | {move.summary} |" in page
+
+
+def test_early_fetch_is_tried_again_when_tensors_have_left_l2_for_l1() -> None:
+    order = [move.name for move in tried()]
+    assert list(dict.fromkeys(order)) == NAMES
+    assert order.index("l1-residency") + 1 == order.index("early-fetch", 2)
+    assert "early-fetch" not in {move.name for move in tried({"early-fetch"})}
+    assert [move.name for move in tried(NAMES)] == []
 
 
 @pytest.mark.sample(18)

@@ -6,7 +6,7 @@ is better. ``--set moves=-NAME`` switches one off.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from dory_core.errors import UsageError
@@ -43,6 +43,12 @@ class Move:
     grows: bool = False
 
 
+_EARLY_FETCH = Move(
+    "early-fetch",
+    "Fetch constants from L3 as early as free L2 allows.",
+    early_fetch.propose,
+    grows=True,
+)
 #: All moves in order.
 MOVES = (
     Move(
@@ -51,12 +57,7 @@ MOVES = (
         coarsen.propose,
         grows=True,
     ),
-    Move(
-        "early-fetch",
-        "Fetch constants from L3 as early as free L2 allows.",
-        early_fetch.propose,
-        grows=True,
-    ),
+    _EARLY_FETCH,
     Move(
         l1_residency.NAME,
         "Keep tensors in L1 between layers.",
@@ -94,6 +95,20 @@ MOVES = (
         joined_constants.propose,
     ),
 )
+
+
+def tried(without: Collection[str] = ()) -> tuple[Move, ...]:
+    """Return the moves as they are tried, some left out.
+
+    Tensors that stay in L1 leave L2 to early fetches, so these are tried again then.
+
+    Args:
+        without: Names of moves that are left out.
+    """
+    order = list[Move]()
+    for move in MOVES:
+        order += [move, _EARLY_FETCH] if move.name == l1_residency.NAME else [move]
+    return tuple(move for move in order if move.name not in without)
 
 
 def check_moves(setting: str) -> None:
