@@ -14,6 +14,7 @@ class BlockKind(StrEnum):
         BACK: A spilled tensor that has been fetched back.
         STRIPE: A stripe of a tensor that a layer writes (number of the stripe).
         ROLLING: The rolling buffer of a tensor between layers of a fused chain.
+        CHAIN: All rolling buffers of a fused chain, named after the tensor of the first one.
         WINDOW: Rows of a tensor in L3 that a layer reads (layer, operand, number of the visit).
         CHUNK: Constants of a layer that are fetched together (layer, group of channels; and the
             part, where an earlier part of the layer has fetched this group before).
@@ -29,6 +30,7 @@ class BlockKind(StrEnum):
     BACK = "back"
     STRIPE = "stripe"
     ROLLING = "rolling"
+    CHAIN = "chain"
     WINDOW = "window"
     CHUNK = "chunk"
     TABLE = "table"
@@ -111,6 +113,8 @@ def _text(tensor: str, kind: BlockKind, index: tuple[int, ...]) -> str:
             return f"{tensor}.{index[0]}"
         case BlockKind.ROLLING:
             return f"{tensor}.rows"
+        case BlockKind.CHAIN:
+            return f"{tensor}.chain"
         case BlockKind.WINDOW:
             layer, operand, number = index
             return f"{tensor}>{layer:02d}.{operand}.{number}"

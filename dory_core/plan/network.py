@@ -121,15 +121,22 @@ def _moved(step: int, place: Place, source: int, size: int) -> MoveRows | Dead:
 
 
 def _sharing(blocks: Iterable[Block]) -> dict[str, Block]:
-    """Return the rolling buffers in which a tensor is written over another one, by its name."""
-    rolling = [one for one in blocks if one.id.kind is BlockKind.ROLLING]
-    found, known = dict[str, Block](), set[tuple[int, int, int, int]]()
-    for one in rolling:
-        place = (one.memory, one.offset, one.first, one.last)
-        if place in known:
-            found[one.id.tensor] = one
-        known.add(place)
+    """Return the rolling buffers in which a tensor is written over others, by its name."""
+    rolling, found = [one for one in blocks if one.id.kind is BlockKind.ROLLING], dict[str, Block]()
+    for n, one in enumerate(rolling):
+        for k, other in enumerate(rolling):
+            # The first one of those in the same place is written where nothing lies.
+            same = (one.offset, one.first, one.last) == (other.offset, other.first, other.last)
+            if k != n and (k < n or not same) and _meet(one, other):
+                found[one.id.tensor] = one
     return found
+
+
+def _meet(one: Block, other: Block) -> bool:
+    """Return True when two blocks have bytes in common at some position."""
+    in_time = one.first <= other.last and other.first <= one.last
+    in_place = one.offset < other.end and other.offset < one.end
+    return one.memory == other.memory and in_time and in_place
 
 
 def _parts(steps: Sequence[LayerStep]) -> list[tuple[int, int, int]]:
@@ -152,7 +159,10 @@ class _Events:
             self.starts.setdefault(transfer.start, []).append(transfer)
             if transfer.start < transfer.wait:
                 self.waits.setdefault(transfer.wait, []).append(transfer)
+        chains = [block for block in blocks if block.id.kind is BlockKind.CHAIN]
         for block in blocks:
+            if block.id.kind is BlockKind.ROLLING and any(_meet(block, one) for one in chains):
+                continue  # others may lie there when it ends
             if block.last < end - 1:  # -1: of an input that no layer reads
                 self.dead.setdefault(block.last + 1, []).append(block)
 

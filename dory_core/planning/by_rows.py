@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dory_core.errors import DoesNotFit, DoryError, NotSupported
 from dory_core.hardware.options import INPUT_ROWS, OUTPUT_ROWS
 from dory_core.plan.budgets import more_room
-from dory_core.planning.chains import Chains, least_bytes
+from dory_core.planning.chains import Chains
 from dory_core.planning.front import whole
 from dory_core.planning.network_parts import NetworkParts
 from dory_core.planning.problem import HOME, Problem
@@ -23,7 +23,7 @@ def refusal(problem: Problem, room: int) -> DoryError:
     start, network = whole(problem), problem.network
     chains = Chains(problem, start)
     reason = next(_reasons(chains), "")
-    least = least_bytes(chains.all, len(network.layers))
+    least = chains.least_bytes(chains.all)
     if reason or least is None:
         reason = reason or "no chain of layers reads, or makes, all of them by rows"
         options = [

@@ -16,11 +16,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import inf
+from typing import NamedTuple
 
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.plan.blocks import align_up
+from dory_core.planning.chain_bytes import ChainBytes
+from dory_core.planning.chain_rows import RollingRows
 from dory_core.planning.decision import Decision
-from dory_core.planning.network_parts import NetworkParts
 from dory_core.planning.problem import Problem
 from dory_core.tiling.outer import Split, stripe_axis, stripe_total, stripes_of
 
@@ -28,8 +30,18 @@ from dory_core.tiling.outer import Split, stripe_axis, stripe_total, stripes_of
 _LONGEST = 32
 #: The same where there is RAM below L2: longer ones gain nothing there.
 _LONGEST_STREAMED = 8
-#: Stripes of a tensor in L3 that lie in L2: the one in use, and the next or the previous one.
-_STRIPES = 2
+
+
+class Rows(NamedTuple):
+    """All rolling buffers of a chain.
+
+    Attributes:
+        of: What is live of them.
+        bytes: Bytes that they need; while they have no places, those that are live at once.
+    """
+
+    of: RollingRows
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +51,11 @@ class Chain:
     Attributes:
         first, last: Numbers of its layers.
         splits: Those of its layers; empty for a layer by itself.
-        bytes: Bytes of L2 that are live while it runs.
+        bytes: Bytes of L2 that it needs; while its rolling buffers have no places, those
+            that are live at once.
         cycles: Estimate; no more than that while the parts of its layers have no tiles.
         rolling: Names and bytes of its rolling buffers; all other tensors are whole.
+        rows: All rolling buffers, while they have no places.
         moved_cycles: Cycles in which rows move within L2.
         link_cycles: Cycles of the link below L2.
         waits: Cycles that the cores wait for it in any case.
@@ -54,6 +68,7 @@ class Chain:
     bytes: int
     cycles: float
     rolling: tuple[tuple[str, int], ...] = ()
+    rows: Rows | None = None
     moved_cycles: float = 0.0
     link_cycles: float = 0.0
     waits: float = 0.0
@@ -102,7 +117,8 @@ class Chains:
         """Return the chains of the fastest execution within some bytes of L2.
 
         Parts of a layer take no fewer cycles than the layer as a whole. So only chains need tiles
-        that would be the fastest if their parts took as few: they get theirs in ``edges``.
+        that would be the fastest if their parts took as few: they get theirs in ``edges``, and
+        places of their rolling buffers, which take no fewer bytes than what is live at once.
 
         Args:
             edges: All chains, and all layers by themselves.
@@ -115,7 +131,10 @@ class Chains:
             if not unknown:
                 return None if path is None else tuple(edges[at] for at in path)
             for at in unknown:
-                edges[at] = self._costed(edges[at])
+                edges[at] = self._placed(edges[at])
+                if edges[at].bytes <= room:
+                    edges[at] = self._costed(edges[at])
+            near = [at for at in near if edges[at].bytes <= room]
 
     def _costed(self, chain: Chain) -> Chain:
         """Return a chain with the cycles of its parts; no path has one without tiles."""
@@ -124,6 +143,16 @@ class Chains:
         costs = map(self._cost, range(chain.first, chain.last + 1), chain.splits)
         known = [inf if cost is None else cost for cost in costs]
         return replace(chain.taking(sum(known)), is_costed=True)
+
+    def _placed(self, chain: Chain) -> Chain:
+        """Return a chain with the bytes of its rolling buffers in their places."""
+        if chain.rows is None:
+            return chain
+        names = sorted(name for name, size in chain.rolling if size)
+        block = chain.rows.of.together(tuple(names))
+        rows = sum(size for _, size in chain.rolling) if block is None else block.size_bytes
+        needed = chain.bytes - chain.rows.bytes + rows
+        return replace(chain, bytes=needed, rows=None)
 
     @property
     def all(self) -> list[Chain]:
@@ -189,7 +218,10 @@ class Chains:
         starts = self._network.turns(first, most, stored)
         splits = tuple(map(self._split, range(first, last + 1), starts))
         shared = self._network.shared(first, splits)
-        live, cycles, rows_moved, largest, helps = _Live(self), 0.0, 0, 0, False
+        wholes = {name: self.block_bytes(name) for name in self._network.sizes}
+        all_rows = self._network.rolling_rows(first, splits)
+        live = ChainBytes(self.problem, self.start, wholes, all_rows)
+        cycles, rows_moved, largest, helps = 0.0, 0, 0, False
         for n in range(last, first - 1, -1):
             made = self._network.flow.writes[n]
             live.add(n, splits[n - first])
@@ -200,7 +232,7 @@ class Chains:
                 live.roll(made, rows.size_bytes)
                 rows_moved += rows.moved_bytes
                 if rows.taken >= 0:
-                    live.roll(outputs[rows.taken], 0)
+                    live.share(outputs[rows.taken])
                     rows_moved -= shared[rows.taken].moved_bytes
                 helps = helps or made in self.start.in_l3
             for name in self._network.taken_from(n):
@@ -212,8 +244,9 @@ class Chains:
                 moves, link = rows_moved * self.problem.moving.row_cycles, live.moved_cycles
                 waits = link / len(splits[-1].starts) if self.start.streamed else 0.0
                 rolling = tuple(live.rolling.items())
+                own = Rows(all_rows, live.rows)
                 found = Chain(
-                    n, last, splits[n - first :], needed, 0.0, rolling, moves, link, waits
+                    n, last, splits[n - first :], needed, 0.0, rolling, own, moves, link, waits
                 )
                 yield found.taking(cycles)
 
@@ -267,6 +300,20 @@ class Chains:
         pairs = zip(layers, chain.splits, strict=True)
         return max(stripe.size for layer, split in pairs for stripe in stripes_of(layer, split))
 
+    def least_bytes(self, edges: list[Chain]) -> int | None:
+        """Return the bytes of L2 of the execution that needs least; None where there is none.
+
+        Args:
+            edges: All chains, and all layers by themselves; those in question get their bytes.
+        """
+        while True:
+            path = _smallest(edges, len(self.single))
+            unknown = [at for at in path or () if edges[at].rows is not None]
+            for at in unknown:
+                edges[at] = self._placed(edges[at])
+            if not unknown:
+                return None if path is None else max(edges[at].bytes for at in path)
+
     def decision(self, path: Iterable[Chain]) -> Decision:
         """Return the decision with the chains of a path.
 
@@ -288,58 +335,6 @@ class Chains:
             spilled=self.start.spilled - fused,
             fused=frozenset(fused),
         )
-
-
-class _Live:
-    """Bytes of L2 that are live while a chain runs, which grows by layers from its last one."""
-
-    def __init__(self, chains: Chains) -> None:
-        self.chains = chains
-        self.problem = chains.problem
-        self.network: NetworkParts = chains.problem.network
-        self.constants = 0
-        self.whole = dict[str, int]()
-        self.rolling = dict[str, int]()
-        self.stripes = dict[str, int]()
-        self.passed = dict[str, int]()  # bytes that pass the link, rows that are read again too
-
-    @property
-    def bytes(self) -> int:
-        """The sum of all."""
-        return self.constants + sum(
-            size for blocks in (self.whole, self.rolling, self.stripes) for size in blocks.values()
-        )
-
-    @property
-    def moved_cycles(self) -> float:
-        """Cycles of the link below L2 for constants and tensors of the chain."""
-        link = self.problem.link
-        if link is None or not self.chains.start.streamed:
-            return 0.0
-        return (self.constants + sum(self.passed.values())) / link.bytes_per_cycle
-
-    def add(self, n: int, split: Split) -> None:
-        """Add a layer with all of its tensors."""
-        start, unit, flow = self.chains.start, self.problem.alignment, self.network.flow
-        if start.streamed:
-            self.constants += align_up(self.problem.constants[n], unit)
-        for name in self.network.alive[n]:
-            if name not in start.in_l3 and name not in self.rolling:
-                self.whole[name] = self.chains.block_bytes(name)
-        operands: list[tuple[int | None, str]] = [*enumerate(flow.reads[n]), (None, flow.writes[n])]
-        for operand, name in operands:
-            if name in start.in_l3 and name not in self.rolling:
-                sizes = [size for _, size in self.network.ranges_of(n, operand, split)]
-                size = _STRIPES * align_up(max(sizes) + self.network.unit, unit)
-                self.stripes[name] = max(size, self.stripes.get(name, 0))
-                self.passed[name] = self.passed.get(name, 0) + sum(sizes)
-
-    def roll(self, name: str, size: int) -> None:
-        """Replace a tensor by its rolling buffer."""
-        self.whole.pop(name, None)
-        self.stripes.pop(name, None)
-        self.passed.pop(name, None)
-        self.rolling[name] = align_up(size, self.problem.alignment)
 
 
 def _heights(most: int) -> Iterator[int]:
@@ -377,16 +372,20 @@ def _cheapest(edges: Sequence[Chain], near: Iterable[int], layers: int) -> list[
     return path[::-1]
 
 
-def least_bytes(chains: Iterable[Chain], layers: int) -> int | None:
-    """Return the bytes of L2 of the execution that needs least; None where there is none.
+def _smallest(edges: Sequence[Chain], layers: int) -> list[int] | None:
+    """Return the numbers of the chains of the execution with the fewest bytes, or None.
 
     Args:
-        chains: As of :attr:`Chains.all`.
+        edges: As of :attr:`Chains.all`.
         layers: Number of layers.
     """
-    none = 1 << 62
-    least = [0] + [none] * layers
-    for chain in chains:
-        needed = max(least[chain.first], chain.bytes)
-        least[chain.last + 1] = min(least[chain.last + 1], needed)
-    return least[layers] if least[layers] < none else None
+    best: list[tuple[int, list[int]] | None] = [(0, []), *([None] * layers)]
+    for at, chain in enumerate(edges):
+        before, after = best[chain.first], best[chain.last + 1]
+        if before is None:
+            continue
+        needed = max(before[0], chain.bytes)
+        if after is None or needed < after[0]:
+            best[chain.last + 1] = (needed, [*before[1], at])
+    end = best[layers]
+    return None if end is None else end[1]

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from itertools import groupby
-from typing import NamedTuple
 
 from dory_core.ir import Graph
 from dory_core.ir.geometry import axis_span
 from dory_core.plan.block_ids import BlockId, BlockKind, chunk_id, stripe_id
 from dory_core.plan.blocks import align_up
+from dory_core.planning.chain_rows import ChainRows, RollingRows
 from dory_core.planning.decision import Decision
 from dory_core.planning.layouts import LayoutPlan
+from dory_core.planning.part_sequence import Piece, Visit, widest_gap
 from dory_core.planning.rolling import (
     Needs,
     Ranges,
@@ -40,36 +41,6 @@ from dory_core.tiling.outer import (
 Positions = tuple[Sequence[int], Sequence[int]]
 
 
-class Visit(NamedTuple):
-    """Parts in a row that use the same thing.
-
-    Attributes:
-        first: Number of the first of them in the layer.
-        parts: How many.
-    """
-
-    first: int
-    parts: int
-
-
-class Piece(NamedTuple):
-    """What a visit uses: bytes of a tensor, or a group of constants.
-
-    Attributes:
-        block: The block of L2 that holds it.
-        first, parts: Those of the visit.
-        offset, size: Byte range of the tensor; 0 for constants.
-        group: Number of the group of constants; 0 for a tensor.
-    """
-
-    block: BlockId
-    first: int
-    parts: int
-    offset: int = 0
-    size: int = 0
-    group: int = 0
-
-
 class NetworkParts:
     """Makes the sequences of one network, of all layers or of some of them."""
 
@@ -82,10 +53,12 @@ class NetworkParts:
         unit: int = 1,
         by_rows: Iterable[str] = (),
         over: Collection[tuple[int, int]] = (),
+        alignment: int = 1,
     ) -> None:
         self.by_rows = tuple(by_rows)
         self.over = over  # operands (layer, number) whose place the output may take
         self.unit = unit
+        self.alignment = alignment
         self.views = views
         self.cuts = cuts
         self.name = graph.name
@@ -114,6 +87,7 @@ class NetworkParts:
         self.shared = cache(self._find_shared)
         self.buffers = cache(lambda first, splits: buffers_of(self.shared(first, splits)))
         self.taken_buffer = cache(self._find_taken_buffer)
+        self.rolling_rows = cache(self._find_rolling_rows)
         self._positions: tuple[Sequence[Split], Positions] = ((), ((), ()))
         self.ranges_of = cache(self._find_ranges)
         self.visits_of = cache(self._find_visits)
@@ -337,6 +311,15 @@ class NetworkParts:
         pieces, readers = chain.pieces[k], self.readings(name, first, splits)
         return rolling_buffer(chain.order, -1 - k, pieces, readers)
 
+    def _find_rolling_rows(self, first: int, splits: tuple[Split, ...]) -> RollingRows:
+        """Return the live rows of the rolling buffers of a chain, also of those in others."""
+        chain, names = self.rolling(first, splits), self.flow.writes[first:]
+        found = {names[n]: one for n, one in self.shared(first, splits).items()}
+        for k, name in enumerate(chain.taken):
+            tensor = Rolling(-1 - k, chain.pieces[k], self.readings(name, first, splits))
+            found[name] = SharedRows((tensor,), (0,), (self.taken_buffer(first, splits, name),))
+        return RollingRows(chain.order, found, self.alignment)
+
     def turns_of(self, decision: Decision, n: int) -> Sequence[int]:
         """Return the positions of the parts of a layer in a fused chain."""
         first, _ = self.positions(decision)
@@ -353,6 +336,14 @@ class NetworkParts:
         """Return the turns of the chain that a layer is part of."""
         return self.rolling(*_chain(decision, n))
 
+    def chain_rows(self, decision: Decision, n: int) -> ChainRows | None:
+        """Return the block of the rolling buffers of a chain; None where each has its own."""
+        first, splits = _chain(decision, n)
+        taken = {one.taken for one in self.shared(first, splits).values()}
+        within = {self.flow.writes[first + maker] for maker in taken if maker >= 0}
+        rows = self.rolling_rows(first, splits)
+        return rows.together(tuple(sorted(rows.live.keys() - within)))
+
     def read_buffer(self, decision: Decision, n: int, name: str) -> RollingBuffer:
         """Return the rolling buffer of a tensor that a layer of a chain reads."""
         maker, (first, splits) = self.makers[name], _chain(decision, n)
@@ -363,8 +354,9 @@ class NetworkParts:
     def gap(self, decision: Decision, name: str) -> tuple[int, int] | None:
         """Return the widest gap between the readers of a tensor; see :func:`widest_gap`."""
         first, last = self.positions(decision)
-        readers = [(r, first[r], last[r]) for r in self.readers[name]]
-        return widest_gap(self.made(decision, name), readers)
+        return widest_gap(
+            self.made(decision, name), [(r, first[r], last[r]) for r in self.readers[name]]
+        )
 
     def made(self, decision: Decision, name: str) -> int:
         """Return the position after which a tensor is complete."""
@@ -379,22 +371,3 @@ def _chain(decision: Decision, n: int) -> tuple[int, tuple[Split, ...]]:
     """Return the first layer and the splits of the chain that a layer is part of."""
     first = n - decision.splits[n].place
     return first, decision.splits[first : first + decision.splits[n].chain]
-
-
-def widest_gap(made: int, readers: Sequence[tuple[int, int, int]]) -> tuple[int, int] | None:
-    """Return (last position before, first layer after) the longest time without a reader.
-
-    None when no gap is long enough to leave L2 and return.
-
-    Args:
-        made: Position after which the tensor is complete.
-        readers: (layer, first, last position) of each reader, in order.
-    """
-    best: tuple[int, int, int] | None = None
-    before = made
-    for layer, first, last in readers:
-        gap = first - before
-        if gap > 3 and (best is None or gap > best[0]):
-            best = (gap, before, layer)
-        before = max(before, last)
-    return (best[1], best[2]) if best is not None else None

@@ -147,3 +147,52 @@ class PartSequence:
     def runs_of(self, n: int) -> list[Run]:
         """Return the runs of a layer's parts."""
         return [self.runs[position] for position in self.positions_of(n)]
+
+
+class Visit(NamedTuple):
+    """Parts in a row that use the same thing.
+
+    Attributes:
+        first: Number of the first of them in the layer.
+        parts: How many.
+    """
+
+    first: int
+    parts: int
+
+
+class Piece(NamedTuple):
+    """What a visit uses: bytes of a tensor, or a group of constants.
+
+    Attributes:
+        block: The block of L2 that holds it.
+        first, parts: Those of the visit.
+        offset, size: Byte range of the tensor; 0 for constants.
+        group: Number of the group of constants; 0 for a tensor.
+    """
+
+    block: BlockId
+    first: int
+    parts: int
+    offset: int = 0
+    size: int = 0
+    group: int = 0
+
+
+def widest_gap(made: int, readers: Sequence[tuple[int, int, int]]) -> tuple[int, int] | None:
+    """Return (last position before, first layer after) the longest time without a reader.
+
+    None when no gap is long enough to leave L2 and return.
+
+    Args:
+        made: Position after which the tensor is complete.
+        readers: (layer, first, last position) of each reader, in order.
+    """
+    best: tuple[int, int, int] | None = None
+    before = made
+    for layer, first, last in readers:
+        gap = first - before
+        if gap > 3 and (best is None or gap > best[0]):
+            best = (gap, before, layer)
+        before = max(before, last)
+    return (best[1], best[2]) if best is not None else None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, fields, replace
+from functools import cache, lru_cache
 
 from dory_core.hardware.links import Link
 from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.hardware.options import INPUT_ROWS, MOVES, OUTPUT_ROWS
 from dory_core.hardware.target import TargetContext
+from dory_core.ir import Graph
 from dory_core.ir.geometry import extent, is_channelwise, make_tile
 from dory_core.ir.packing import pack
 from dory_core.plan import initial_table_bytes
@@ -18,7 +19,7 @@ from dory_core.plan.budgets import Budgets, memory_budgets
 from dory_core.plan.moving import Moving
 from dory_core.planning.constants import chunk_sizes
 from dory_core.planning.decision import Decision, Residency
-from dory_core.planning.layouts import plan_layouts
+from dory_core.planning.layouts import LayoutPlan, plan_layouts
 from dory_core.planning.network_parts import NetworkParts
 from dory_core.planning.views import Views, plan_views
 from dory_core.schedule.copies import weight_unit
@@ -96,7 +97,11 @@ class Problem:
             for k in range(len(one.layer.inputs))
             if _writes_over(one, k, alignment)
         }
-        network = NetworkParts(tiling.graph, layouts, cuts, named, unit, by_rows, over)
+        network = _network(
+            _Cutting(
+                tiling.graph, layouts, cuts, named, unit, tuple(by_rows), frozenset(over), alignment
+            )
+        )
         linked, moved = ctx.memory.constants_level != HOME, weight_unit(ctx.memory)
         constants = tuple(
             0 if linked else sum(chunk_sizes(one.layer, one, cut.whole, moved))
@@ -235,6 +240,29 @@ class Problem:
         if decision.residency is not None:
             return decision.residency
         return Residency.none(tuple(map(self.part, range(len(self.tiled)), decision.splits)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cutting:
+    """What the parts of a network depend on: the arguments of :class:`NetworkParts`."""
+
+    graph: Graph
+    flow: LayoutPlan
+    cuts: tuple[Cuts, ...]
+    views: Views
+    unit: int
+    by_rows: tuple[str, ...]
+    over: frozenset[tuple[int, int]]
+    alignment: int
+
+    def __hash__(self) -> int:
+        return hash((id(self.graph), self.cuts, self.over))
+
+
+@lru_cache(maxsize=4)
+def _network(cutting: _Cutting) -> NetworkParts:
+    """Return the parts of a network: the same for all tilings that differ only in L1."""
+    return NetworkParts(*(getattr(cutting, one.name) for one in fields(cutting)))
 
 
 def _writes_over(one: TiledLayer, operand: int, unit: int) -> bool:

@@ -145,13 +145,16 @@ def _in_chains(problem: Problem, edges: Sequence[Chain]) -> Iterator[_Moment]:
     """Yield what is live in each chain and each layer."""
     network = problem.network
     for edge in edges:
-        rolling = dict(edge.rolling)
+        rolling, held = dict(edge.rolling), list[_Held]()
         names = {name for n in range(edge.first, edge.last + 1) for name in network.alive[n]}
-        held = [_Held(name, size, whole=False) for name, size in edge.rolling]
         for name in sorted(names - rolling.keys() - network.views.places.keys()):
             size = align_up(network.sizes[name], problem.alignment)
             window = _window(network, edge, name) if name in network.flow.inputs else 0
             held.append(_Held(name, size, window=align_up(window, problem.alignment)))
+        # Rolling buffers lie in each other: together they take less than their bytes.
+        rows = edge.bytes - sum(one.bytes for one in held)
+        share = min(1.0, max(0, rows) / max(1, sum(rolling.values())))
+        held += [_Held(name, int(size * share), whole=False) for name, size in edge.rolling]
         yield _Moment(edge.first, edge.last, tuple(held))
 
 

@@ -266,12 +266,31 @@ class _Builder:
         turns = [network.turns_of(self.decision, m) for m in users]
         life = min(one[0] for one in turns), max(one[-1] for one in turns)
         whole, block = BlockId(names[0], BlockKind.ROLLING), BlockId(name, BlockKind.ROLLING)
+        within, at_bytes = self._chain_block(n, names[0])
         requests, size = self.program.requests, buffer.size_bytes
-        requests[whole] = Request(whole, size, *life)
+        requests[whole] = Request(whole, size, *life, within=within, at_bytes=at_bytes)
         if block != whole:
-            requests[block] = Request(block, size, *life, within=whole)
+            within = within or whole
+            requests[block] = Request(block, size, *life, within=within, at_bytes=at_bytes)
         self.program.stripes[block] = n
         return [block]
+
+    def _chain_block(self, n: int, name: str) -> tuple[BlockId | None, int]:
+        """Return the block that a rolling buffer lies in, and where; None for one of its own.
+
+        Args:
+            n: A layer of the chain.
+            name: The first tensor of the buffer.
+        """
+        rows = self.network.chain_rows(self.decision, n)
+        if rows is None:
+            return None, 0
+        split, chain = self.decision.splits[n], self.network.chain_of(self.decision, n)
+        start = self.program.first[n] - chain.positions[split.place][0]
+        block = BlockId(next(iter(rows.places)), BlockKind.CHAIN)
+        last = start + chain.parts - 1
+        self.program.requests[block] = Request(block, rows.size_bytes, start, last)
+        return block, rows.places[name]
 
     def _take_rows(self, n: int) -> None:
         """Let the rows of network inputs come that a chain reads.
@@ -287,7 +306,10 @@ class _Builder:
             block = BlockId(name, BlockKind.ROLLING)
             coming = [(start + at, k) for at, which, k in chain.arrivals if which == number]
             last = max(network.turns_of(self.decision, m)[-1] for m in network.readers[name])
-            self.program.requests[block] = Request(block, buffer.size_bytes, coming[0][0], last)
+            within, at_bytes = self._chain_block(n, name)
+            self.program.requests[block] = Request(
+                block, buffer.size_bytes, coming[0][0], last, within=within, at_bytes=at_bytes
+            )
             self.program.stripes[block] = first
             for at, k in coming if self.runs else ():
                 where, moves = (block, buffer.writes[k]), buffer.moves.get(k)
