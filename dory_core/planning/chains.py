@@ -74,6 +74,14 @@ class Chain:
     waits: float = 0.0
     is_costed: bool = False
 
+    @property
+    def apart(self) -> Chain:
+        """The chain with the bytes of rolling buffers none of which lies in another one."""
+        if self.rows is None:
+            return self
+        rows = sum(size for _, size in self.rolling)
+        return replace(self, bytes=self.bytes - self.rows.bytes + rows, rows=None)
+
     def taking(self, cycles: float) -> Chain:
         """Return the chain, whose layers take some cycles."""
         most = max(cycles + self.moved_cycles, self.link_cycles) + self.waits
@@ -150,9 +158,9 @@ class Chains:
             return chain
         names = sorted(name for name, size in chain.rolling if size)
         block = chain.rows.of.together(tuple(names))
-        rows = sum(size for _, size in chain.rolling) if block is None else block.size_bytes
-        needed = chain.bytes - chain.rows.bytes + rows
-        return replace(chain, bytes=needed, rows=None)
+        if block is None:
+            return chain.apart
+        return replace(chain, bytes=chain.bytes - chain.rows.bytes + block.size_bytes, rows=None)
 
     @property
     def all(self) -> list[Chain]:

@@ -31,15 +31,20 @@ _ATTEMPTS = 8
 
 
 def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
-    """Yield decisions with fused chains where tensors between layers are in L3, and all fits."""
+    """Yield decisions with fused chains where tensors between layers are in L3, and all fits.
+
+    Rolling buffers that lie in each other leave room for other tensors, or for longer chains: the
+    chains are searched without and with it.
+    """
     decision = candidate.decision
     if not decision.in_l3 or problem.link is None:
         return
     pairs = zip(candidate.steps, candidate.timeline.stalls, strict=False)
     single = [step.estimate.cycles + waits for step, waits in pairs]
     chains = Chains(problem, decision, single, problem.room)
-    edges, chunks, known = chains.all, problem.chunks(), list[Decision]()
-    for fraction in _ROOMS:
+    together, chunks, known = chains.all, problem.chunks(), list[Decision]()
+    apart = [one.apart for one in together]
+    for edges, fraction in (*((apart, one) for one in _ROOMS), (together, 1.0)):
         limit = int(problem.room * fraction)
         for _ in range(_ATTEMPTS):
             path = chains.cheapest(edges, limit)
