@@ -136,6 +136,11 @@ COPIED = 16
 # One of few channels within the image: a pixel, a vector of four elements.
 INNER_PIXEL = 250
 INNER_VECTOR = 50
+# Where weights are stored less a number: the sum of a column of one pixel, a vector of it; four
+# inputs of a fully connected layer.
+LIFT = 60
+LIFT_VECTOR = 27
+LIFT_INPUTS = 40
 # Fully connected: four rows and a vector, in assembly and in C; their outputs, in assembly and in C
 # with the entry of the assembly; one row.
 LINEAR_FOUR = 125

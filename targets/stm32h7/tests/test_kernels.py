@@ -20,11 +20,14 @@ from dory_stm32h7.backend.pairs import AddKernel, MulKernel
 from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel, RealPoolKernel
 from dory_stm32h7.backend.rows import LayerNormKernel, NormKernel, SharesKernel
 from dory_stm32h7.backend.sums import SumTablesKernel, find_sums
+from dory_stm32h7.backend.weighted import lift_of, weight_bits
 from stm32h7_layers import cases_of, turned_cases
 
 from dory_core.api import Kernel, Layer, Requant, ops, requantisation
 from dory_core.importing import Array, requant
 from dory_core.testing import KernelConformance, make_tile, reference
+from dory_core.testing.graphs import GraphBuilder
+from dory_core.testing.kernel_cases import KernelCase, takes
 from dory_core.testing.kernels import HostLibrary, alone, make_case, typed, whole_case
 from dory_core.testing.random_layers import KINDS
 
@@ -257,6 +260,49 @@ def test_code_of_the_chip_equals_the_reference(compiler: tuple[str, ...]) -> Non
     CortexM7(cases, compiler).check()
 
 
+def _uint8_weights(seed: int) -> list[KernelCase]:
+    """Return cases whose weights are bytes without a sign less a zero point."""
+    random = np.random.default_rng(seed)
+    layers = []
+    around = ops.Window(kernel=(3, 3), strides=(1, 2), pads=(1, 1, 1, 1))
+    for low, high in ((-255, 0), (-200, 55), (0, 255), (-140, 100)):
+        for groups, window in ((12, around), (12, replace(around, dilations=(2, 1))), (3, around)):
+            builder = GraphBuilder((12, 9, 7))
+            builder.conv(12, window, groups=groups, weights=(low, high))
+            layers += builder.graph().layers
+        builder = GraphBuilder((3, 14, 12))
+        builder.conv(12, around, weights=(low, high), output=(-128, 127))
+        builder.conv(12, SAME, groups=12, weights=(low, high))
+        builder.conv(11, around, weights=(low, high))
+        builder.conv(9, ops.Window(kernel=(5, 4), pads=(2, 2, 2, 2)), weights=(low, high))
+        builder.conv(700, POINT, weights=(low, high))
+        builder.conv(9, POINT, weights=(low, high), output=(-128, 127))
+        builder.linear(7, weights=(low, high), output=(0, 255))
+        layers += builder.graph().layers
+    kernels = [next(one for one in builtin_kernels() if takes(one, layer)) for layer in layers]
+    assert all("_u8" in one.symbol(layer) for one, layer in zip(kernels, layers, strict=True))
+    return [make_case(kernel, own, random) for kernel, own in zip(kernels, layers, strict=True)]
+
+
+@pytest.mark.parametrize("bounds", [(-129, 127), (200, 300), (-300, -200)])
+def test_weights_beyond_uint8_files_are_stored_in_16_bits(bounds: tuple[int, int]) -> None:
+    builder = GraphBuilder((12, 9, 7))
+    builder.conv(12, SAME, weights=bounds)
+    builder.linear(7, weights=bounds)
+    cases = []
+    for kernel, layer in zip((ConvKernel(), LinearKernel()), builder.graph().layers, strict=True):
+        assert (weight_bits(layer), lift_of(layer)) == (16, 0)
+        cases.append(make_case(kernel, layer, np.random.default_rng(1)))
+    HostLibrary(cases).check()
+
+
+def test_weights_of_uint8_files_are_stored_in_8_bits() -> None:
+    cases = _uint8_weights(5)
+    assert all(weight_bits(case.layer) == 8 and lift_of(case.layer) for case in cases)
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(41, 46))
 def test_more_code_of_the_chip_equals_the_reference(seed: int) -> None:
@@ -303,13 +349,14 @@ def _conv(
     steps: tuple[Requant, ...] | None = None,
     weights: np.ndarray | None = None,
     lo: int = 0,
+    least: int = -128,
 ) -> Layer:
     random = np.random.default_rng(c_in * 100 + c_out)
     shape = (c_out, c_in // groups, *window.kernel)
     fan_in = c_in // groups * window.taps
     layer = alone(
         ops.Conv,
-        weights=Array(random.integers(-128, 128, shape) if weights is None else weights),
+        weights=Array(random.integers(least, least + 256, shape) if weights is None else weights),
         window=window,
         groups=groups,
         requants=(_step(c_out, fan_in * 64 * 255),) if steps is None else steps,
@@ -318,9 +365,14 @@ def _conv(
 
 
 def _linear(
-    inputs: int, outputs: int, steps: tuple[Requant, ...] = (), lo: int = 0, hi: int = 255
+    inputs: int,
+    outputs: int,
+    steps: tuple[Requant, ...] = (),
+    lo: int = 0,
+    hi: int = 255,
+    least: int = -128,
 ) -> Layer:
-    weights = np.random.default_rng(inputs).integers(-128, 128, (outputs, inputs))
+    weights = np.random.default_rng(inputs).integers(least, least + 256, (outputs, inputs))
     layer = alone(ops.Linear, weights=Array(weights), requants=steps)
     return typed(layer, (inputs, 1, 1, lo, hi))
 
@@ -771,6 +823,12 @@ ESTIMATES: dict[str, tuple[Kernel, Layer]] = {
     ),
     "first layer": (ConvKernel(), _conv(3, 16, (10, 10), SAME)),
     "odd channels": (ConvKernel(), _conv(15, 15, (7, 7), SAME)),
+    "uint8 3x3": (ConvKernel(), _conv(16, 16, (8, 8), SAME, least=-200)),
+    "uint8 1x1": (ConvKernel(), _conv(16, 16, (8, 8), POINT, least=-200)),
+    "uint8 first layer": (ConvKernel(), _conv(3, 16, (10, 10), SAME, least=-200)),
+    "uint8 depthwise": (DepthwiseKernel(), _conv(16, 16, (12, 12), SAME, groups=16, least=-200)),
+    "uint8 depthwise, 2x2": (DepthwiseKernel(), _conv(16, 16, (2, 2), SAME, groups=16, least=-200)),
+    "uint8 linear": (LinearKernel(), _linear(256, 16, (_step(16, 1 << 22),), least=-200)),
     "depthwise 6x6": (DepthwiseKernel(), _conv(16, 16, (6, 6), SAME, groups=16)),
     "depthwise by twos": (
         DepthwiseKernel(),

@@ -30,6 +30,7 @@ from dory_stm32h7.backend.instance import pad_token, pad_value, step_arguments, 
 from dory_stm32h7.backend.weighted import (
     WeightedKernel,
     blocks_tenths,
+    lift_of,
     output_extra,
     paired,
     vectors,
@@ -40,6 +41,8 @@ from dory_stm32h7.backend.weighted import (
 _STRIP = 18
 # Inputs of an output up to which their copies are straight code.
 _MOST_INNER = 96
+# What four elements of a column hold of the sum of bytes.
+_LIFTED = 4 * 32000
 
 
 class ConvKernel(WeightedKernel, caches.MemoryAccesses):
@@ -67,13 +70,13 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
         if _in_windows(layer):
             columns = (minimum(tile.w, _STRIP) - 1) * window.strides[1] + window.kernel[1]
             return element * columns * window.kernel[0] * layer.of(ops.Conv).weights.shape[1]
-        length = int(vectors(_fan_in(layer))) * 4
+        length = _vectors(layer) * 4
         cells = length * layer.inputs[0].bits // 8
         return element * length + (cells if _odd_runs(layer) else 0)
 
     def rows_bytes(self, layer: Layer, count: Number) -> Number:
         """Taps and channels of a group, in whole words."""
-        return count * vectors(_fan_in(layer)) * 4 * (weight_bits(layer) // 8)
+        return count * _vectors(layer) * 4 * (weight_bits(layer) // 8)
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
@@ -85,7 +88,7 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
             rows = rows.swapaxes(1, 2)
         if _known_channels(layer):
             rows = _whole_vectors_first(rows)
-        rows = rows.reshape(c_out[1] - c_out[0], -1)
+        rows = _lifted(layer, rows.reshape(c_out[1] - c_out[0], -1))
         group = layer.output.channels // conv.groups if conv.groups > 1 else len(rows)
         bits = weight_bits(layer)
         data = b"".join(paired(rows[g : g + group], bits) for g in range(0, len(rows), group))
@@ -140,6 +143,7 @@ class ConvKernel(WeightedKernel, caches.MemoryAccesses):
             ("DORY_ODD_RUNS", int(_odd_runs(layer))),
             ("DORY_WINDOW", int(_in_windows(layer))),
             ("DORY_CHANNELS", _known_channels(layer)),
+            ("DORY_LIFTS", _lifts(layer)),
             *self.macros(layer),
         )
         return macros
@@ -155,7 +159,7 @@ def _from_windows(layer: Layer, tile: Tile) -> Number:
 def _from_columns(layer: Layer, tile: Tile) -> Number:
     """Return the tenths of cycles with a column for each pixel."""
     group, groups = _groups(layer, tile)
-    column = _column(layer, int(vectors(_fan_in(layer))))
+    column = _column(layer, int(vectors(_fan_in(layer)))) + _lift(layer)
     pixels = tile.h * tile.w
     each = pixels * column + _pixels(layer, group, pixels)
     return costs.CALL + groups * (costs.CONV_GROUP + each)
@@ -171,7 +175,7 @@ def _groups(layer: Layer, tile: Tile) -> tuple[Number, Number]:
 
 def _pixels(layer: Layer, channels: Number, pixels: Number) -> Number:
     """Return the tenths of cycles of ``channels`` channels of some pixels, without columns."""
-    length = int(vectors(_fan_in(layer)))
+    length = _vectors(layer)
     blocks = blocks_tenths(epilogue(layer), _in_assembly(layer), length, channels, pixels)
     return blocks + channels % 2 * pixels * _single(layer, length)
 
@@ -230,6 +234,29 @@ def _fan_in(layer: Layer) -> int:
     return channels * kernel_h * kernel_w
 
 
+def _lifts(layer: Layer) -> int:
+    """Return the vectors after a column whose sum is that of its bytes, negative."""
+    return 1 + 255 * _fan_in(layer) // _LIFTED if lift_of(layer) else 0
+
+
+def _vectors(layer: Layer) -> int:
+    """Return the vectors of a column."""
+    return int(vectors(_fan_in(layer))) + _lifts(layer)
+
+
+def _lifted(layer: Layer, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return rows, shape (C, n), as they are stored, the weights of their lifts after them."""
+    lift, more = lift_of(layer), 4 * _lifts(layer)
+    lifted = np.pad(rows - lift, ((0, 0), (0, -rows.shape[1] % 4)))
+    return np.pad(lifted, ((0, 0), (0, more)), constant_values=-lift)
+
+
+def _lift(layer: Layer) -> int:
+    """Return the tenths of cycles of summing the column of one pixel up."""
+    vectors = _vectors(layer) - _lifts(layer)
+    return costs.LIFT + costs.LIFT_VECTOR * vectors if lift_of(layer) else 0
+
+
 def _together(layer: Layer) -> int:
     """Return the pixels that are computed together (DORY_PIXELS)."""
     return 3 if _in_assembly(layer) else 2
@@ -253,7 +280,7 @@ def _in_windows(layer: Layer) -> bool:
     Rows that are no threes of pixels end with a smaller block: on small images that may cost more.
     """
     window = layer.window
-    if window.kernel == (1, 1) or _odd_runs(layer) or window.dilations[1] != 1:
+    if window.kernel == (1, 1) or _odd_runs(layer) or window.dilations[1] != 1 or lift_of(layer):
         return False
     tile = geometry.make_tile(layer, *layer.output.shape)
     return int(_from_windows(layer, tile)) < int(_from_columns(layer, tile))

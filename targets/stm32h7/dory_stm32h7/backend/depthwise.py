@@ -33,7 +33,13 @@ from dory_stm32h7.backend.instance import (
     step_arguments,
     tile_arguments,
 )
-from dory_stm32h7.backend.weighted import WeightedKernel, in_fours, output_extra, weight_bits
+from dory_stm32h7.backend.weighted import (
+    WeightedKernel,
+    in_fours,
+    lift_of,
+    output_extra,
+    weight_bits,
+)
 
 # Rows of outputs in a strip of pairs of columns (DORY_STRIP).
 _STRIP = 8
@@ -81,7 +87,7 @@ class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
         weights = layer.of(ops.Conv).weights.values[slice(*c_out)]
         count = len(weights)
         rows = np.zeros((max(count, 4), weights.shape[2] * weights.shape[3]), dtype=np.int16)
-        rows[:count] = weights.reshape(count, -1)
+        rows[:count] = weights.reshape(count, -1) - lift_of(layer)
         starts = [min(c, len(rows) - 4) for c in range(0, count, 4)]
         bits = weight_bits(layer)
         fours = (in_fours(rows[c : c + 4].T, bits).tobytes() for c in starts)
@@ -122,6 +128,7 @@ class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
             *tile_arguments("x", "weights", "y", *(("scratch",) if _planar(layer) else ())),
             *sizes,
             *step_arguments(seen),
+            ("lift", (lift_of(layer) & 0xFFFF) * 0x10001),
             ("requant", epilogue(layer).struct()),
         )
         return self.instance_call(layer, arguments)
@@ -135,6 +142,7 @@ class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
             ("DORY_TAPS", kernel_w | 1),
             ("DORY_PAD_WORD", f"0x{(pad_value(layer) & 255) * 0x01010101:08x}u"),
             ("DORY_PLANAR", _planar(layer)),
+            ("DORY_LIFTED", int(lift_of(layer) != 0)),
             *self.macros(layer),
         )
         return macros

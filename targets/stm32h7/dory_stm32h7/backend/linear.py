@@ -19,6 +19,7 @@ from dory_stm32h7.backend.instance import tile_arguments
 from dory_stm32h7.backend.weighted import (
     WeightedKernel,
     interleaved,
+    lift_of,
     output_extra,
     vectors,
     weight_bits,
@@ -47,7 +48,8 @@ class LinearKernel(WeightedKernel, caches.MemoryAccesses):
     ) -> WeightBlock:
         """Rows in the order of the input tensor, four at a time."""
         rows = layer.of(ops.Linear).weights.values[slice(*c_out)]
-        return self.block(layer, c_out, interleaved(rows, 4, weight_bits(layer)))
+        stored = interleaved(rows - lift_of(layer), 4, weight_bits(layer))
+        return self.block(layer, c_out, stored)
 
     def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Outputs in fours, then one by one."""
@@ -55,12 +57,14 @@ class LinearKernel(WeightedKernel, caches.MemoryAccesses):
         chosen = epilogue(layer)
         output = output_extra(chosen) + costs.LINEAR_TURNED * chosen.turned
         in_assembly = layer.inputs[0].bits == weight_bits(layer) == 8
-        is_finished = in_assembly and chosen.in_assembly and not chosen.even
+        is_lifted = lift_of(layer) != 0
+        is_finished = in_assembly and chosen.in_assembly and not (chosen.even or is_lifted)
         vector = costs.LINEAR_FOUR if in_assembly else costs.LINEAR_FOUR_C
         outputs = costs.LINEAR_FOUR_OUTPUTS if is_finished else costs.LINEAR_FOUR_OUTPUTS_C
         four = vector * length + outputs + 4 * output
         one = costs.LINEAR_ONE * length + costs.LINEAR_ONE_OUTPUT + output
-        return costs.CALL + tile.c_out // 4 * four + tile.c_out % 4 * one
+        call = costs.CALL + costs.LIFT_INPUTS * length * is_lifted
+        return call + tile.c_out // 4 * four + tile.c_out % 4 * one
 
     def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """All inputs for every four outputs."""
@@ -74,10 +78,11 @@ class LinearKernel(WeightedKernel, caches.MemoryAccesses):
         """One call with the sizes of the two vectors."""
         arguments = (
             *tile_arguments("x", "weights", "y", "x_c", "y_c"),
+            ("lift", lift_of(layer)),
             ("requant", epilogue(layer).struct()),
         )
         return self.instance_call(layer, arguments)
 
     def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
         """What instances differ in."""
-        return self.macros(layer)
+        return (("DORY_LIFTED", int(lift_of(layer) != 0)), *self.macros(layer))

@@ -32,10 +32,19 @@ def vectors(elements: Number) -> Number:
     return ceil_div(elements, 4)
 
 
+def lift_of(layer: Layer) -> int:
+    """Return the number to take from weights of a uint8 file so that they are bytes, else 0."""
+    low, high = layer.weighted.weights.bounds
+    lift = max(high - 127, 0) or min(low + 128, 0)
+    is_byte = layer.inputs[0].bits == 8 and high - low < 256 and -127 <= lift <= 128
+    return lift if is_byte else 0
+
+
 def weight_bits(layer: Layer) -> int:
-    """Return the bits of a weight in memory: 8, or 16 where one of them needs more."""
-    weights = layer.weighted.weights.values
-    return 8 if weights.min() >= -128 and weights.max() <= 127 else 16
+    """Return the bits of a weight in memory: 8, or 16 where those less the lift need more."""
+    low, high = layer.weighted.weights.bounds
+    lift = lift_of(layer)
+    return 8 if low - lift >= -128 and high - lift <= 127 else 16
 
 
 def in_fours(weights: npt.NDArray[Any], bits: int) -> npt.NDArray[Any]:
@@ -122,7 +131,7 @@ class WeightedKernel(InstanceKernel):
     def types(self, layer: Layer) -> str:
         """Return types and requantisation as part of a name."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
-        weights = "" if weight_bits(layer) == 8 else "_i16"
+        weights = ("_u8" if lift_of(layer) else "") if weight_bits(layer) == 8 else "_i16"
         return f"{x}{weights}_{y}{epilogue(layer).suffix}"
 
 

@@ -11,7 +11,10 @@
  *                                 row and channel. For whole vectors and taps beside each other
  *   DORY_CHANNELS                 0; with DORY_ODD_RUNS the input channels of a layer of one group
  *                                 whose taps are neighbours in a row. Its columns have the whole
- *                                 vectors of each row of taps first, then what is left of all rows */
+ *                                 vectors of each row of taps first, then what is left of all rows
+ *   DORY_LIFTS                    0; where weights are stored less a number: the vectors behind
+ *                                 each column whose sum is its own, negative: their weights are this
+ *                                 number, negative, so that they have 8 bits */
 #include "dory_stm32h7_simd.h"
 
 #include "dory_stm32h7_requant_impl.h"
@@ -49,6 +52,48 @@ static inline uint32_t *dory_widen(const DORY_X_T *x, int32_t n, uint32_t *colum
   }
   return column;
 }
+
+#if DORY_LIFTS
+
+/* Fills the last vectors of a column with elements of this sum. */
+static inline void dory_fill(uint32_t *column, int32_t sum)
+{
+  const int32_t each = sum / (4 * DORY_LIFTS), rest = sum - 4 * DORY_LIFTS * each;
+  const uint32_t pair = ((uint32_t)each & 0xFFFFu) | (uint32_t)each << 16;
+  DORY_UNROLLED
+  for (int32_t k = 0; k < DORY_LIFTS; k++, column += DORY_COLUMN) {
+    column[0] = pair;
+    column[1] = k > 0 ? pair : pair + ((uint32_t)rest << 16);
+  }
+}
+
+/* Fills those of all pixels with their sums, negative. vectors: of a column. */
+static inline void dory_lift(uint32_t *columns, int32_t vectors)
+{
+  const uint32_t ones = 0x00010001u;
+  int32_t sums[DORY_PIXELS] = {0};
+  for (int32_t n = vectors - DORY_LIFTS; n > 0; n--, columns += DORY_COLUMN) {
+    DORY_UNROLLED
+    for (int k = 0; k < DORY_PIXELS; k++) {
+      sums[k] = dory_smlad(columns[2 * k], ones, sums[k]);
+      sums[k] = dory_smlad(columns[2 * k + 1], ones, sums[k]);
+    }
+  }
+  DORY_UNROLLED
+  for (int k = 0; k < DORY_PIXELS; k++) {
+    dory_fill(columns + 2 * k, -sums[k]);
+  }
+}
+
+#else
+
+static inline void dory_lift(uint32_t *columns, int32_t vectors)
+{
+  (void)columns;
+  (void)vectors;
+}
+
+#endif
 
 #if DORY_KERNEL_H * DORY_KERNEL_W > 1
 
@@ -246,6 +291,7 @@ static inline void dory_group(const dory_stm32h7_conv_t *a, const uint32_t *w, i
       pixels[k] = k < together ? dory_next_pixel(&place, width) : pixels[k - 1];
     }
     dory_widen_all(pixels, channels, columns);
+    dory_lift(columns, vectors);
     dory_pixels(&product, together, y);
     n -= together;
     y += together * pitch;
@@ -369,7 +415,7 @@ static inline void dory_column(const dory_stm32h7_conv_t *a, const DORY_X_T *x,
   if (top >= 0 && top <= last_top && left >= 0 && left <= last_left) {
     dory_lay_rows(place->x, a->dilation_h * a->x_w * DORY_CHANNELS, column);
   } else {
-    const int32_t words = (DORY_KERNEL_H * DORY_RUN + 3) / 4 * DORY_COLUMN;
+    const int32_t words = ((DORY_KERNEL_H * DORY_RUN + 3) / 4 + DORY_LIFTS) * DORY_COLUMN;
     DORY_X_T *const cells = (DORY_X_T *)(void *)((uint32_t *)a->scratch + words);
     dory_gather(a, x, top, left, cells);
     dory_lay_rows(cells, DORY_RUN, column);
@@ -386,7 +432,8 @@ static inline void dory_column(const dory_stm32h7_conv_t *a, const DORY_X_T *x,
   (void)last_left;
 #if DORY_ODD_RUNS
   const int32_t length = DORY_KERNEL_H * DORY_KERNEL_W * a->group_in;
-  DORY_X_T *const cells = (DORY_X_T *)(void *)((uint32_t *)a->scratch + (length + 3) / 4 * DORY_COLUMN);
+  const int32_t words = ((length + 3) / 4 + DORY_LIFTS) * DORY_COLUMN;
+  DORY_X_T *const cells = (DORY_X_T *)(void *)((uint32_t *)a->scratch + words);
   dory_gather(a, x, place->top, place->left, cells);
   dory_widen(cells, length, column);
 #else
@@ -419,6 +466,7 @@ static inline void dory_group(const dory_stm32h7_conv_t *a, const uint32_t *w, i
       dory_column(a, x, &place, last_top, last_left, columns + 2 * k);
       dory_next_output(a, &place);
     }
+    dory_lift(columns, vectors);
     dory_pixels(&product, together, y);
     n -= together;
     y += together * pitch;
@@ -429,7 +477,7 @@ static inline void dory_group(const dory_stm32h7_conv_t *a, const uint32_t *w, i
 
 void DORY_KERNEL(const dory_stm32h7_conv_t *a)
 {
-  const int32_t vectors = (DORY_KERNEL_H * DORY_KERNEL_W * a->group_in + 3) / 4;
+  const int32_t vectors = (DORY_KERNEL_H * DORY_KERNEL_W * a->group_in + 3) / 4 + DORY_LIFTS;
   const uint32_t *w = a->weights;
   const DORY_X_T *x = a->x;
   for (int32_t c = 0; c < a->y_c; c += a->group_out) {

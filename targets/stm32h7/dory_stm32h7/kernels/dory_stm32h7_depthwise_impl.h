@@ -9,12 +9,26 @@
  * channels have one block with zeros behind them.
  *
  * DORY_PAD_WORD: what stands around the image, four times.
+ * DORY_LIFTED: 1: weights of 8 bits are what is stored plus the number `lift`.
  * DORY_PLANAR: 0, or dory_stm32h7_planar_impl.h computes it instead. */
 #include "dory_stm32h7_simd.h"
 
 #include "dory_stm32h7_requant_impl.h"
 
 #include "dory_stm32h7_weights_impl.h"
+
+/* Four weights; lift: what they are more than what is stored, twice. */
+static inline dory_weights_t dory_lifted_at(const uint32_t *w, uint32_t lift)
+{
+#if DORY_LIFTED
+  const uint32_t word = w[0];
+  const dory_weights_t four = {dory_sxtab16(lift, word), dory_sxtab16_odd(lift, word)};
+#else
+  (void)lift;
+  const dory_weights_t four = dory_weights_at(w);
+#endif
+  return four;
+}
 
 #if DORY_PLANAR
 #include "dory_stm32h7_planar_impl.h"
@@ -79,6 +93,7 @@ DORY_SEPARATE void dory_border(const dory_block_t *b, int32_t x, dory_taps_t row
 {
   const dory_stm32h7_requant_t q = dory_requant_from(&b->a->requant, b->first);
   const uint32_t *w = b->w;
+  const uint32_t lift = b->a->lift;
   dory_sums_t sums = {0, 0, 0, 0};
   for (int32_t i = 0; i < DORY_KERNEL_H; i++) {
     const int row = i >= rows.first && i < rows.end;
@@ -86,7 +101,7 @@ DORY_SEPARATE void dory_border(const dory_block_t *b, int32_t x, dory_taps_t row
     for (int32_t j = 0; j < DORY_KERNEL_W; j++) {
       const int inside = row && j >= columns.first && j < columns.end;
       const uint32_t word = inside ? dory_load4(b->x + (x + i * b->row + j * b->column)) : DORY_PAD_WORD;
-      sums = dory_tap(sums, dory_weights_at(w), word);
+      sums = dory_tap(sums, dory_lifted_at(w, lift), word);
       w += DORY_W_WORDS;
     }
   }
@@ -100,6 +115,7 @@ DORY_SEPARATE void dory_border(const dory_block_t *b, int32_t x, dory_taps_t row
                         DORY_Y_T *y)
 {
   const dory_stm32h7_requant_t q = dory_requant_from(&b->a->requant, b->first);
+  const uint32_t lift = b->a->lift;
   const int32_t column = b->column;
   const int32_t taps = columns.end - columns.first;
   const int32_t next = b->row - taps * column;
@@ -109,7 +125,7 @@ DORY_SEPARATE void dory_border(const dory_block_t *b, int32_t x, dory_taps_t row
   for (int32_t i = rows.first; i < rows.end; i++) {
     DORY_ROLLED
     for (int32_t j = taps; j > 0; j--) {
-      sums = dory_tap(sums, dory_weights_at(w), dory_load4(from));
+      sums = dory_tap(sums, dory_lifted_at(w, lift), dory_load4(from));
       w += DORY_W_WORDS;
       from += column;
     }
@@ -126,6 +142,7 @@ DORY_SEPARATE void dory_pixels(const dory_block_t *b, int32_t x, dory_taps_t row
                                DORY_Y_T *y)
 {
   const dory_stm32h7_requant_t q = dory_requant_from(&b->a->requant, b->first);
+  const uint32_t lift = b->a->lift;
   const int32_t step = b->a->stride_w * b->a->x_c, pitch = b->a->y_c;
   const int32_t column = b->column, next = b->row - DORY_KERNEL_W * column;
   const uint32_t *const weights = b->w + rows.first * DORY_KERNEL_W * DORY_W_WORDS;
@@ -137,7 +154,7 @@ DORY_SEPARATE void dory_pixels(const dory_block_t *b, int32_t x, dory_taps_t row
     for (const uint32_t *w = weights; w < end; from += next) {
       DORY_UNROLLED
       for (int32_t j = 0; j < DORY_KERNEL_W; j++) {
-        sums = dory_tap(sums, dory_weights_at(w), dory_load4(from));
+        sums = dory_tap(sums, dory_lifted_at(w, lift), dory_load4(from));
         w += DORY_W_WORDS;
         from += column;
       }
@@ -161,7 +178,8 @@ DORY_SEPARATE void dory_narrow(const dory_block_t *b, int32_t x, dory_taps_t row
         const int inside = !all || (i >= rows.first && i < rows.end && j >= columns.first && j < columns.end);
         const uint8_t byte =
           inside ? b->x[x + i * b->row + j * b->column + k] : (uint8_t)(DORY_PAD_WORD & 0xFFu);
-        const dory_weights_t four = dory_weights_at(b->w + (i * DORY_KERNEL_W + j) * DORY_W_WORDS);
+        const uint32_t *const w = b->w + (i * DORY_KERNEL_W + j) * DORY_W_WORDS;
+        const dory_weights_t four = dory_lifted_at(w, b->a->lift);
         const int16_t weight = (int16_t)((k & 1 ? four.odd : four.even) >> (k & 2 ? 16 : 0));
         sum += (DORY_X_SIGNED ? (int32_t)(int8_t)byte : (int32_t)byte) * weight;
       }

@@ -3,7 +3,8 @@
  * dory_stm32h7_weights_impl.h and dory_stm32h7_requant_impl.h.
  *
  * Rows of weights are padded with zeros to multiples of four. The rows of four channels are
- * interleaved by fours; the rows of the last one to three channels follow one after the other. */
+ * interleaved by fours; the rows of the last one to three channels follow one after the other.
+ * DORY_LIFTED: 1: weights are what is stored plus the number `lift`. */
 #include "dory_stm32h7_simd.h"
 
 #include "dory_stm32h7_requant_impl.h"
@@ -17,7 +18,7 @@
 #define DORY_ASSEMBLY 1
 /* Whether the assembly has outputs, not sums. */
 #define DORY_FINISHED \
-  (DORY_STEPS == 1 && !DORY_SHIFTED && !DORY_BINARY32 && DORY_SHIFT >= 32 && \
+  (!DORY_LIFTED && DORY_STEPS == 1 && !DORY_SHIFTED && !DORY_BINARY32 && DORY_SHIFT >= 32 && \
    DORY_TURNED != DORY_BELOW && (DORY_CLIP == DORY_UNSIGNED || DORY_CLIP == DORY_SIGNED))
 #include "dory_stm32h7_rows_impl.h"
 #else
@@ -38,6 +39,33 @@ static inline int32_t dory_row(const uint32_t *w, const DORY_X_T *x, int32_t n)
     sum = dory_product(w, dory_vector_at(x), sum);
   }
   return n > 0 ? dory_product(w, dory_rest_at(x, n), sum) : sum;
+}
+
+/* Modulo 2^32: what is missing may exceed 32 bits, their sum does not. */
+static inline int32_t dory_plus(int32_t sum, int32_t more)
+{
+  return (int32_t)((uint32_t)sum + (uint32_t)more);
+}
+
+/* What all sums lack of those with the weights as they are stored. */
+static inline int32_t dory_lift(const dory_stm32h7_linear_t *a)
+{
+#if DORY_LIFTED
+  const uint32_t ones = 0x00010001u;
+  const DORY_X_T *x = a->x;
+  int32_t sum = 0, n = a->x_c;
+  for (; n >= 4; n -= 4, x += 4) {
+    const dory_vector_t four = dory_vector_at(x);
+    sum = dory_smlad(four.odd, ones, dory_smlad(four.even, ones, sum));
+  }
+  for (; n > 0; n--) {
+    sum += *x++;
+  }
+  return (int32_t)((uint32_t)sum * (uint32_t)a->lift);
+#else
+  (void)a;
+  return 0;
+#endif
 }
 
 #if !DORY_ASSEMBLY
@@ -81,6 +109,7 @@ void DORY_KERNEL(const dory_stm32h7_linear_t *a)
   const dory_stm32h7_requant_t q = a->requant;
   const uint32_t *w = a->weights;
   DORY_Y_T *const y = a->y;
+  const int32_t lift = dory_lift(a);
   int32_t c = 0;
 #if DORY_FINISHED
   c = a->y_c & ~3;
@@ -99,7 +128,7 @@ void DORY_KERNEL(const dory_stm32h7_linear_t *a)
 #endif
     DORY_UNROLLED
     for (int k = 0; k < 4; k++) {
-      sums[k] = dory_requant(&q, dory_channel(&q, c + k), sums[k]);
+      sums[k] = dory_requant(&q, dory_channel(&q, c + k), dory_plus(sums[k], lift));
     }
     DORY_UNROLLED
     for (int k = 0; k < 4; k++) {
@@ -108,7 +137,7 @@ void DORY_KERNEL(const dory_stm32h7_linear_t *a)
   }
   for (; c < a->y_c; c++) {
     const int32_t sum = dory_row(w, a->x, a->x_c);
-    y[c] = (DORY_Y_T)dory_requant(&q, dory_channel(&q, c), sum);
+    y[c] = (DORY_Y_T)dory_requant(&q, dory_channel(&q, c), dory_plus(sum, lift));
     w += (a->x_c + 3) / 4 * DORY_W_WORDS;
   }
 }

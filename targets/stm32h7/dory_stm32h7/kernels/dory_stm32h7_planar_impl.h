@@ -141,14 +141,14 @@ DORY_SEPARATE void dory_lay_out(const dory_stm32h7_conv_t *a, const uint8_t *x, 
 }
 
 /* The taps of each row and channel as words: the first and the second, the second and the third. */
-static inline void dory_pair_taps(const uint32_t *w, uint32_t *to)
+static inline void dory_pair_taps(const uint32_t *w, uint32_t lift, uint32_t *to)
 {
   const dory_weights_t none = {0, 0};
   for (int32_t i = 0; i < DORY_KERNEL_H; i++) {
-    dory_weights_t a = dory_weights_at(w);
+    dory_weights_t a = dory_lifted_at(w, lift);
     for (int32_t j = 1; j < DORY_TAPS; j++, to++) {
       w += DORY_W_WORDS;
-      const dory_weights_t b = j < DORY_KERNEL_W ? dory_weights_at(w) : none;
+      const dory_weights_t b = j < DORY_KERNEL_W ? dory_lifted_at(w, lift) : none;
       to[0] = dory_low_halves(a.even, b.even);
       to[DORY_CHANNEL_TAPS] = dory_low_halves(a.odd, b.odd);
       to[2 * DORY_CHANNEL_TAPS] = dory_high_halves(a.even, b.even);
@@ -318,7 +318,7 @@ void DORY_KERNEL(const dory_stm32h7_conv_t *a)
   dory_put_padding(laid, pairs * ((most - 1) * a->stride_h + DORY_KERNEL_H));
   for (int32_t c = 0; c < a->y_c; c += 4, w += DORY_KERNEL_H * DORY_KERNEL_W * DORY_W_WORDS) {
     const int32_t first = c + together > a->y_c ? a->y_c - together : c;
-    dory_pair_taps(w, taps);
+    dory_pair_taps(w, a->lift, taps);
     for (int32_t i = 0; i < a->y_h; i += DORY_STRIP) {
       const int32_t rows = a->y_h - i < DORY_STRIP ? a->y_h - i : DORY_STRIP;
       const dory_rows_t size = {(rows - 1) * a->stride_h + DORY_KERNEL_H, pairs};

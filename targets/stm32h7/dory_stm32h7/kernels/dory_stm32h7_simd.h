@@ -94,6 +94,7 @@ typedef uint16x2_t dory_halves_t;
 #if defined(__clang__)
 #define dory_uxtb16_odd(word) dory_uxtb16(__ror((word), 8))
 #define dory_sxtb16_odd(word) dory_sxtb16(__ror((word), 8))
+#define dory_sxtab16_odd(sums, word) dory_sxtab16((sums), __ror((word), 8))
 #else
 /* gcc rotates in an instruction of its own. */
 static inline uint32_t dory_uxtb16_odd(uint32_t word)
@@ -107,6 +108,13 @@ static inline uint32_t dory_sxtb16_odd(uint32_t word)
 {
   uint32_t pair;
   __asm__("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(word));
+  return pair;
+}
+
+static inline uint32_t dory_sxtab16_odd(uint32_t sums, uint32_t word)
+{
+  uint32_t pair;
+  __asm__("sxtab16 %0, %1, %2, ror #8" : "=r"(pair) : "r"(sums), "r"(word));
   return pair;
 }
 #endif
@@ -166,6 +174,11 @@ static inline uint32_t dory_uxtab16(uint32_t sums, uint32_t word)
 static inline uint32_t dory_sxtab16(uint32_t sums, uint32_t word)
 {
   return dory_add16(sums, dory_sxtb16(word));
+}
+
+static inline uint32_t dory_sxtab16_odd(uint32_t sums, uint32_t word)
+{
+  return dory_add16(sums, dory_sxtb16_odd(word));
 }
 
 static inline uint32_t dory_uqsub8(uint32_t a, uint32_t b)

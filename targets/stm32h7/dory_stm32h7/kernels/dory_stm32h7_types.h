@@ -24,7 +24,8 @@ typedef struct {
 } dory_stm32h7_requant_t;
 
 /* A convolution. weights: see dory_stm32h7_matmul_impl.h. scratch: columns of a few pixels.
- * group_in, group_out: channels of one group; those of the tile when there is one group. */
+ * group_in, group_out: channels of one group; those of the tile when there is one group. lift: of
+ * weights that are stored less a number, that number in both halves (depthwise). */
 typedef struct {
   const void *x;
   const void *weights;
@@ -34,6 +35,7 @@ typedef struct {
   int32_t pad_top, pad_left;
   int32_t group_in, group_out;
   int32_t stride_h, stride_w, dilation_h, dilation_w;
+  uint32_t lift;
   dory_stm32h7_requant_t requant;
 } dory_stm32h7_conv_t;
 
@@ -49,12 +51,14 @@ typedef struct {
   dory_stm32h7_requant_t requant;
 } dory_stm32h7_matrices_t;
 
-/* A fully connected layer of x_c inputs and y_c outputs. */
+/* A fully connected layer of x_c inputs and y_c outputs. lift: what weights are more than what is
+ * stored. */
 typedef struct {
   const void *x;
   const void *weights;
   void *y;
   int32_t x_c, y_c;
+  int32_t lift;
   dory_stm32h7_requant_t requant;
 } dory_stm32h7_linear_t;
 
