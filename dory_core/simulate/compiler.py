@@ -109,6 +109,11 @@ class Compiler:
         """The command as in a shell."""
         return shlex.join(self.command)
 
+    @property
+    def is_zig(self) -> bool:
+        """Whether it is the compiler of Zig, which names targets in its own way."""
+        return any("zig" in Path(word).name for word in self.command)
+
     @staticmethod
     def identify(*command: str) -> Compiler | None:
         """Return the compiler of a command that runs, otherwise None."""

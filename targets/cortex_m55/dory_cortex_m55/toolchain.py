@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from dory_core.api import ToolMissing, simulate
 
 GCC = "arm-none-eabi-gcc"
+_KNOWN = "an arm-none-eabi-gcc or a zig cc"
 GCC_LINK_FLAGS = ("-nostdlib", "-lgcc")
 GCC_FLAGS = ("-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard")
 ZIG_FLAGS = ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m55+mve_fp")
@@ -56,17 +57,20 @@ class Toolchain:
 def find_toolchain() -> Toolchain:
     """Return $ARM_CC, arm-none-eabi-gcc, else the compiler of the ``ziglang`` wheel.
 
-    Raises ToolMissing when there is none, or when $ARM_CC is set and cannot be run.
+    Raises ToolMissing when there is none, or when $ARM_CC cannot be run or is another clang.
     """
-    compiler = simulate.Compiler.named(
-        "ARM_CC", "an arm-none-eabi-gcc"
-    ) or simulate.Compiler.identify(GCC)
+    compiler = simulate.Compiler.named("ARM_CC", _KNOWN) or simulate.Compiler.identify(GCC)
+    if compiler is None and importlib.util.find_spec("ziglang") is not None:
+        compiler = simulate.Compiler.identify(sys.executable, "-m", "ziglang", "cc")
+    if compiler is not None and compiler.is_zig:
+        return Toolchain(compiler, ZIG_FLAGS, ())
+    if compiler is not None and "clang" in compiler.version:
+        raise ToolMissing(
+            f"$ARM_CC names {compiler.name}, a clang whose flags are not known",
+            f"let it name {_KNOWN}; `make image` takes flags of yours in ARM_FLAGS, ARM_LINK_FLAGS",
+        )
     if compiler is not None:
         return Toolchain(compiler, GCC_FLAGS, GCC_LINK_FLAGS)
-    if importlib.util.find_spec("ziglang") is not None:
-        compiler = simulate.Compiler.identify(sys.executable, "-m", "ziglang", "cc")
-        if compiler is not None:
-            return Toolchain(compiler, ZIG_FLAGS, ())
     raise ToolMissing(
         f"no compiler for the Cortex-M55 found (tried $ARM_CC, {GCC} and the ziglang wheel)",
         "install arm-none-eabi-gcc, or pip install ziglang",

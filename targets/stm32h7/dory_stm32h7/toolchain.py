@@ -12,6 +12,7 @@ from dory_core.api import ToolMissing, simulate
 from dory_stm32h7 import part_files, parts
 
 GCC = "arm-none-eabi-gcc"
+_KNOWN = "an arm-none-eabi-gcc or a zig cc"
 GCC_LINK_FLAGS = ("-nostdlib", "-lgcc")
 
 FLAGS = (
@@ -74,17 +75,20 @@ class Toolchain:
 def find_toolchain(part: parts.Part = parts.DEFAULT) -> Toolchain:
     """Return $ARM_CC, arm-none-eabi-gcc, else the compiler of the ``ziglang`` wheel.
 
-    Raises ToolMissing when there is none, or when $ARM_CC is set and cannot be run.
+    Raises ToolMissing when there is none, or when $ARM_CC cannot be run or is another clang.
     """
-    compiler = simulate.Compiler.named(
-        "ARM_CC", "an arm-none-eabi-gcc"
-    ) or simulate.Compiler.identify(GCC)
+    compiler = simulate.Compiler.named("ARM_CC", _KNOWN) or simulate.Compiler.identify(GCC)
+    if compiler is None and importlib.util.find_spec("ziglang") is not None:
+        compiler = simulate.Compiler.identify(sys.executable, "-m", "ziglang", "cc")
+    if compiler is not None and compiler.is_zig:
+        return Toolchain(compiler, zig_flags(part.core), (), part)
+    if compiler is not None and "clang" in compiler.version:
+        raise ToolMissing(
+            f"$ARM_CC names {compiler.name}, a clang whose flags are not known",
+            f"let it name {_KNOWN}; `make image` takes flags of yours in ARM_FLAGS, ARM_LINK_FLAGS",
+        )
     if compiler is not None:
         return Toolchain(compiler, part.core.gcc, GCC_LINK_FLAGS, part)
-    if importlib.util.find_spec("ziglang") is not None:
-        compiler = simulate.Compiler.identify(sys.executable, "-m", "ziglang", "cc")
-        if compiler is not None:
-            return Toolchain(compiler, zig_flags(part.core), (), part)
     raise ToolMissing(
         f"no compiler for the {part.core.name} found (tried $ARM_CC, {GCC} and the ziglang wheel)",
         "pip install 'dory-stm32h7[emulator]', or install arm-none-eabi-gcc",

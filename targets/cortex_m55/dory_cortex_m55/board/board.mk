@@ -4,16 +4,22 @@
 
 ifneq ($(shell command -v @GCC@),)
 ARM_CC ?= @GCC@
-ARM_FLAGS ?= @GCC_FLAGS@
-ARM_LINK_FLAGS ?= @GCC_LINK_FLAGS@
 else
 ARM_CC ?= python3 -m ziglang cc
+endif
+
+ifneq ($(findstring zig,$(notdir $(ARM_CC))),)
 ARM_FLAGS ?= @ZIG_FLAGS@
 ARM_LINK_FLAGS ?=
+else ifneq ($(findstring clang,$(notdir $(ARM_CC))),)
+ARM_FLAGS ?= $(error ARM_CC is a clang: give its flags in ARM_FLAGS and ARM_LINK_FLAGS)
+else
+ARM_FLAGS ?= @GCC_FLAGS@
+ARM_LINK_FLAGS ?= @GCC_LINK_FLAGS@
 endif
 
 IMAGE := build/corstone300
-IMAGE_FLAGS := $(ARM_FLAGS) @FLAGS@ @INCLUDES@
+IMAGE_FLAGS = $(ARM_FLAGS) @FLAGS@ @INCLUDES@
 IMAGE_SOURCES := $(wildcard @SOURCES@)
 IMAGE_OBJECTS := $(addprefix $(IMAGE)/,$(addsuffix .o,$(IMAGE_SOURCES)))
 

@@ -13,16 +13,22 @@
 
 ifneq ($(shell command -v ${gcc}),)
 ARM_CC ?= ${gcc}
-ARM_FLAGS ?= ${" ".join(gcc_flags)}
-ARM_LINK_FLAGS ?= ${" ".join(gcc_link_flags)}
 else
 ARM_CC ?= python3 -m ziglang cc
+endif
+
+ifneq ($(findstring zig,$(notdir $(ARM_CC))),)
 ARM_FLAGS ?= ${" ".join(zig_flags)}
 ARM_LINK_FLAGS ?=
+else ifneq ($(findstring clang,$(notdir $(ARM_CC))),)
+ARM_FLAGS ?= $(error ARM_CC is a clang: give its flags in ARM_FLAGS and ARM_LINK_FLAGS)
+else
+ARM_FLAGS ?= ${" ".join(gcc_flags)}
+ARM_LINK_FLAGS ?= ${" ".join(gcc_link_flags)}
 endif
 
 IMAGE := build/${part}
-IMAGE_FLAGS := $(ARM_FLAGS) ${" ".join(flags)} \
+IMAGE_FLAGS = $(ARM_FLAGS) ${" ".join(flags)} \
   ${" ".join((*(f"'-D{name}={value}'" for name, value in defines), *(f"-I{folder}" for folder in includes)))}
 IMAGE_SOURCES := $(wildcard ${" ".join(f"{folder}/*.c {folder}/*.S" for folder in sources)})
 IMAGE_OBJECTS := $(addprefix $(IMAGE)/,$(addsuffix .o,$(IMAGE_SOURCES)))
