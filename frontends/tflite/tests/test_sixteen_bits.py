@@ -14,7 +14,7 @@ from dory_tflite.testing import WORDS, TfliteBuilder, random_network
 from dory_core.api import Graph, NotSupported, ops
 from dory_core.testing import CompileOptions, compile_network
 from dory_core.testing.apps import assert_exact
-from dory_core.tools import load_plugins
+from dory_core.tools import load_plugins, read_plan
 from frontends.tflite.tests.test_against_tflite_micro import differing
 
 pytest.importorskip("tflite_micro", reason="the extra golden is not installed")
@@ -99,6 +99,53 @@ def test_a_bias_of_32_bits_rounds_twice(tmp_path: Path) -> None:
     assert wide.requants[0].mul < narrow.requants[0].mul
     assert differing(dense(300, "INT32")) == []
     assert_application_is_exact(dense(300, "INT32"), tmp_path, "gap8")
+
+
+def keywords() -> bytes:
+    """Return a network of the operators of keyword spotting, with a residual sum."""
+    b, random = TfliteBuilder(), np.random.default_rng(7)
+    x, scale = b.input((1, 13, 7, 1), 1e-3, 0, "INT16"), 1e-3
+
+    def conv(code: str, x: int, scale: float, inputs: int, kernel: int) -> tuple[int, float]:
+        is_depthwise = code == "DEPTHWISE_CONV_2D"
+        shape = (1, kernel, kernel, 8) if is_depthwise else (8, kernel, kernel, inputs)
+        weights = random.integers(-127, 128, shape).astype(np.int8)
+        scales = random.uniform(0.003, 0.005, 8)
+        bias = random.integers(-(1 << 20), 1 << 20, 8)
+        y_scale = scale * 0.3 * (kernel * kernel * (1 if is_depthwise else inputs)) ** 0.5
+        y = b.tensor((1, 13, 7, 8), y_scale, 0, "INT16")
+        axis, zeros = (3 if is_depthwise else 0), (0,) * 8
+        constants = [b.constant(weights, scales.tolist(), zeros, axis)]
+        constants.append(b.constant(bias, (scale * scales).tolist(), zeros))
+        more = {"DepthMultiplier": 1} if is_depthwise else {}
+        options = {"Padding": "SAME", "StrideH": 1, "StrideW": 1, **more}
+        b.operator(code, [x, *constants], [y], FusedActivationFunction="RELU", **options)
+        return y, y_scale
+
+    x, scale = conv("CONV_2D", x, scale, 1, 3)
+    y, y_scale = conv("DEPTHWISE_CONV_2D", x, scale, 8, 3)
+    y, y_scale = conv("CONV_2D", y, y_scale, 8, 1)
+    z = b.tensor((1, 13, 7, 8), y_scale * 1.3, 0, "INT16")
+    b.operator("ADD", [x, y], [z])
+    window = {"FilterHeight": 3, "FilterWidth": 3, "StrideH": 2, "StrideW": 2}
+    small = b.tensor((1, 6, 3, 8), y_scale * 1.3, 0, "INT16")
+    b.operator("MAX_POOL_2D", [z], [small], Padding="VALID", **window)
+    mean = b.tensor((1, 1, 1, 8), y_scale * 1.3, 0, "INT16")
+    window = {"FilterHeight": 6, "FilterWidth": 3, "StrideH": 6, "StrideW": 3}
+    b.operator("AVERAGE_POOL_2D", [small], [mean], Padding="VALID", **window)
+    answer = b.tensor((1, 5), y_scale, 0, "INT16")
+    weights = random.integers(-127, 128, (5, 8)).astype(np.int8)
+    bias = random.integers(-(1 << 18), 1 << 18, 5)
+    constants = [b.constant(weights, (0.004,)), b.constant(bias, (y_scale * 1.3 * 0.004,))]
+    b.operator("FULLY_CONNECTED", [mean, *constants], [answer])
+    return b.build([answer])
+
+
+def test_all_layers_of_a_network_have_kernels_of_the_stm32h7(tmp_path: Path) -> None:
+    assert_application_is_exact(keywords(), tmp_path, "stm32h7")
+    kernels = [layer["kernel"] for layer in read_plan(tmp_path / "app")["layers"]]
+    assert len(kernels) == 7
+    assert [kernel for kernel in kernels if not kernel.startswith("dory_stm32h7_")] == []
 
 
 def test_what_wraps_in_the_interpreter_is_refused() -> None:

@@ -183,22 +183,29 @@ WIDE_TWO = 170
 WIDE_PRODUCT_OF_TWO = 25
 WIDE_BLOCK = 60
 WIDE_PRODUCT_C = 22
-# Pooling: a pixel, four channels, a tap of four channels, of one; an output of an average.
+# Pooling: a pixel, four channels, a tap of four channels, of one; an output of an average. Wide:
+# 16 bits; a row of such taps.
 POOL_PIXEL = 560
 POOL_FOUR = 190
 MAXPOOL_TAP = 54
+MAXPOOL_WIDE_TAP = 90
 AVGPOOL_TAP = 50
+AVGPOOL_WIDE_TAP = 55
+AVGPOOL_WIDE_ROW = 100
 POOL_NARROW = 45
 POOL_OUTPUT = 50
 # An average in binary32: a tap of a channel, an output.
 REALPOOL_TAP = 52
 REALPOOL_OUTPUT = 480
 # Pairs: an element with both operands as they are or with an offset; one scaled operand, two; a
-# clipped one; a product. Where the second one is smaller or a constant: a run of channels.
+# clipped one, one of 64 bits; a second addend of the value; a product. Where the second one is
+# smaller or a constant: a run of channels.
 PAIR_ELEMENT = 58
 PAIR_SCALED = 20
 PAIR_SCALED_BOTH = 75
 PAIR_CLIPPED = 15
+PAIR_UPPER = 20
+PAIR_TURNED = 45
 PAIR_PRODUCT = 21
 PAIR_RUN = 280
 # Sums by tables: an element, one with a table of results.

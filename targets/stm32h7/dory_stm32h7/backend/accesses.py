@@ -82,16 +82,18 @@ def channel_blocks(
     """
     taps, pixels = layer.window.taps, tile.h * tile.w
     blocks = ceil_div(tile.c_out, 4)
-    near = min(tile.c_out, line_bytes)  # bytes of lines that a pixel of a block touches
-    x_pass, y_pass = tile.x_h * tile.x_w * near, pixels * near
+    x_pixel, y_pixel = (tile.c_out * t.bits // 8 for t in (layer.inputs[0], layer.output))
+    # Bytes of lines that a pixel of a block touches.
+    x_near, y_near = min(x_pixel, line_bytes), min(y_pixel, line_bytes)
+    x_pass, y_pass = tile.x_h * tile.x_w * x_near, pixels * y_near
     seen_rows = min(layer.window.kernel[0], tile.x_h)
-    window = tile.h * seen_rows * tile.x_w * near
-    rows = seen_rows * tile.x_w * near + tile.w * near
+    window = tile.h * seen_rows * tile.x_w * x_near
+    rows = seen_rows * tile.x_w * x_near + tile.w * y_near
     image = x_pass + y_pass
-    x_bytes, y_bytes = tile.x_h * tile.x_w * tile.c_out, pixels * tile.c_out
+    x_bytes, y_bytes = tile.x_h * tile.x_w * x_pixel, pixels * y_pixel
     again_x = max(blocks * x_pass - x_bytes, 0)
     inputs, constants = loads or (
-        pixels * taps * blocks,
+        pixels * taps * blocks * layer.inputs[0].bits // 8,
         blocks * pixels * (taps + 4 * parameter_words),
     )
     return (

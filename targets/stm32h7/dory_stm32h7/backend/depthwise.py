@@ -26,7 +26,6 @@ from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import channel_blocks
 from dory_stm32h7.backend.epilogue import epilogue
 from dory_stm32h7.backend.instance import (
-    BYTES,
     Arguments,
     pad_token,
     pad_value,
@@ -55,7 +54,6 @@ class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
     template = "depthwise"
     summary = "Depthwise convolution of four channels at a time"
     features = WeightedKernel.features | {Feature.PAD_VALUE}
-    inputs = BYTES
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """One filter per input channel."""
@@ -107,7 +105,7 @@ class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
         seen, (height, _) = _seen(layer), _sizes(layer, tile)
         rows, strips = int(_laid_rows(seen, height)), ceil_div(height, _STRIP)
         x_h, x_w = (1, tile.x_h) if seen is not layer.window else (tile.x_h, tile.x_w)
-        loads = min(rows, x_h * strips) * x_w * blocks
+        loads = min(rows, x_h * strips) * x_w * blocks * layer.inputs[0].bits // 8
         taps = (seen.taps + seen.kernel[0]) * weight_bits(layer) // 8
         constants = blocks * (taps + 4 * strips * parameters)
         return channel_blocks(layer, tile, weights, parameters, line_bytes, (loads, constants))
@@ -140,12 +138,19 @@ class DepthwiseKernel(WeightedKernel, caches.MemoryAccesses):
             ("DORY_KERNEL_H", kernel_h),
             ("DORY_KERNEL_W", kernel_w),
             ("DORY_TAPS", kernel_w | 1),
-            ("DORY_PAD_WORD", f"0x{(pad_value(layer) & 255) * 0x01010101:08x}u"),
+            ("DORY_PAD_WORD", _pad_word(layer)),
             ("DORY_PLANAR", _planar(layer)),
             ("DORY_LIFTED", int(lift_of(layer) != 0)),
             *self.macros(layer),
         )
         return macros
+
+
+def _pad_word(layer: Layer) -> str:
+    """Return a word full of padding, in C."""
+    bits = layer.inputs[0].bits
+    element = f"{pad_value(layer) & ((1 << bits) - 1):0{bits // 4}x}"
+    return f"0x{element * (32 // bits)}u"
 
 
 def _seen(layer: Layer) -> ops.Window:

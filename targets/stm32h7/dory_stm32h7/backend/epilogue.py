@@ -8,9 +8,8 @@ searches mul and add that have the same value for every accumulator that can occ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -23,49 +22,22 @@ from dory_core.api import (
     Rejection,
     Requant,
     Struct,
-    Symbol,
     requantisation,
 )
+from dory_stm32h7.backend.lines import (
+    INT32,
+    SHIFTS_UPPER,
+    Line,
+    above,
+    bounds_of,
+    find_line,
+    is_above,
+    product_line,
+)
 
-Bounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-
-# Shifts that are tried, the cheapest first: larger ones where thresholds lie close, smaller ones
-# for scales of one half and more.
 _WORDS = "const int32_t *"
-_SHIFTS = (32, 33, 34, 35, 36, 37, 38, 39, 40, 31, 30, 29, 28, 26, 22, 18, 14, 10, 6, 2, 0)
-_INT32 = (1 << 31) - 1
 # Products of steps in binary32 are below this: a zero point is added as an integer.
 _ROOM_EVEN = 1 << 30
-# Those of channels that have their own. Products have 61 bits: after any of these, 32 at most.
-_SHIFTS_UP = (*range(32, 41), 31, 30)
-# Those of the upper half of a product.
-_SHIFTS_UPPER = tuple(range(32, 41))
-# Results below this leave room for the largest shift.
-_ROOM = 1 << 19
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Line:
-    """A step y = clip((mul * x + add) >> shift). mul, add: int64, shape (C,) or (1,).
-
-    offset, below: None, or of the same form: x is the accumulator with the offset, and below is
-    added as well where x is negative. beyond: None, or how much more each channel is shifted.
-    even: y = clip(even(f32(f32(x) * mul)) + add) with the roundings of binary32, mul as its bits.
-    """
-
-    mul: npt.NDArray[np.int64]
-    add: npt.NDArray[np.int64]
-    shift: int
-    clip: tuple[int, int] | None
-    offset: npt.NDArray[np.int64] | None = None
-    below: npt.NDArray[np.int64] | None = None
-    beyond: npt.NDArray[np.int64] | None = None
-    even: bool = False
-
-    def struct(self) -> Struct:
-        """Return a ``dory_stm32h7_line_t``, for one channel."""
-        factors = {"add": Symbol(f"INT64_C({self.add[0]})"), "mul": int(self.mul[0])}
-        return Struct(factors | _bounds(self.clip) | {"shift": self.shift})
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +77,7 @@ class Epilogue:
         if self.clip[0] not in ("UNSIGNED", "SIGNED"):
             return False
         line = self.steps[0]
-        return line.below is None or _is_above(line)
+        return line.below is None or is_above(line)
 
     @property
     def part(self) -> str:
@@ -127,7 +99,7 @@ class Epilogue:
             assert first.offset is not None
             columns = np.broadcast_arrays(first.mul, first.add, first.offset)
             return np.stack(columns, axis=1).astype(np.int32)
-        line = _above(self.steps[0])
+        line = above(self.steps[0])
         fields = (line.offset, line.below, line.beyond)
         more = [values for values in fields if values is not None]
         mul, add, *turned = np.broadcast_arrays(line.mul, line.add, *more)
@@ -155,7 +127,7 @@ class Epilogue:
         if not self.steps:
             return ""
         form, bits = self.clip
-        side = "turned_" if _is_above(self.steps[0]) else "turned_below_"
+        side = "turned_" if is_above(self.steps[0]) else "turned_below_"
         text = (
             f"_{side if self.turned else ''}{'even' if self.even else 'q'}"
             f"{self.steps[0].shift}"
@@ -178,7 +150,7 @@ class Epilogue:
         if self.steps:
             form, bits = self.clip
             found.append(("DORY_SHIFT", self.steps[0].shift))
-            side = "DORY_ABOVE" if self.turned and _is_above(self.steps[0]) else "DORY_BELOW"
+            side = "DORY_ABOVE" if self.turned and is_above(self.steps[0]) else "DORY_BELOW"
             found.append(("DORY_TURNED", side if self.turned else 0))
             found.append(("DORY_SHIFTED", int(self.shifted)))
             found.append(("DORY_BINARY32", int(self.even)))
@@ -199,27 +171,10 @@ class Epilogue:
         own = Items(tuple(int(word) for word in self.records[0]), "const int32_t")
         fields: dict[str, Argument] = {"channels": Operand("mul", _WORDS) if arrays else own}
         if self.clip[0] == "BOUNDS":
-            fields |= _bounds(self.steps[0].clip)
+            fields |= bounds_of(self.steps[0].clip)
         if len(self.steps) == 2:
             fields["next"] = self.steps[1].struct()
         return Struct(fields)
-
-
-def _bounds(clip: tuple[int, int] | None) -> dict[str, Argument]:
-    """Return the members of a clip, none without."""
-    return {} if clip is None else {"lo": clip[0], "hi": clip[1]}
-
-
-def _is_above(line: Line) -> bool:
-    """Return True when what is added below zero is never positive: its opposite is, above."""
-    return line.below is not None and int(line.below.max()) <= 0
-
-
-def _above(line: Line) -> Line:
-    """Return the step with a non-negative value to be added where x is not negative, if it can."""
-    if line.below is None or not _is_above(line):
-        return line
-    return replace(line, add=line.add + line.below, below=-line.below)
 
 
 def epilogue(layer: Layer) -> Epilogue:
@@ -240,7 +195,7 @@ def reject_epilogue(layer: Layer) -> Rejection | None:
 def find_epilogue(layer: Layer) -> Epilogue | Rejection:
     """Return the epilogue of a layer, or why there is none."""
     kind, ranges = layer.op, layer.ranges
-    if not -_INT32 - 1 <= ranges.acc_lo <= ranges.acc_hi <= _INT32:
+    if not -INT32 - 1 <= ranges.acc_lo <= ranges.acc_hi <= INT32:
         return Rejection("its accumulator exceeds 32 bits")
     if not kind.requants:
         return Epilogue((), None if layer.bias is None else layer.bias.values.astype(np.int64))
@@ -270,19 +225,19 @@ def _integer_line(layer: Layer) -> Epilogue | None:
     steps, lo, hi = requantisation.steps_of_sums(layer)
     if all(len(p) == 1 for s in steps for p in s.parameters):
         lo, hi = lo.min(keepdims=True), hi.max(keepdims=True)
-    if max(abs(int(b.max())) for b in (lo, -lo, hi)) > _INT32:
+    if max(abs(int(b.max())) for b in (lo, -lo, hi)) > INT32:
         return None
     stairs = requantisation.staircase(steps, lo, hi)
     if stairs is None or steps[-1].lo is None or steps[-1].hi is None:
         return None
-    line = _line(stairs, (steps[-1].lo, steps[-1].hi), False, _SHIFTS_UPPER)
+    line = product_line(stairs, (steps[-1].lo, steps[-1].hi), False, SHIFTS_UPPER)
     return None if line is None else Epilogue((line,))
 
 
 def _even(layer: Layer, step: Requant) -> Epilogue | Rejection:
     """Return a step in binary32: scale as bits, zero point and offset of each channel."""
     ends = (layer.ranges.acc_lo - step.turn, layer.ranges.acc_hi - step.turn)
-    if max(map(abs, ends)) > _INT32:
+    if max(map(abs, ends)) > INT32:
         return Rejection("its accumulator exceeds 32 bits beside its zero point")
     if max(map(abs, ends)) * float(step.scales.max()) >= _ROOM_EVEN:
         return Rejection("its products in binary32 reach 2^30")
@@ -307,100 +262,3 @@ def _second(steps: Sequence[Requant], layer: Layer) -> Line | None:
     ]
     line = find_line((second,), (np.array([min(ends)]), np.array([max(ends)])))
     return None if line is None or line.below is not None else line
-
-
-def find_line(steps: Sequence[Requant], bounds: Bounds) -> Line | None:
-    """Return one step that equals a sequence of them on an interval of accumulators.
-
-    bounds: lowest and highest accumulator, shape (C,) or (1,).
-    """
-    return _line_within(tuple(steps), *(tuple(b.tolist()) for b in bounds))
-
-
-@cache
-def _line_within(
-    steps: tuple[Requant, ...], lowest: tuple[int, ...], highest: tuple[int, ...]
-) -> Line | None:
-    """Return the step of find_line, found once: parts of a layer have the same steps and bounds."""
-    bounds = (np.array(lowest, np.int64), np.array(highest, np.int64))
-    if max(abs(int(b.max())) for b in (bounds[0], -bounds[0], bounds[1])) > _INT32:
-        return None
-    last = steps[-1]
-    clip = None if last.lo is None or last.hi is None else (last.lo, last.hi)
-    if clip is not None and not -_INT32 - 1 <= clip[0] <= clip[1] <= _INT32:
-        return None
-    room = _has_room(steps, bounds)
-    found = requantisation.search_steps(lambda stairs: _line(stairs, clip, room), steps, *bounds)
-    return found if found is not None else _by_channel(steps, bounds, clip)
-
-
-def _by_channel(
-    steps: Sequence[Requant], bounds: Bounds, clip: tuple[int, int] | None
-) -> Line | None:
-    """Return a step with a shift and, channel by channel, more."""
-    count = max(len(p) for ends in (bounds, *(s.parameters for s in steps)) for p in ends)
-    lines: list[Line] = []
-    for c in range(count if count > 1 else 0):
-        one = tuple(_channel(step, c) for step in steps)
-        lo, hi = (b[c : c + 1] if len(b) > 1 else b for b in bounds)
-        line = requantisation.search_steps(
-            lambda stairs: _line(stairs, clip, False, _SHIFTS_UP), one, lo, hi
-        )
-        if line is None:
-            return None
-        lines.append(line)
-    if not lines:
-        return None
-    turned = any(line.below is not None for line in lines)
-    none = np.zeros(1, np.int64)
-    base = min(line.shift for line in lines)
-    return Line(
-        np.concatenate([line.mul for line in lines]),
-        np.concatenate([line.add for line in lines]),
-        base,
-        clip,
-        np.concatenate([_or(line.offset, none) for line in lines]) if turned else None,
-        np.concatenate([_or(line.below, none) for line in lines]) if turned else None,
-        np.array([line.shift - base for line in lines], np.int64),
-    )
-
-
-def _or(values: npt.NDArray[np.int64] | None, other: npt.NDArray[np.int64]) -> Any:
-    return other if values is None else values
-
-
-def _channel(step: Requant, c: int) -> Requant:
-    """Return a step of one channel."""
-    mul, *addends = ((p[c % len(p)],) for p in step.parameters)
-    return replace(step, mul=mul, add=addends[0], add_negative=(addends[1:] or [None])[0])
-
-
-def _has_room(steps: Sequence[Requant], bounds: Bounds) -> bool:
-    """Return True where results without clips leave room for a product with any of the shifts."""
-    y = float(max(np.abs(end).max() for end in bounds))
-    for step in steps:
-        add = max(abs(value) for values in step.addends for value in values)
-        y = (y * max(map(abs, step.mul)) + add) / step.div
-    return y < _ROOM
-
-
-def _line(
-    stairs: Any, clip: tuple[int, int] | None, room: bool, shifts: Sequence[int] = _SHIFTS
-) -> Line | None:
-    """Return a product with the stairs, of one kind or the other, the cheapest shift first.
-
-    room: as of :func:`_has_room`.
-    """
-    for shift in shifts:
-        found = requantisation.narrow_product(stairs, shift)
-        if found is None:
-            asked = room and shift == shifts[0]
-            if asked and requantisation.narrow_product(stairs, max(_SHIFTS), wide=True) is None:
-                return None  # no product of any size has them
-            continue
-        if found.add_negative is None:
-            return Line(found.mul, found.add, shift, clip)
-        below = found.add_negative - found.add
-        if np.abs(below).max() <= _INT32:
-            return Line(found.mul, found.add, shift, clip, found.offset, below)
-    return None

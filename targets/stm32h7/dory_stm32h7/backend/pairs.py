@@ -27,13 +27,14 @@ from dory_core.api import (
 )
 from dory_core.importing import ranges
 from dory_stm32h7 import calibration as costs
-from dory_stm32h7.backend.epilogue import Line, epilogue, reject_epilogue
+from dory_stm32h7.backend.epilogue import epilogue, reject_epilogue
 from dory_stm32h7.backend.instance import (
     OUTPUTS,
     InstanceKernel,
     c_type,
     tile_arguments,
 )
+from dory_stm32h7.backend.lines import Line
 from dory_stm32h7.backend.weighted import output_extra
 
 _OPERANDS = ("u8", "i8", "u16", "i16")
@@ -135,6 +136,8 @@ class PairKernel(InstanceKernel):
         forms = [o.form for o in _operands(layer) if o is not None and o.form not in plain]
         element += (0, costs.PAIR_SCALED, costs.PAIR_SCALED_BOTH)[len(forms)]
         element += costs.PAIR_CLIPPED * forms.count("DORY_CLIPPED")
+        element += costs.PAIR_UPPER * forms.count("DORY_UPPER")
+        element += costs.PAIR_TURNED * epilogue(layer).turned
         runs = 0 if _is_flat(layer) else tile.h * tile.w * costs.PAIR_RUN
         return costs.CALL + runs + tile.h * tile.w * tile.c_out * element
 
@@ -257,16 +260,16 @@ def _operands(layer: Layer) -> tuple[Side | None, ...]:
 def _operand(step: Requant | None, lo: int, hi: int) -> Side | None:
     if step is None or step.is_identity:
         return Side("DORY_AS_IS")
-    if step.div == 1 and step.lo is None and step.add_negative is None:
+    if step.shift is not None and (step.lo, step.add_negative, step.float32) == (None, None, False):
         ends = [step.mul[0] * v + step.add[0] for v in (lo, hi)]
         if max(*map(abs, (*ends, step.mul[0], step.add[0]))) < 1 << 31:
             mul, add = (np.array(values, dtype=np.int64) for values in (step.mul, step.add))
-            form = "DORY_OFFSET" if step.mul == (1,) else "DORY_SCALED"
-            return Side(form, Line(mul, add, 0, None))
+            form = "DORY_OFFSET" if step.mul == (1,) and step.div == 1 else "DORY_SCALED"
+            return Side(form, Line(mul, add, step.shift, None))
     stairs = requantisation.staircase((step,), np.array([lo]), np.array([hi]))
     found = None if stairs is None else requantisation.narrow_32(stairs)
     if found is None or stairs is None:
-        return None
+        return _upper(step, lo, hi)
     clip = stairs.clip
     mul, add = (v.astype(np.int32).astype(np.int64) for v in (found.mul, found.add))
     # Steep lines may overshoot the bounds, flat ones need no clip when their ends are inside.
@@ -274,3 +277,19 @@ def _operand(step: Requant | None, lo: int, hi: int) -> Side | None:
     if clip is None or (clip[0] <= min(ends) and max(ends) <= clip[1]):
         return Side("DORY_SCALED", Line(mul, add, found.shift, None))
     return Side("DORY_CLIPPED", Line(mul, add, found.shift, clip))
+
+
+def _upper(step: Requant, lo: int, hi: int) -> Side | None:
+    """Return the upper half of a product with a step's own numbers; None: they are too large."""
+    if step.shift is None or step.shift > 32 or step.lo is not None or step.turn or step.float32:
+        return None
+    all_up = 32 - step.shift
+    up = min(all_up, 31 - max(-lo - 1, hi).bit_length())  # of the operand; the rest of the factor
+    mul, add = step.mul[0] << all_up - up, step.add[0] << all_up
+    below = (step.addends[-1][0] << all_up) - add
+    words = (mul, below, *(step.scalar(x, 0) for x in (lo, hi)))
+    if min(words) < -1 << 31 or max(words) >= 1 << 31 or abs(add) >= 1 << 62:
+        return None
+    own_mul, own_add, own_below = (np.array([number], np.int64) for number in (mul, add, below))
+    line = Line(own_mul, own_add, up, None, below=own_below)
+    return Side("DORY_UPPER", line)

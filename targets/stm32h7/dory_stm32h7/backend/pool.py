@@ -21,6 +21,7 @@ from dory_stm32h7.backend.accesses import pixels_first
 from dory_stm32h7.backend.epilogue import epilogue, reject_epilogue
 from dory_stm32h7.backend.instance import (
     BYTES,
+    HALVES,
     OUTPUTS,
     InstanceKernel,
     kernel_arguments,
@@ -32,6 +33,7 @@ from dory_stm32h7.backend.instance import (
 )
 from dory_stm32h7.backend.weighted import output_extra
 
+_INPUTS = (*BYTES, *HALVES)
 _TILE = ("x", "y", "x_h", "x_w", "y_h", "y_w", "y_c", "pad_top", "pad_left")
 
 
@@ -44,12 +46,13 @@ class MaxPoolKernel(InstanceKernel, caches.MemoryAccesses):
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Any window; the maximum is stored as it is."""
-        return reject_maximum(layer) or reject_type(layer.inputs[0], "input", BYTES)
+        return reject_maximum(layer) or reject_type(layer.inputs[0], "input", _INPUTS)
 
     def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Taps of four channels, and of the channels that are left."""
         taps = layer.window.taps
-        four = costs.POOL_FOUR + taps * costs.MAXPOOL_TAP
+        tap = costs.MAXPOOL_TAP if layer.inputs[0].bits == 8 else costs.MAXPOOL_WIDE_TAP
+        four = costs.POOL_FOUR + taps * tap
         one = costs.POOL_FOUR + taps * costs.POOL_NARROW
         pixel = costs.POOL_PIXEL + tile.c_out // 4 * four + tile.c_out % 4 * one
         return costs.CALL + tile.h * tile.w * pixel
@@ -82,21 +85,14 @@ class AvgPoolKernel(InstanceKernel, caches.MemoryAccesses):
     summary = "Average pooling of four channels at a time"
 
     def accepts(self, layer: Layer) -> Rejection | None:
-        """Windows whose sums fit 16 bits; parameters are the same for all channels."""
+        """Any window; parameters are the same for all channels."""
         kind = layer.op
         if not isinstance(kind, ops.AvgPool):
             return Rejection("it computes average pooling only")
         if any(step.is_channelwise for step in kind.requants):
             return Rejection("its requantisation differs from channel to channel")
-        x, taps = layer.inputs[0], kind.window.taps
-        most = 32767 if x.signed else 65535
-        lo, hi = layer.ranges.acc_lo, layer.ranges.acc_hi
-        if pad_value(layer):  # it is added to the sum of the elements inside
-            lo, hi = min(lo, taps * min(x.lo, 0)), max(hi, taps * x.hi)
-        if lo < -32768 or hi > most:
-            return Rejection("the sums of its windows exceed 16 bits")
         return (
-            reject_type(layer.inputs[0], "input", BYTES)
+            reject_type(layer.inputs[0], "input", _INPUTS)
             or reject_type(layer.output, "output", OUTPUTS if kind.requants else ("i32",))
             or reject_epilogue(layer)
         )
@@ -104,7 +100,11 @@ class AvgPoolKernel(InstanceKernel, caches.MemoryAccesses):
     def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Taps of four channels, and of the channels that are left."""
         taps, output = layer.window.taps, costs.POOL_OUTPUT + output_extra(epilogue(layer))
-        four = costs.POOL_FOUR + taps * costs.AVGPOOL_TAP + 4 * output
+        sums = taps * costs.AVGPOOL_TAP
+        if _is_wide(layer):
+            rows = layer.window.kernel[0]
+            sums = taps * costs.AVGPOOL_WIDE_TAP + rows * costs.AVGPOOL_WIDE_ROW
+        four = costs.POOL_FOUR + sums + 4 * output
         one = costs.POOL_FOUR + taps * costs.POOL_NARROW + output
         pixel = costs.POOL_PIXEL + tile.c_out // 4 * four + tile.c_out % 4 * one
         return costs.CALL + tile.h * tile.w * pixel
@@ -116,7 +116,8 @@ class AvgPoolKernel(InstanceKernel, caches.MemoryAccesses):
     def label(self, layer: Layer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
-        return f"{self.name}{pad_token(layer)}_{x}_{y}{epilogue(layer).suffix}"
+        wide = "_wide" if _is_wide(layer) else ""
+        return f"{self.name}{wide}{pad_token(layer)}_{x}_{y}{epilogue(layer).suffix}"
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding."""
@@ -133,7 +134,16 @@ class AvgPoolKernel(InstanceKernel, caches.MemoryAccesses):
         """What instances differ in."""
         types = (*type_macros("X", layer.inputs[0]), *type_macros("Y", layer.output))
         padding = ("DORY_PAD_VALUE", pad_value(layer))
-        return (*types, padding, *epilogue(layer).macros)
+        return (*types, padding, ("DORY_WIDE", int(_is_wide(layer))), *epilogue(layer).macros)
+
+
+def _is_wide(layer: Layer) -> bool:
+    """Return True when the sums of windows exceed 16 bits."""
+    x, taps = layer.inputs[0], layer.window.taps
+    lo, hi = layer.ranges.acc_lo, layer.ranges.acc_hi
+    if pad_value(layer):  # it is added to the sum of the elements inside
+        lo, hi = min(lo, taps * min(x.lo, 0)), max(hi, taps * x.hi)
+    return x.bits > 8 or lo < -32768 or hi > (32767 if x.signed else 65535)
 
 
 class RealPoolKernel(InstanceKernel):

@@ -3,7 +3,8 @@
  *
  *   DORY_VALUE        DORY_SUM, DORY_PRODUCT, DORY_LARGER or DORY_SMALLER
  *   DORY_OPERAND1     (and 2) DORY_AS_IS; DORY_SCALED: (x * mul + add) >> shift in 32 bits;
- *                     DORY_CLIPPED: the same within lo and hi; DORY_OFFSET: x + add
+ *                     DORY_CLIPPED: the same within lo and hi; DORY_OFFSET: x + add; DORY_UPPER: the
+ *                     upper half of (x << shift) * mul + add, and of `below` where x is negative
  *   DORY_FLAT         1: the tiles of both operands are the same elements in the same order
  *   DORY_ONE_CHANNEL  1: the second operand has one channel for all of the first one */
 #include "dory_stm32h7_simd.h"
@@ -14,6 +15,7 @@
 #define DORY_SCALED 1
 #define DORY_CLIPPED 2
 #define DORY_OFFSET 3
+#define DORY_UPPER 4
 
 #define DORY_SUM 0
 #define DORY_PRODUCT 1
@@ -29,6 +31,10 @@ static inline int32_t dory_operand(int32_t x, int form, const dory_stm32h7_line_
   }
   if (form == DORY_OFFSET) {
     return x + (int32_t)line->add;
+  }
+  if (form == DORY_UPPER) {
+    const int64_t add = line->add + (line->below & (x >> 31));
+    return (int32_t)(((int64_t)(int32_t)((uint32_t)x << line->shift) * line->mul + add) >> 32);
   }
   /* Products alone may exceed 32 bits, sums do not. */
   const uint32_t sum = (uint32_t)x * (uint32_t)line->mul + (uint32_t)line->add;

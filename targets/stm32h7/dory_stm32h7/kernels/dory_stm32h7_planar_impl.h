@@ -22,13 +22,20 @@ typedef struct {
 } dory_rows_t;
 
 /* Lays out two pixels of four channels; returns where the next ones go. */
-static inline uint32_t *dory_put(uint32_t *p, uint32_t a, uint32_t b)
+static inline uint32_t *dory_put(uint32_t *p, dory_four_t a, dory_four_t b)
 {
-  const uint32_t low = dory_low_halves(a, b), high = dory_high_halves(a, b);
+  const uint32_t low = dory_low_halves(a.low, b.low), high = dory_high_halves(a.low, b.low);
+#if DORY_X_BITS == 16
+  p[0] = low;
+  p[1] = high;
+  p[2] = dory_low_halves(a.high, b.high);
+  p[3] = dory_high_halves(a.high, b.high);
+#else
   p[0] = DORY_EVEN(DORY_X_SIGNED, low);
   p[1] = DORY_ODD(DORY_X_SIGNED, low);
   p[2] = DORY_EVEN(DORY_X_SIGNED, high);
   p[3] = DORY_ODD(DORY_X_SIGNED, high);
+#endif
   return p + 4;
 }
 
@@ -36,7 +43,7 @@ static inline uint32_t *dory_put(uint32_t *p, uint32_t a, uint32_t b)
  * ones go. */
 static inline uint32_t *dory_put_pixels(uint32_t *p, const uint8_t *x, int32_t pitch, int32_t count)
 {
-#if defined(__GNUC__) && defined(__thumb2__) && defined(__ARM_FEATURE_DSP)
+#if DORY_X_BITS == 8 && defined(__GNUC__) && defined(__thumb2__) && defined(__ARM_FEATURE_DSP)
 #if DORY_X_SIGNED
 #define DORY_EXTEND "sxtb16 "
 #else
@@ -66,7 +73,7 @@ static inline uint32_t *dory_put_pixels(uint32_t *p, const uint8_t *x, int32_t p
     : "cc", "memory");
 #else
   for (; count > 0; count--, x += 2 * pitch) {
-    p = dory_put(p, dory_load4(x), dory_load4(x + pitch));
+    p = dory_put(p, dory_four_at(x), dory_four_at(x + pitch));
   }
 #endif
   return p;
@@ -76,26 +83,25 @@ static inline uint32_t *dory_put_pixels(uint32_t *p, const uint8_t *x, int32_t p
 static inline void dory_put_padding(uint32_t *p, int32_t count)
 {
   for (; count > 0; count--) {
-    p = dory_put(p, DORY_PAD_WORD, DORY_PAD_WORD);
+    p = dory_put(p, dory_padding(), dory_padding());
   }
 }
 
 /* The four channels of column `column` of a row, or what stands beside the image; zeros for
  * channels that a tile of fewer than four has not. */
-static inline uint32_t dory_pixel(const dory_stm32h7_conv_t *a, const uint8_t *row, int32_t column)
+static inline dory_four_t dory_pixel(const dory_stm32h7_conv_t *a, const uint8_t *row, int32_t column)
 {
   if (column < 0 || column >= a->x_w) {
-    return DORY_PAD_WORD;
+    return dory_padding();
   }
-  const uint8_t *const pixel = row + column * a->x_c;
-  if (a->x_c >= 4) {
-    return dory_load4(pixel);
+  const int32_t bytes = a->x_c * DORY_X_BYTES;
+  const uint8_t *const pixel = row + column * bytes;
+  uint32_t words[2] = {0, 0};
+  for (int32_t n = 0; n < bytes; n++) {
+    words[n / 4] |= (uint32_t)pixel[n] << 8 * (n % 4);
   }
-  uint32_t word = 0;
-  for (int32_t c = 0; c < a->x_c; c++) {
-    word |= (uint32_t)pixel[c] << 8 * c;
-  }
-  return word;
+  const dory_four_t four = DORY_CHANNELS_OF(words[0], words[1]);
+  return four;
 }
 
 /* Lays out a row of fewer than four channels: any pair of columns may lie beside the image. */
@@ -112,7 +118,7 @@ static void dory_lay_out_few(const dory_stm32h7_conv_t *a, const uint8_t *row, i
 DORY_SEPARATE void dory_lay_out(const dory_stm32h7_conv_t *a, const uint8_t *x, int32_t top,
                                 dory_rows_t size, uint32_t *p)
 {
-  const int32_t pixel = a->x_c, height = a->x_h, row = a->x_w * pixel;
+  const int32_t pixel = a->x_c * DORY_X_BYTES, height = a->x_h, row = a->x_w * pixel;
   const int32_t left = a->pad_left, room = 2 * size.pairs - left;
   const int32_t inside = room < 0 ? 0 : a->x_w < room ? a->x_w : room; /* columns of the image */
   const int32_t first = inside > 0 ? left % 2 : 0; /* 1: the first column follows padding */
@@ -122,11 +128,11 @@ DORY_SEPARATE void dory_lay_out(const dory_stm32h7_conv_t *a, const uint8_t *x, 
     uint32_t *to = p + 4 * (left / 2);
     if (top < 0 || top >= height) {
       dory_put_padding(p, size.pairs);
-    } else if (pixel < 4) {
+    } else if (a->x_c < 4) {
       dory_lay_out_few(a, from, -left, size.pairs, p);
     } else {
       if (first) {
-        to = dory_put(to, DORY_PAD_WORD, dory_load4(from));
+        to = dory_put(to, dory_padding(), dory_four_at(from));
         from += pixel;
       }
       if (whole > 0) {
@@ -134,7 +140,7 @@ DORY_SEPARATE void dory_lay_out(const dory_stm32h7_conv_t *a, const uint8_t *x, 
         from += 2 * whole * pixel;
       }
       if (last) {
-        dory_put(to, dory_load4(from), DORY_PAD_WORD);
+        dory_put(to, dory_four_at(from), dory_padding());
       }
     }
   }
@@ -322,7 +328,7 @@ void DORY_KERNEL(const dory_stm32h7_conv_t *a)
     for (int32_t i = 0; i < a->y_h; i += DORY_STRIP) {
       const int32_t rows = a->y_h - i < DORY_STRIP ? a->y_h - i : DORY_STRIP;
       const dory_rows_t size = {(rows - 1) * a->stride_h + DORY_KERNEL_H, pairs};
-      dory_lay_out(a, (const uint8_t *)a->x + first, i * a->stride_h - a->pad_top, size, laid);
+      dory_lay_out(a, (const uint8_t *)a->x + first * DORY_X_BYTES, i * a->stride_h - a->pad_top, size, laid);
       for (int32_t k = 0; k < together; k++) {
         const dory_stm32h7_requant_t q = dory_requant_from(&a->requant, first + k);
         DORY_Y_T *const y = (DORY_Y_T *)a->y + (i * a->y_w * a->y_c + first + k);

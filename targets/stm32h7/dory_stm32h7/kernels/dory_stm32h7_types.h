@@ -4,10 +4,10 @@
 
 #include <stdint.h>
 
-/* y = clip((value * mul + add) >> shift, lo, hi), in 64 bits. */
+/* y = clip((value * mul + add) >> shift, lo, hi), in 64 bits. below: see dory_stm32h7_pair_impl.h. */
 typedef struct {
   int64_t add;
-  int32_t mul, lo, hi;
+  int32_t mul, below, lo, hi;
   uint32_t shift;
 } dory_stm32h7_line_t;
 
