@@ -15,7 +15,7 @@ from dory_stm32h7.backend.conv import ConvKernel
 from dory_stm32h7.backend.depthwise import DepthwiseKernel
 from dory_stm32h7.backend.epilogue import epilogue
 from dory_stm32h7.backend.linear import LinearKernel
-from dory_stm32h7.backend.movers import ConcatKernel
+from dory_stm32h7.backend.movers import ConcatKernel, MoveKernel
 from dory_stm32h7.backend.pairs import AddKernel, MulKernel
 from dory_stm32h7.backend.pool import AvgPoolKernel, MaxPoolKernel, RealPoolKernel
 from dory_stm32h7.backend.rows import LayerNormKernel, NormKernel, SharesKernel
@@ -768,6 +768,26 @@ def test_sums_of_large_windows_of_bytes_have_32_bits() -> None:
     cases = [make_case(AvgPoolKernel(), layer, random) for layer in layers]
     ends = np.full((5, 20, 20), 255)
     cases.append(replace(whole_case(AvgPoolKernel(), layers[0]), inputs=(ends,)))
+    HostLibrary(cases).check()
+    CortexM7(cases, cortex_m7.require()).check()
+
+
+@pytest.mark.parametrize("hi", [32767, (1 << 31) - 1])
+def test_moves_of_wide_elements(hi: int) -> None:
+    """Padding with any value, slices with steps, in tiles of any size."""
+    random = np.random.default_rng(6)
+    cases: list[KernelCase] = []
+    for n in range(6):
+        before, after = (tuple(random.integers(0, 3, 3).tolist()) for _ in range(2))
+        value = int(random.integers(-hi - 1, hi, endpoint=True))
+        begin, step = tuple(random.integers(0, 3, 3).tolist()), (1, 1 + n % 2, 1 + n // 3)
+        for one in (
+            alone(ops.Pad, before=before, after=after, value=value),
+            alone(ops.Slice, begin=begin, size=(3, 2, 2), step=step),
+        ):
+            layer = typed(one, (5, 6, 7, -hi - 1, hi))
+            assert MoveKernel().accepts(layer) is None
+            cases += [make_case(MoveKernel(), layer, random) for _ in range(2)]
     HostLibrary(cases).check()
     CortexM7(cases, cortex_m7.require()).check()
 

@@ -27,7 +27,7 @@ class MoveKernel(InstanceKernel):
     summary = "Slices and padding by runs of bytes"
 
     def accepts(self, layer: Layer) -> Rejection | None:
-        """Bytes as they are; a slice takes all channels of a range."""
+        """Elements of whole bytes as they are; a slice takes all channels of a range."""
         kind = layer.op
         if not isinstance(kind, ops.Slice | ops.Pad):
             return Rejection("it computes slices and padding only")
@@ -38,20 +38,20 @@ class MoveKernel(InstanceKernel):
         x, y = layer.inputs[0], layer.output
         if x.type_name != y.type_name:
             return Rejection(f"its input is {x.type_name}, its output {y.type_name}")
-        return reject_type(x, "input", BYTES)
+        return reject_type(x, "input", OUTPUTS)
 
     def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Rows as one run each, else pixels."""
+        bytes_ = tile.c_out * _element(layer)
         if _whole_rows(layer):
-            run = costs.MOVE_RUN + ceil_div(tile.w * tile.c_out, 16) * costs.MOVE_16
+            run = costs.MOVE_RUN + ceil_div(tile.w * bytes_, 16) * costs.MOVE_16
             return costs.CALL + tile.h * run
-        pixel = costs.MOVE_RUN + ceil_div(tile.c_out, 16) * costs.MOVE_16
+        pixel = costs.MOVE_RUN + ceil_div(bytes_, 16) * costs.MOVE_16
         return costs.CALL + tile.h * tile.w * pixel
 
     def label(self, layer: Layer) -> str:
-        """The name, with the byte of padding."""
-        value = _value(layer) & 0xFF
-        return f"{self.name}_{value}" if isinstance(layer.op, ops.Pad) else self.name
+        """The name, with the word of padding."""
+        return f"{self.name}_{_fill(layer):x}" if isinstance(layer.op, ops.Pad) else self.name
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the place of the tile's first element in the input."""
@@ -62,14 +62,17 @@ class MoveKernel(InstanceKernel):
         elif isinstance(op, ops.Pad):
             c, h, w = op.before
             begin = (-c, -h, -w)
-        names = ("channel", "row", "column")
-        places = (
-            (name, size(f"y_{name}") * by + first - size(f"x_{name}"))
-            for name, first, by in zip(names, begin, step, strict=True)
+        channel, row, column = (
+            size(f"y_{name}") * by + first - size(f"x_{name}")
+            for name, first, by in zip(("channel", "row", "column"), begin, step, strict=True)
         )
+        element = _element(layer)
         arguments = (
-            *tile_arguments("x", "y", "x_h", "x_w", "x_c", "y_h", "y_w", "y_c"),
-            *places,
+            *tile_arguments("x", "y", "x_h", "x_w", "y_h", "y_w"),
+            *((name, size(name) * element) for name in ("x_c", "y_c")),
+            ("channel", channel * element),
+            ("row", row),
+            ("column", column),
             ("step_h", step[1]),
             ("step_w", step[2]),
         )
@@ -77,7 +80,7 @@ class MoveKernel(InstanceKernel):
 
     def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
         """What instances differ in."""
-        return (("DORY_VALUE", f"({_value(layer)})"),)
+        return (("DORY_FILL", f"0x{_fill(layer):08x}u"),)
 
 
 class TransposeKernel(InstanceKernel):
@@ -187,8 +190,16 @@ class ConcatKernel(InstanceKernel):
         return ()
 
 
-def _value(layer: Layer) -> int:
-    return layer.op.value if isinstance(layer.op, ops.Pad) else 0
+def _element(layer: Layer) -> int:
+    """Return the bytes of an element."""
+    return layer.output.bits // 8
+
+
+def _fill(layer: Layer) -> int:
+    """Return a word full of padding."""
+    bits = layer.output.bits
+    value = layer.op.value if isinstance(layer.op, ops.Pad) else 0
+    return (value & ((1 << bits) - 1)) * {8: 0x01010101, 16: 0x00010001, 32: 1}[bits]
 
 
 def _whole_rows(layer: Layer) -> bool:

@@ -1,19 +1,20 @@
-/* Slices and padding of bytes: runs of them are copied by words. An instance defines DORY_KERNEL
- * and DORY_VALUE, the byte beside the input. */
+/* Slices and padding: runs of bytes are copied by words. An instance defines DORY_KERNEL and
+ * DORY_FILL, a word full of what stands beside the input. Elements have whole bytes, channels are
+ * counted by bytes. */
 #include "dory_stm32h7_simd.h"
 
 #include "dory_stm32h7_copy_impl.h"
 
-/* Writes n bytes of DORY_VALUE; returns where the next ones go. */
+/* Writes n bytes of whole elements of DORY_FILL; returns where the next ones go. */
 static inline uint8_t *dory_filled(int32_t n, uint8_t *y)
 {
-  const uint32_t byte = (uint32_t)(DORY_VALUE) & 0xFFu, word = byte * 0x01010101u;
+  uint32_t word = DORY_FILL;
   for (; n >= 4; n -= 4, y += 4) {
     dory_store4(y, word);
   }
   DORY_ROLLED
-  for (; n > 0; n--) {
-    *y++ = (uint8_t)byte;
+  for (; n > 0; n--, word >>= 8) {
+    *y++ = (uint8_t)(word & 0xFFu);
   }
   return y;
 }

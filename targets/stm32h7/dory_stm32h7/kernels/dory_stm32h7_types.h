@@ -75,7 +75,7 @@ typedef struct {
 } dory_stm32h7_pool_t;
 
 /* A slice or padding. row, column, channel: where the first output lies in the input, whose rows and
- * columns are taken by steps. */
+ * columns are taken by steps. x_c, y_c, channel: in bytes. */
 typedef struct {
   const void *x;
   void *y;
