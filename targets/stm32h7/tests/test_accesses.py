@@ -19,6 +19,7 @@ from dory_core.tools import load_plugins
 
 SAME = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 POINT = ops.Window(kernel=(1, 1))
+WIDE = (-32768, 32767)
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +34,9 @@ def conv(shape: tuple[int, int, int], channels: int, window: ops.Window) -> Grap
     return net
 
 
-def depthwise(channels: int, size: int) -> GraphBuilder:
-    net = GraphBuilder((channels, size, size), name="one", seed=3)
-    net.conv(channels, SAME, groups=channels)
+def depthwise(channels: int, size: int, values: tuple[int, int] = (0, 255)) -> GraphBuilder:
+    net = GraphBuilder((channels, size, size), values, name="one", seed=3)
+    net.conv(channels, SAME, groups=channels, output=values)
     return net
 
 
@@ -45,8 +46,8 @@ def linear(inputs: int, outputs: int) -> GraphBuilder:
     return net
 
 
-def pool() -> GraphBuilder:
-    net = GraphBuilder((16, 32, 32), name="one", seed=3)
+def pool(values: tuple[int, int] = (0, 255)) -> GraphBuilder:
+    net = GraphBuilder((16, 32, 32), values, name="one", seed=3)
     net.max_pool(ops.Window(kernel=(2, 2), strides=(2, 2)))
     return net
 
@@ -59,6 +60,9 @@ LAYERS = {
     "depthwise, image exceeds it": depthwise(32, 32),
     "fully connected": linear(1024, 64),
     "maximum": pool(),
+    "16 bits, depthwise, image fits the cache": depthwise(32, 8, WIDE),
+    "16 bits, depthwise, image exceeds it": depthwise(32, 24, WIDE),
+    "16 bits, maximum": pool(WIDE),
 }
 
 

@@ -119,8 +119,8 @@ def pixels_first(
     stored at once.
     """
     taps, pixels = layer.window.taps, tile.h * tile.w
-    words = ceil_div(tile.c_out, 4)
-    step = weight_bytes + (taps + 1) * tile.c_out
+    words = ceil_div(tile.c_out, 4) * layer.inputs[0].bits // 8
+    step = weight_bytes + (taps + 1) * tile.c_out * layer.inputs[0].bits // 8
     reads = caches.window_access(layer, tile, pixels * taps * words, step)
     found = [*copied(reads, copied_bytes), _stores(layer, tile, word)]
     if weight_bytes:

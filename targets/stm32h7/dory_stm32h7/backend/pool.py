@@ -59,7 +59,7 @@ class MaxPoolKernel(InstanceKernel, caches.MemoryAccesses):
 
     def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """All channels of a pixel, four at a time."""
-        return pixels_first(layer, tile, word=4)
+        return pixels_first(layer, tile, word=32 // layer.output.bits)
 
     def label(self, layer: Layer) -> str:
         """The element type."""
