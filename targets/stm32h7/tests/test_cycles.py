@@ -75,6 +75,26 @@ def test_disassemblers_give_the_same_cycles(
     assert sums[0] == pytest.approx(sums[1], rel=0.01)
 
 
+def test_estimates_of_weights_in_portable_c_are_those_of_the_pipeline(
+    bench: ModuleType, tmp_path: Path
+) -> None:
+    """Within 20 % of the model."""
+    if not cycles.has_disassembler() or GCC not in find_toolchain().compiler.name:
+        pytest.skip(f"needs {GCC} and a disassembler")
+    same = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+    builder = GraphBuilder((8, 9, 9), name="portable")
+    builder.conv(16, same)
+    builder.conv(16, same, groups=16)
+    builder.conv(40, ops.Window(kernel=(1, 1)))
+    builder.conv(48, ops.Window(kernel=(9, 9)), output=(-100, 100))
+    builder.linear(64, output=(0, 255))
+    build_app(builder.graph(), "stm32h7", tmp_path / "app", settings={"kernels": "portable"})
+    rows = cycles.measure(bench.session_of(tmp_path / "app"))
+    assert {row.kernel for row in rows} == {"dory_portable_conv", "dory_portable_linear"}
+    for row in rows:
+        assert row.cycles / 1.2 < row.estimate < 1.2 * row.cycles, row
+
+
 def test_without_a_disassembler_the_error_names_both(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     assert not cycles.has_disassembler()

@@ -17,9 +17,9 @@ def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     from dory_stm32h7.hardware import CMSIS_NN
     from dory_stm32h7.options import cmsis_nn_path, kernels_of
 
-    portable = [_timed(kernel) for kernel in portable_kernels(ctx.memory.cores)]
+    portable = [timed_portable(kernel) for kernel in portable_kernels(ctx.memory.cores)]
     if isinstance(layer.op, ops.Lstm):  # it is not tiled: in L2 where L1 is too small
-        whole = map(_timed, portable_kernels(ctx.memory.cores, in_place=True))
+        whole = map(timed_portable, portable_kernels(ctx.memory.cores, in_place=True))
         portable += [kernel for kernel in whole if kernel.accepts(layer) is None]
     chosen = kernels_of(ctx)
     if chosen == "portable":
@@ -33,9 +33,13 @@ def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     return [*_on_core(ctx, [*cmsis_kernels(library), *builtin_kernels()]), *portable]
 
 
-def _timed(kernel: Any) -> Any:
-    """Return a portable kernel with what its steps take on this core."""
-    return replace(kernel, costs=replace(kernel.costs, step=calibration.PORTABLE_STEP))
+def timed_portable(kernel: Any) -> Any:
+    """Return a portable kernel with what it takes on this core."""
+    from dory_core.api import ops
+
+    is_weighted = kernel.kind in (ops.Conv, ops.Linear)
+    costs = calibration.PORTABLE_WEIGHTED if is_weighted else calibration.PORTABLE
+    return replace(kernel, costs=replace(kernel.costs, **costs))
 
 
 def _on_core(ctx: TargetContext, kernels: list[Kernel]) -> list[Kernel]:
