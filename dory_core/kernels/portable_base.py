@@ -77,7 +77,7 @@ class PortableCosts:
         division: In addition of each requantisation by a division.
         tap: Of each tap of a window.
         mac: In addition of each product of bytes.
-        generic_mac: In addition of each product of other precisions.
+        generic_mac: In addition of each product of other precisions, or of sums beyond 32 bits.
         element: In addition of each element without a product.
     """
 
@@ -283,8 +283,9 @@ class Accumulating(Portable):
         return constants.block(parts)
 
     def _mac_cycles(self, layer: Layer) -> int:
-        x = layer.inputs[0]
-        if weight_type(layer) != (8, True):
+        x, ranges = layer.inputs[0], layer.ranges
+        has_long_sums = max(-ranges.acc_lo - 1, ranges.acc_hi) >= 1 << 31
+        if weight_type(layer) != (8, True) or has_long_sums:
             return self.costs.generic_mac
         if x.bits == 16 and x.signed:
             return self.costs.mac + self.costs.mac // 2  # loads that need no alignment

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 
 from dory_core.api import ops
 from dory_core.importing import Array, requant
 from dory_core.ir.geometry import make_tile
 from dory_core.kernels import PortableCosts, portable_kernels
+from dory_core.kernels.portable import PortableLinear
 from dory_core.kernels.portable_pixelwise import PortableSoftmax
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernels import alone, typed
@@ -43,6 +45,18 @@ def test_costs_are_those_that_were_counted_unless_the_target_says_otherwise() ->
 @pytest.mark.parametrize("name", ["call", "output", "step", "tap", "mac", "element"])
 def test_each_cost_counts(name: str) -> None:
     assert sum(cycles(replace(COUNTED, **{name: 0}))) < sum(cycles(COUNTED))
+
+
+@pytest.mark.parametrize(("weight", "mac"), [(100, "mac"), (127, "generic_mac")])
+def test_products_of_sums_beyond_32_bits_are_generic_ones(weight: int, mac: str) -> None:
+    """Sums of 520 numbers of 16 bits times 127 exceed 32 bits."""
+    weights = Array(np.full((2, 520), weight))
+    step = requant(1, 0, 1 << 16, -128, 127)
+    linear = alone(ops.Linear, weights=weights, wide=True, requants=(step,))
+    layer = typed(linear, (520, 1, 1, -32768, 32767))
+    kernels = (PortableLinear(costs=costs) for costs in (COUNTED, replace(COUNTED, **{mac: 0})))
+    dear, cheap = (int(kernel.cycles(layer, make_tile(layer, 2, 1, 1, 520))) for kernel in kernels)
+    assert dear - cheap >= 2 * 520 * getattr(COUNTED, mac)
 
 
 def test_a_softmax_reads_every_channel_of_a_pixel_twice() -> None:
