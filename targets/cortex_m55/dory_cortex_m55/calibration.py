@@ -86,18 +86,27 @@ AVGPOOL_TAP = 7
 # 16, which narrowing has. Where pixels go one by one: a pixel, eight outputs of it by form.
 FINISH_CALL = 60
 FINISH_EIGHT = 20
-FINISH_TWO, FINISH_TWO_BY_16 = 42, 34
+FINISH_TWO, FINISH_TWO_BY_16, FINISH_TWO_FLOAT = 42, 34, 51
 FINISH_PIXEL = 14
 FINISH = {
     "VECTOR": 32,
     "PLAIN": 32,
     "TURNED": 40,
     "SHIFTED": 46,
-    "BINARY32": 40,
+    "BINARY32": 37,
     "SCALAR": 320,
     "SUMS": 16,
 }
 FINISH_SIGNED_BY_16 = {"TURNED": 33}
+# The shift to the right that narrowing has.
+FAST_DOWN = 16
+
+
+def finish_two(form: str, down: int) -> int:
+    """Return the cycles of the requantisation of eight sums of two pixels."""
+    if form == "BINARY32":
+        return FINISH_TWO_FLOAT
+    return FINISH_TWO_BY_16 if down == FAST_DOWN else FINISH_TWO
 
 
 def finish(form: str, down: int, signed: bool) -> int:
@@ -105,5 +114,5 @@ def finish(form: str, down: int, signed: bool) -> int:
 
     down: the shift to the right. signed: True where the bounds are those of a byte with a sign.
     """
-    by_16 = FINISH_SIGNED_BY_16 if signed and down == 16 else FINISH
+    by_16 = FINISH_SIGNED_BY_16 if signed and down == FAST_DOWN else FINISH
     return by_16.get(form, FINISH[form])

@@ -104,7 +104,7 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         ),
         peak_macs_per_cycle=PEAK_MACS_PER_CYCLE,
         storage_bits=(8, 16, 32),
-        keeps_binary32=False,
+        keeps_binary32=ctx.options.get("kernels") != PORTABLE,
         resident_l1=True,
     )
 

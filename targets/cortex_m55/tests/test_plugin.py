@@ -35,6 +35,11 @@ def test_memories_are_those_of_the_corstone_300() -> None:
     assert memory.constants_level == 3
 
 
+def test_steps_in_binary32_reach_the_kernels_of_the_fpu() -> None:
+    assert context().memory.keeps_binary32
+    assert not context(kernels="portable").memory.keeps_binary32
+
+
 @pytest.mark.parametrize("name", parts.NAMES)
 def test_every_part_names_its_source_and_has_a_clock(name: str) -> None:
     ctx, part = context(part=name), parts.part_of({parts.OPTION: name})

@@ -109,6 +109,19 @@ def test_steps_that_are_no_line_are_exact(seed: int) -> None:
     HostLibrary(cases_of(seed)).check()
 
 
+def test_a_zero_point_beyond_16_bits_has_another_form() -> None:
+    """The vector unit adds it in 16 bits, after numbers that saturate there."""
+    own, forms = layers_of(False, 5)[0], {}
+    for zero in (99, 40000):
+        step = requantisation.float_requant([2.0**-4] * 40, zero, 0, 255)
+        layer = stepped(own, step)
+        found = find_form(layer)
+        forms[zero] = None if found is None else found.form
+        if found is not None:
+            HostLibrary([case_of(layer, zero)]).check()
+    assert forms[99] == "BINARY32" and forms[40000] != "BINARY32"
+
+
 @pytest.mark.parametrize("compiler", ["gcc", "zig"])
 def test_helium_computes_the_same(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     require_qemu()

@@ -13,15 +13,15 @@ from dory_cortex_m55 import calibration as costs
 Integers = npt.NDArray[np.int64]
 
 # The shift to the right of which narrowing is a part.
-FAST_DOWN = 16
+FAST_DOWN = costs.FAST_DOWN
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
     """Parameters of all channels, int64, shape (C,); x is a sum of the kernel, and the bias.
 
-    below: what is added as well where x is negative, None for nothing. up: of SCALAR and BINARY32
-    without use. mul: of BINARY32 the bits of the scales.
+    below: what is added as well where x is negative, None for nothing. up: of SCALAR without use.
+    Of BINARY32 mul are the bits of the scales, and up is what is added last, the same for all.
     """
 
     form: str
@@ -42,7 +42,7 @@ class Form:
             "PLAIN": (self.add, self.mul),
             "TURNED": (turned, self.add, self.below, self.mul),
             "SUMS": (self.bias,),
-            "BINARY32": (self.bias, self.add, self.mul),
+            "BINARY32": (self.bias, self.mul),
             "SHIFTED": (self.bias, self.below, self.add, self.mul, self.up),
         }
         return named.get(self.form, (self.bias, self.below, self.add, self.mul))
@@ -59,8 +59,8 @@ class Form:
 
     def finish_cycles(self, eights: Number, pixels: Number, calls: Number) -> Number:
         """Return the cycles of outputs of some pixels, of channels in eights."""
-        if self.form == "PLAIN" and self.clip in ((-128, 127), (0, 255)):
-            each = costs.FINISH_TWO_BY_16 if self.down == FAST_DOWN else costs.FINISH_TWO
+        if self.form in ("PLAIN", "BINARY32") and self.clip in ((-128, 127), (0, 255)):
+            each = costs.finish_two(self.form, self.down)
             start = calls * (costs.FINISH_CALL + eights * costs.FINISH_EIGHT)
             return start + pixels * eights * each // 2
         return calls * costs.FINISH_CALL + pixels * (costs.FINISH_PIXEL + eights * self.cycles)

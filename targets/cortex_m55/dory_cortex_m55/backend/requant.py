@@ -24,6 +24,7 @@ from dory_core.api import Layer, Rejection, Requant, ops, requantisation
 from dory_cortex_m55.backend.forms import FAST_DOWN, Form, Integers
 
 _INT32 = (1 << 31) - 1
+_INT16 = (1 << 15) - 1
 # Bits of x << up around the thresholds; an addend follows, within 32 bits.
 _BITS = 29
 # y * 2^(32 + down) is compared within 62 bits.
@@ -143,12 +144,14 @@ def _only_adds(step: Requant) -> bool:
     return step == Requant((1,), step.add, 1)
 
 
-def _binary32(step: Requant, bias: Integers) -> Form:
-    """Return a step in binary32 of sums with their bias."""
+def _binary32(step: Requant, bias: Integers) -> Form | None:
+    """Return a step in binary32 of sums with their bias; it adds 16 bits at most."""
     assert step.lo is not None and step.hi is not None
-    add = np.array([step.add[0] // step.div], np.int64)
+    last = np.array([step.add[0] // step.div], np.int64)
+    if abs(last[0]) > _INT16 >> 1:
+        return None
     scales = step.scales.view(np.int32).astype(np.int64)
-    return Form("BINARY32", bias, add, scales, None, 0 * add, 0, (step.lo, step.hi))
+    return Form("BINARY32", bias, 0 * last, scales, None, last, 0, (step.lo, step.hi))
 
 
 def _wide(step: Requant, bias: Integers, most: Integers) -> Form | None:

@@ -23,7 +23,7 @@ DORY_M55_INLINE void finish_form(const dory_cortex_m55_requant_t *given, uint32_
   }
 }
 
-#if defined(__ARM_FEATURE_MVE)
+#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
 
 #define SUMS(q_, at_) "vldrw.u32 " q_ ", [%[sums], #" at_ "]\n\t"
 #define OWN(q_, at_) "vldrw.u32 " q_ ", [%[own], #" at_ "]\n\t"
@@ -38,25 +38,37 @@ DORY_M55_INLINE void finish_form(const dory_cortex_m55_requant_t *given, uint32_
 #define ODD_16(y_, x_) "vshrnt.i32 " y_ ", " x_ ", #16\n\t"
 #define EVEN_ANY(y_, x_) "vshl.s32 " x_ ", %[down]\n\tvqmovnb.s32 " y_ ", " x_ "\n\t"
 #define ODD_ANY(y_, x_) "vshl.s32 " x_ ", %[down]\n\tvqmovnt.s32 " y_ ", " x_ "\n\t"
+/* The nearest integers of numbers in binary32. */
+#define EVEN_FLOAT(y_, x_) "vcvtn.s32.f32 " x_ ", " x_ "\n\tvqmovnb.s32 " y_ ", " x_ "\n\t"
+#define ODD_FLOAT(y_, x_) "vcvtn.s32.f32 " x_ ", " x_ "\n\tvqmovnt.s32 " y_ ", " x_ "\n\t"
 /* Bounds: those of bytes with a sign or without, which narrowing has, or others. */
 #define SIGNED(y_) "vqmovnb.s16 " y_ ", " y_ "\n\t"
 #define UNSIGNED(y_) "vqmovunb.s16 " y_ ", " y_ "\n\t"
 #define BOUNDS(y_) "vmax.s16 " y_ ", " y_ ", q6\n\tvmin.s16 " y_ ", " y_ ", q7\n\t"
+/* The same behind an addend. */
+#define MORE(y_) "vqadd.s16 " y_ ", " y_ ", %[up]\n\t"
+#define SIGNED_MORE(y_) MORE(y_) SIGNED(y_)
+#define UNSIGNED_MORE(y_) MORE(y_) UNSIGNED(y_)
+#define BOUNDS_MORE(y_) MORE(y_) BOUNDS(y_)
 
-/* Of eight channels two pixels at once: loads, products and the rest alternate where they can. */
-#define TIMES(x_) "vmul.i32 " x_ ", " x_ ", %[up]\n\t"
+/* Of eight channels two pixels at once: loads, products and the rest alternate where they can. What
+ * becomes of a sum before it is narrowed are three steps, by a shift, an addend and a factor. */
+#define TIMES(x_, q_) "vmul.i32 " x_ ", " x_ ", %[up]\n\t"
 #define PLUS(x_, q_) "vadd.i32 " x_ ", " x_ ", " q_ "\n\t"
-#define PAIRS(even_, odd_, bounds_)                                                             \
+#define FLOAT(x_, q_) "vcvt.f32.s32 " x_ ", " x_ "\n\t"
+#define MUL_FLOAT(x_, q_) "vmul.f32 " x_ ", " x_ ", " q_ "\n\t"
+#define PAIRS(first_, second_, third_, even_, odd_, bounds_)                                    \
   __asm__ volatile("0:\n\t"                                                                     \
                    "vctp.16 %[left]\n\t" OWN("q4", "0") OWN("q5", "16") OWN("q6", "32")         \
                      OWN("q7", "48") "add %[own], %[own], #64\n\t"                              \
                    "dls lr, %[pairs]\n"                                                         \
-                   "1:\n\t" SUMS("q0", "0") TIMES("q0") SUMS("q1", "16") TIMES("q1")            \
-                     PLUS("q0", "q4") MUL("q0", "q6") PLUS("q1", "q5") NEXT even_("q0", "q0")   \
-                       MUL("q1", "q7") SUMS("q2", "0") odd_("q0", "q1") TIMES("q2")             \
-                         SUMS("q3", "16") bounds_("q0") TIMES("q3") PLUS("q2", "q4")            \
-                           STORE("q0") MUL("q2", "q6") PLUS("q3", "q5") even_("q2", "q2")       \
-                             MUL("q3", "q7") NEXT odd_("q2", "q3") bounds_("q2") STORE("q2")    \
+                   "1:\n\t" SUMS("q0", "0") first_("q0", "q4") SUMS("q1", "16")                 \
+                     first_("q1", "q5") second_("q0", "q4") third_("q0", "q6")                  \
+                       second_("q1", "q5") NEXT even_("q0", "q0") third_("q1", "q7")            \
+                         SUMS("q2", "0") odd_("q0", "q1") first_("q2", "q4") SUMS("q3", "16")   \
+                           bounds_("q0") first_("q3", "q5") second_("q2", "q4") STORE("q0")     \
+                             third_("q2", "q6") second_("q3", "q5") even_("q2", "q2")           \
+                               third_("q3", "q7") NEXT odd_("q2", "q3") bounds_("q2") STORE("q2") \
                    "le lr, 1b\n\t"                                                              \
                    "add %[sums], %[sums], %[sums_back]\n\t"                                     \
                    "add %[y], %[y], %[y_back]\n\t"                                              \
@@ -64,27 +76,33 @@ DORY_M55_INLINE void finish_form(const dory_cortex_m55_requant_t *given, uint32_
                    "bgt 0b"                                                                     \
                    : [sums] "+&r"(sums), [own] "+&r"(own), [y] "+&l"(y), [left] "+&r"(left)     \
                    : [pairs] "r"(pairs), [sums_on] "r"(4u * o->pitch), [y_on] "r"(o->y_step),   \
-                     [sums_back] "r"(sums_back), [y_back] "r"(y_back), [up] "r"(1u << a->up),   \
+                     [sums_back] "r"(sums_back), [y_back] "r"(y_back), [up] "r"(up),            \
                      [down] "r"(-a->down)                                                       \
                    : "lr", "cc", "memory", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7")
 
-/* An even number of pixels, of parameters without a bias and bounds that narrowing has. */
+/* An even number of pixels, of two parameters and bounds that narrowing has. */
 DORY_M55_ALONE void finish_pairs(const dory_cortex_m55_requant_t *a,
                                  const dory_cortex_m55_outputs_t *o, uint32_t pairs)
 {
   const uint32_t sums_back = 32u - 8u * o->pitch * pairs, y_back = 8u - 2u * o->y_step * pairs;
+  const int is_float = a->form == DORY_REQUANT_BINARY32;
+  const int32_t up = is_float ? a->up : (int32_t)(1u << a->up);
   const int32_t *sums = o->sums;
   const uint8_t *own = a->channels + o->channel * 8u;
   uint8_t *y = o->y;
   int32_t left = (int32_t)o->count;
-  if (a->down == 16 && a->lo < 0) {
-    PAIRS(EVEN_16, ODD_16, SIGNED);
+  if (is_float && a->lo < 0) {
+    PAIRS(PLUS, FLOAT, MUL_FLOAT, EVEN_FLOAT, ODD_FLOAT, SIGNED_MORE);
+  } else if (is_float) {
+    PAIRS(PLUS, FLOAT, MUL_FLOAT, EVEN_FLOAT, ODD_FLOAT, UNSIGNED_MORE);
+  } else if (a->down == 16 && a->lo < 0) {
+    PAIRS(TIMES, PLUS, MUL, EVEN_16, ODD_16, SIGNED);
   } else if (a->down == 16) {
-    PAIRS(EVEN_16, ODD_16, UNSIGNED);
+    PAIRS(TIMES, PLUS, MUL, EVEN_16, ODD_16, UNSIGNED);
   } else if (a->lo < 0) {
-    PAIRS(EVEN_ANY, ODD_ANY, SIGNED);
+    PAIRS(TIMES, PLUS, MUL, EVEN_ANY, ODD_ANY, SIGNED);
   } else {
-    PAIRS(EVEN_ANY, ODD_ANY, UNSIGNED);
+    PAIRS(TIMES, PLUS, MUL, EVEN_ANY, ODD_ANY, UNSIGNED);
   }
 }
 
@@ -108,6 +126,10 @@ DORY_M55_ALONE void finish_pairs(const dory_cortex_m55_requant_t *a,
 #define SHIFTED(even_)                                                                          \
   FOUR_SHIFTED("q0", "0", "0", "32", "64", "96", "128") even_("q0", "q0")                       \
   FOUR_SHIFTED("q1", "16", "16", "48", "80", "112", "144")
+#define BINARY32(even_)                                                                         \
+  SUMS("q0", "0") OWN("q2", "0") PLUS("q0", "q2") SUMS("q1", "16") OWN("q3", "16")              \
+    PLUS("q1", "q3") FLOAT("q0", "q0") OWN("q2", "32") FLOAT("q1", "q1") MUL_FLOAT("q0", "q2")  \
+      OWN("q3", "48") MUL_FLOAT("q1", "q3") even_("q0", "q0")
 
 /* Pixel by pixel, eight channels at once. The register of both bounds becomes what is left. */
 #define EIGHTS(form_, parameters_, even_, odd_, bounds_)                                        \
@@ -152,6 +174,8 @@ DORY_M55_ALONE void finish_eights(const dory_cortex_m55_requant_t *a,
   uint32_t pixels = o->pixels - first;
   if (a->form <= DORY_REQUANT_PLAIN) {
     EIGHTS(VECTOR, "64", EVEN_ANY, ODD_ANY, BOUNDS);
+  } else if (a->form == DORY_REQUANT_BINARY32) {
+    EIGHTS(BINARY32, "64", EVEN_FLOAT, ODD_FLOAT, BOUNDS_MORE);
   } else if (a->form == DORY_REQUANT_SHIFTED) {
     EIGHTS(SHIFTED, "160", EVEN_ANY, ODD_ANY, BOUNDS);
   } else if (a->down == 16 && a->lo == -128 && a->hi == 127) {
@@ -161,11 +185,12 @@ DORY_M55_ALONE void finish_eights(const dory_cortex_m55_requant_t *a,
   }
 }
 
-/* The same as finish_form, of each form of integers that has 32 bits. */
+/* The same as finish_form, of each form that has 32 bits. */
 static void finish_fast(const dory_cortex_m55_requant_t *a, const dory_cortex_m55_outputs_t *o)
 {
   const int is_byte = a->hi - a->lo == 255 && (a->lo == -128 || a->lo == 0);
-  const uint32_t pairs = a->form == DORY_REQUANT_PLAIN && is_byte ? o->pixels / 2u : 0u;
+  const int is_short = a->form == DORY_REQUANT_PLAIN || a->form == DORY_REQUANT_BINARY32;
+  const uint32_t pairs = is_short && is_byte ? o->pixels / 2u : 0u;
   if (pairs > 0) {
     finish_pairs(a, o, pairs);
   }
@@ -199,11 +224,7 @@ void dory_cortex_m55_finish(const dory_cortex_m55_requant_t *a, const dory_corte
     finish_form(a, DORY_REQUANT_SCALAR, all);
     return;
   }
-  if (a->form == DORY_REQUANT_BINARY32) {
-    finish_form(a, DORY_REQUANT_BINARY32, all);
-    return;
-  }
-#if defined(__ARM_FEATURE_MVE)
+#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
   finish_fast(a, all);
 #else
   finish_form(a, a->form, all);
