@@ -73,8 +73,9 @@ RESIZE_RUN = 20
 RESIZE_FOUR = 30
 # A pool: an output.
 PIXEL = 80
-# Four sums of tables, with two loads that gather; four multiples of two operands.
+# Four sums of tables, with two loads that gather; a pixel of them; four multiples of two operands.
 SUMS_FOUR = 18
+SUMS_RUN = 10
 LINE_FOUR = 18
 # 16 bytes by a table.
 LUT_VECTOR = 14

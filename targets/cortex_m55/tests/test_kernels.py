@@ -7,7 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 from dory_cortex_m55.backend import vector_kernels
-from dory_cortex_m55.backend.elementwise import AvgPoolKernel, LineKernel
+from dory_cortex_m55.backend.elementwise import AvgPoolKernel
+from dory_cortex_m55.backend.pairs import LineKernel
 from emulated import Qemu, choose_compiler, require_qemu
 
 from dory_core.api import Feature, Layer, ops
@@ -32,6 +33,8 @@ KINDS = (
     "avgpool",
     "maxpool",
     "add",
+    "sum",
+    "mul",
     "lut",
     "slice",
     "pad",

@@ -39,12 +39,11 @@ def vector_kernels() -> list[Kernel]:
     from dory_cortex_m55.backend.depthwise import DepthwiseKernel
     from dory_cortex_m55.backend.elementwise import (
         AvgPoolKernel,
-        LineKernel,
         LutKernel,
         MaxPoolKernel,
-        SumsKernel,
     )
     from dory_cortex_m55.backend.movers import ConcatKernel, MoveKernel
+    from dory_cortex_m55.backend.pairs import LineKernel, ProductsKernel, SumsKernel
     from dory_cortex_m55.backend.resize import ResizeKernel
 
     return [
@@ -53,6 +52,7 @@ def vector_kernels() -> list[Kernel]:
         LinearKernel(),
         LineKernel(),
         SumsKernel(),
+        ProductsKernel(),
         LutKernel(),
         MaxPoolKernel(),
         AvgPoolKernel(),

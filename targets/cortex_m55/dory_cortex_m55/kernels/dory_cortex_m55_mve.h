@@ -107,6 +107,11 @@ static inline int32x4_t vaddq_s32(int32x4_t a, int32x4_t b)
   EACH(4) a.lane[i] = (int32_t)((uint32_t)a.lane[i] + (uint32_t)b.lane[i]);
   return a;
 }
+static inline int32x4_t vmulq_s32(int32x4_t a, int32x4_t b)
+{
+  EACH(4) a.lane[i] = (int32_t)((uint32_t)a.lane[i] * (uint32_t)b.lane[i]);
+  return a;
+}
 static inline int32x4_t vmlaq_n_s32(int32x4_t sum, int32x4_t a, int32_t b)
 {
   EACH(4) sum.lane[i] = (int32_t)((uint32_t)sum.lane[i] + (uint32_t)a.lane[i] * (uint32_t)b);

@@ -1,25 +1,38 @@
 #include "dory_cortex_m55_sums.h"
 
-DORY_M55_INLINE void sums_as(const dory_cortex_m55_sums_t *a, uint32_t form)
+DORY_M55_INLINE void pairs_as(const dory_cortex_m55_sums_t *a, uint32_t form, int multiplies)
 {
-  const dory_cortex_m55_requant_t requant = a->requant; /* y might lie in *a */
-  const uint8_t *x = a->x, *x2 = a->x2;
-  const int32_t *const table = a->tables, *const table2 = table + 256;
-  int8_t *y = (int8_t *)a->y;
-  for (int32_t left = (int32_t)a->count; left > 0; left -= 4, x += 4, x2 += 4, y += 4) {
-    const mve_pred16_t lanes = vctp32q((uint32_t)left);
-    const int32x4_t sums =
-      vaddq_s32(words_of_table(table, x, lanes), words_of_table(table2, x2, lanes));
-    vstrbq_p_s32(y, dory_m55_clipped(&requant, dory_m55_outputs(&requant, form, sums, 0)), lanes);
+  const dory_cortex_m55_sums_t own = *a; /* y might lie in *a */
+  const int32_t *const table = own.tables, *const table2 = table + 256;
+  const uint8_t *x = own.x;
+  uint8_t *y = own.y;
+  for (uint32_t run = 0; run < own.runs; run++, x += own.count, y += own.count) {
+    for (uint32_t i = 0; i < own.count; i += 4u) {
+      const mve_pred16_t lanes = vctp32q(own.count - i);
+      const int32x4_t first = words_of_table(table, x + i, lanes);
+      const int32x4_t second = words_of_table(table2, own.x2 + i, lanes);
+      const int32x4_t sums = multiplies ? vmulq_s32(first, second) : vaddq_s32(first, second);
+      const int32x4_t outputs = dory_m55_outputs(&own.requant, form, sums, 0);
+      vstrbq_p_s32((int8_t *)y + i, dory_m55_clipped(&own.requant, outputs), lanes);
+    }
   }
 }
 
 void dory_cortex_m55_sums(const dory_cortex_m55_sums_t *a)
 {
   if (a->requant.form <= DORY_REQUANT_PLAIN) {
-    sums_as(a, DORY_REQUANT_VECTOR);
+    pairs_as(a, DORY_REQUANT_VECTOR, 0);
   } else {
-    sums_as(a, a->requant.form);
+    pairs_as(a, a->requant.form, 0);
+  }
+}
+
+void dory_cortex_m55_products(const dory_cortex_m55_sums_t *a)
+{
+  if (a->requant.form <= DORY_REQUANT_PLAIN) {
+    pairs_as(a, DORY_REQUANT_VECTOR, 1);
+  } else {
+    pairs_as(a, a->requant.form, 1);
   }
 }
 

@@ -1,4 +1,4 @@
-/* Sums of two tensors of bytes, element by element. */
+/* Sums and products of two tensors of bytes, element by element. */
 #ifndef DORY_CORTEX_M55_SUMS_H
 #define DORY_CORTEX_M55_SUMS_H
 
@@ -9,12 +9,14 @@
 typedef struct {
   const uint8_t *x, *x2;
   uint8_t *y;
-  const int32_t *tables; /* what each byte of x adds to the sum, then each of x2 */
-  uint32_t count;
+  const int32_t *tables; /* the operand that each byte of x is, then of x2 */
+  uint32_t runs, count;  /* of so many elements; each run has the same x2, or there is one */
   dory_cortex_m55_requant_t requant; /* eight times the same */
 } dory_cortex_m55_sums_t;
 
 void dory_cortex_m55_sums(const dory_cortex_m55_sums_t *a);
+/* The same of products. */
+void dory_cortex_m55_products(const dory_cortex_m55_sums_t *a);
 
 typedef struct {
   const uint8_t *x, *x2;
