@@ -68,6 +68,8 @@ FOUR_OUTPUTS = 10
 TWO_OUTPUTS = 8
 OUTPUT = 4
 OUTPUT_VECTOR = 4
+# Sums of both bytes of eight channels, of a pixel.
+BOTH_BYTES = 12
 # Interpolation: a pixel of nearest neighbours, four channels of a sum.
 RESIZE_RUN = 20
 RESIZE_FOUR = 30
@@ -95,6 +97,7 @@ FINISH = {
     "TURNED": 40,
     "SHIFTED": 46,
     "BINARY32": 37,
+    "ROUNDED": 37,
     "SCALAR": 320,
     "SUMS": 16,
 }

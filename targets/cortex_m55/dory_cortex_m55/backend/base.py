@@ -31,6 +31,8 @@ from dory_core.api import (
 
 PREFIX = "dory_cortex_m55"
 BYTES = ("u8", "i8")
+HALVES = ("u16", "i16")
+_MOST_HALF = (1 << 15) - 1
 # Channels as two vectors of four sums have them, which become eight bytes.
 _EIGHT = np.array((0, 2, 4, 6, 1, 3, 5, 7))
 # What a tile has down its columns and along its rows; bytes from a row or a pixel to the next.
@@ -82,6 +84,20 @@ def reject_bytes(layer: Layer) -> Rejection | None:
     return reject_type(layer.inputs[0], "input", BYTES) or reject_type(
         layer.output, "output", BYTES
     )
+
+
+def reject_elements(tensor: Tensor, what: str) -> Rejection | None:
+    """Return why a tensor has neither bytes nor elements of 16 bits with a sign."""
+    if tensor.type_name in HALVES and tensor.hi > _MOST_HALF:
+        return Rejection(f"its {what} has values up to {tensor.hi}, possible is {_MOST_HALF}")
+    return reject_type(tensor, what, (*BYTES, *HALVES))
+
+
+def reject_padding(layer: Layer) -> Rejection | None:
+    """Return why elements of two bytes are not padded."""
+    if layer.inputs[0].bits == 8 or not pad_value(layer):
+        return None
+    return Rejection("it pads elements of 16 bits with 0 only")
 
 
 def lift_of(layer: Layer) -> int:
@@ -139,8 +155,21 @@ def pad_value(layer: Layer) -> int:
 
 
 def flip_of(tensor: Tensor) -> int:
-    """Return the bits that turn an element into a byte with a sign: its value or 128 less."""
-    return 0 if tensor.signed else 0x80
+    """Return the bits that turn an element into one with a sign: its value or 128 less."""
+    return 0 if tensor.signed or tensor.bits == 16 else 0x80
+
+
+def by_bytes(layer: Layer) -> bool:
+    """Return True when both bytes of an element are multiplied by themselves: depthwise."""
+    conv, x = layer.op, layer.inputs[0]
+    if not isinstance(conv, ops.Conv) or x.bits == 8:
+        return False
+    return conv.is_depthwise and layer.output.channels == x.channels
+
+
+def bytes_of(tensor: Tensor) -> int:
+    """Return the bytes of an element."""
+    return tensor.bits // 8
 
 
 def whole(count: Number, unit: int) -> Number:

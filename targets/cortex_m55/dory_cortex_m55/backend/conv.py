@@ -18,22 +18,23 @@ from dory_core.api import (
     WeightBlock,
     ceil_div,
     minimum,
-    named,
     ops,
-    reject_type,
     size,
 )
 from dory_cortex_m55 import calibration as costs
 from dory_cortex_m55.backend.base import (
-    BYTES,
     VectorKernel,
+    by_bytes,
+    bytes_of,
     extents,
     flip_of,
     in_blocks,
     lift_of,
     pad_value,
     places_of,
+    reject_elements,
     reject_lifted,
+    reject_padding,
     turned_window,
     whole,
     window_members,
@@ -64,10 +65,13 @@ class RowsKernel(VectorKernel):
 
     def reject(self, layer: Layer) -> Rejection | None:
         """Return why types, weights or requantisation are not possible."""
-        output = ("i32",) if are_sums(layer) else BYTES
-        wrong = reject_type(layer.inputs[0], "input", BYTES)
-        wrong = wrong or reject_type(layer.output, "output", output)
-        return wrong or reject_lifted(layer) or reject_form(layer)
+        x, y = layer.inputs[0], layer.output
+        wrong = reject_elements(x, "input") or reject_lifted(layer)
+        if x.bits == 16 and lift_of(layer):
+            return Rejection("its weights are no bytes with a sign, and inputs have 16 bits")
+        if not are_sums(layer):
+            wrong = wrong or reject_elements(y, "output")
+        return wrong or reject_form(layer)
 
     def rows(self, layer: Layer) -> npt.NDArray[np.int64]:
         """Return the weights, a row for each output channel."""
@@ -78,8 +82,12 @@ class RowsKernel(VectorKernel):
         raise NotImplementedError
 
     def pitch(self, layer: Layer) -> int:
-        """Return the bytes of a row of weights, in whole vectors."""
-        return int(whole(self.length(layer), _VECTOR))
+        """Return the bytes of a row of weights, in whole vectors of inputs."""
+        return int(whole(self.length(layer), _lanes(layer)))
+
+    def vectors(self, layer: Layer) -> int:
+        """Return the vectors of a column."""
+        return self.pitch(layer) // _lanes(layer)
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Parameters of channels in eights, then their rows."""
@@ -98,8 +106,8 @@ class RowsKernel(VectorKernel):
         filled = np.zeros((len(places), pitch), np.int8)
         stored = rows[places] - lift_of(layer)
         filled[:, : rows.shape[1]] = np.where(places[:, None] < 0, 0, stored)
-        data = filled.reshape(-1, 2, pitch // _VECTOR, _VECTOR)
-        if pitch > _HELD * _VECTOR:
+        data = filled.reshape(-1, 2, self.vectors(layer), _lanes(layer))
+        if self.vectors(layer) > _HELD:
             data = data.swapaxes(1, 2)
         return WeightBlock(parameters + data.tobytes(), {"mul": 0, "weights": len(parameters)})
 
@@ -122,6 +130,8 @@ class RowsKernel(VectorKernel):
             "weights": Operand("weights", "const int8_t *"),
             "sums": Operand("scratch", "int32_t *"),
             "lift": lift_of(layer),
+            "x_bytes": bytes_of(layer.inputs[0]),
+            "y_bytes": bytes_of(layer.output),
             "length": length,
             "pitch": self.pitch(layer),
             "pixels": self.pixels(layer),
@@ -134,7 +144,7 @@ class RowsKernel(VectorKernel):
     ) -> Number:
         """Return the cycles of all sums of lines of outputs, and their requantisation."""
         most, pixels = self.pixels(layer), lines * length
-        vectors = self.pitch(layer) // _VECTOR
+        vectors = self.vectors(layer)
         eights = ceil_div(channels, _EIGHT)
         groups = lines * ceil_div(length, most) * ceil_div(channels, _ROWS)
         finish = form_of(layer).finish_cycles(eights, pixels, groups)
@@ -170,7 +180,9 @@ class ConvKernel(RowsKernel):
             return Rejection("it computes convolutions", other_kind=True)
         if conv.groups != 1:
             return Rejection("it knows no groups")
-        return self.reject(layer)
+        if by_bytes(layer):
+            return Rejection("it is depthwise")
+        return self.reject(layer) or reject_padding(layer)
 
     def rows(self, layer: Layer) -> npt.NDArray[np.int64]:
         """Taps row by row as the kernel sees them, the channels of each."""
@@ -184,7 +196,8 @@ class ConvKernel(RowsKernel):
 
     def columns_bytes(self, layer: Layer) -> int:
         """Return the bytes of what windows of pixels have."""
-        row = _window(layer).kernel[1] * layer.inputs[0].channels
+        x = layer.inputs[0]
+        row = _window(layer).kernel[1] * x.channels * bytes_of(x)
         return self.laid(layer, self.pixels(layer)) * row + _OVERRUN
 
     def laid(self, layer: Layer, pixels: int) -> int:
@@ -221,11 +234,12 @@ class ConvKernel(RowsKernel):
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of a tile."""
         x = layer.inputs[0]
-        pixels = size("x_c"), size("y_c") * (layer.output.bits // 8)
+        pixels = size("x_c") * bytes_of(x), size("y_c") * bytes_of(layer.output)
         members: dict[str, Argument] = {
             **self.members(layer),
             "columns": None if _is_direct(layer) else _COLUMNS,
-            **named("x_c", "y_c"),
+            "x_c": pixels[0],
+            "y_c": size("y_c"),
             **extents(*pixels, _by_columns(layer)),
             **window_members(_window(layer)),
             "padding": (pad_value(layer) & 0xFF) ^ flip_of(x),
@@ -267,7 +281,7 @@ class LinearKernel(RowsKernel):
 
     def columns_bytes(self, layer: Layer) -> int:
         """Return the bytes of the inputs."""
-        return self.length(layer) + _OVERRUN
+        return self.length(layer) * bytes_of(layer.inputs[0]) + _OVERRUN
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Sums, and the inputs as bytes with a sign, where they have none."""
@@ -277,17 +291,18 @@ class LinearKernel(RowsKernel):
         """Sums of all outputs."""
         copied = 0
         if flip_of(layer.inputs[0]):
-            copied = costs.LAY + self.pitch(layer) // _VECTOR * costs.COPY_VECTOR
+            copied = costs.LAY + self.vectors(layer) * costs.COPY_VECTOR
         return costs.CALL + copied + self.products_cycles(layer, tile.c_out, 1, 1)
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of a tile: one pixel that has all inputs as channels."""
+        bytes_of_x = self.length(layer) * bytes_of(layer.inputs[0])
         one = ("x_h", "x_w", "y_h", "y_w", "kernel_h", "kernel_w", "stride_h", "stride_w")
         members: dict[str, Argument] = {
             **self.members(layer),
             "columns": None if _is_direct(layer) else _COLUMNS,
             **dict.fromkeys((*one, "dilation_h", "dilation_w"), 1),
-            **dict.fromkeys(("x_c", "x_row", "x_column"), self.length(layer)),
+            **dict.fromkeys(("x_c", "x_row", "x_column"), bytes_of_x),
             **dict.fromkeys(("y_c", "y_row", "y_column"), size("y_c")),
             **dict.fromkeys(("pad_top", "pad_left", "padding"), 0),
         }
@@ -297,9 +312,14 @@ class LinearKernel(RowsKernel):
 def _is_direct(layer: Layer) -> bool:
     """Return True when the channels of a pixel are a column as they lie."""
     if isinstance(layer.op, ops.Linear):
-        return layer.inputs[0].signed
+        return not flip_of(layer.inputs[0])
     window = layer.window
-    return window.kernel == (1, 1) and not any(window.pads) and layer.inputs[0].signed
+    return window.kernel == (1, 1) and not any(window.pads) and not flip_of(layer.inputs[0])
+
+
+def _lanes(layer: Layer) -> int:
+    """Return how many inputs a vector has."""
+    return _VECTOR // bytes_of(layer.inputs[0])
 
 
 def _is_flat(layer: Layer) -> bool:
@@ -328,10 +348,10 @@ def _lines(layer: Layer, tile: Tile) -> tuple[Number, Number]:
 
 def _row_cycles(layer: Layer) -> int:
     """Return the cycles of laying what a window has in a row of x."""
-    window, channels = _window(layer), layer.inputs[0].channels
+    window, x = _window(layer), layer.inputs[0]
     is_one = window.kernel[1] == 1 or (window.dilations[1] == 1 and not _by_columns(layer))
     taps = 1 if is_one else window.kernel[1]
-    vectors = -(-window.kernel[1] * channels // taps // _VECTOR)
+    vectors = -(-window.kernel[1] * x.channels * bytes_of(x) // taps // _VECTOR)
     run = costs.RUN_OF_ONE if vectors == 1 else costs.RUN + vectors * costs.COPY_VECTOR
     return run if taps == 1 else costs.ROW_OF_TAPS + taps * run
 

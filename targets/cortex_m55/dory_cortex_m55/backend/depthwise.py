@@ -25,12 +25,15 @@ from dory_core.api import (
 from dory_cortex_m55 import calibration as costs
 from dory_cortex_m55.backend.base import (
     VectorKernel,
+    by_bytes,
+    bytes_of,
     extents,
     flip_of,
     in_blocks,
     pad_value,
     places_of,
-    reject_bytes,
+    reject_elements,
+    reject_padding,
     turned_window,
     whole,
     window_members,
@@ -61,12 +64,14 @@ class DepthwiseKernel(VectorKernel):
             return Rejection("it computes convolutions", other_kind=True)
         if not conv.is_depthwise or layer.output.channels != layer.inputs[0].channels:
             return Rejection("it computes depthwise convolutions with one filter per channel")
-        return reject_bytes(layer) or _reject_halves(layer) or reject_form(layer)
+        wrong = reject_elements(layer.inputs[0], "input")
+        wrong = wrong or reject_elements(layer.output, "output") or reject_padding(layer)
+        return wrong or _reject_halves(layer) or reject_form(layer)
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
         """Channels in blocks, and wide tiles."""
         return (
-            Term("CHANNELS_IN_BLOCKS", 1e6, in_blocks(layer, tile, _BLOCK)),
+            Term("CHANNELS_IN_BLOCKS", 1e6, in_blocks(layer, tile, _channels(layer))),
             Term("LONG_ROWS", 1e2, _sizes(layer, tile)[1]),
         )
 
@@ -108,9 +113,10 @@ class DepthwiseKernel(VectorKernel):
         """Words of rows, then the sums of each channel, then their requantisation."""
         window = _window(layer)
         words, (height, width) = _words(window), _sizes(layer, tile)
-        blocks, channels = ceil_div(tile.c_out, _BLOCK), whole(tile.c_out, _EIGHT)
+        blocks = ceil_div(tile.c_out, _channels(layer))
+        channels = whole(tile.c_out, _EIGHT) * bytes_of(layer.inputs[0])
         columns = width * window.strides[1] + (window.kernel[1] - 1) * window.dilations[1]
-        column = costs.FLIPPED_COLUMN if flip_of(layer.inputs[0]) else costs.PLANE_COLUMN
+        column = costs.FLIPPED_COLUMN if _flips(layer) else costs.PLANE_COLUMN
         laid = words.planes * (costs.PLANE + columns * column)
         vectors = _vectors(layer)
         if vectors == 1:
@@ -123,29 +129,43 @@ class DepthwiseKernel(VectorKernel):
             sums, passes = height // 2 * two + height % 2 * one, ceil_div(height, 2)
         calls, eights = height * blocks, ceil_div(ceil_div(tile.c_out, _EIGHT), blocks)
         finish = form_of(layer).finish_cycles(eights, calls * width, calls)
+        if by_bytes(layer):
+            finish += calls * width * costs.BOTH_BYTES
         laid = passes * blocks * (costs.ROW + laid)
         return costs.CALL + laid + channels * sums + finish
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of a tile."""
         form, words = form_of(layer), _words(_window(layer))
-        flip = flip_of(layer.inputs[0])
+        x, y = layer.inputs[0], layer.output
         members: dict[str, Argument] = {
             "x": Operand("x"),
             "y": Operand("y"),
             "scratch": Operand("scratch"),
             "weights": Operand("weights", "const int8_t *"),
-            **extents(size("y_c"), size("y_c"), _by_columns(layer)),
+            **extents(size("y_c") * bytes_of(x), size("y_c") * bytes_of(y), _by_columns(layer)),
             "c": size("y_c"),
+            "x_bytes": bytes_of(x),
+            "y_bytes": bytes_of(y),
             **window_members(_window(layer)),
             "planes": words.planes,
             "vectors": _vectors(layer),
             "window_vectors": words.vectors,
-            "flip": flip,
-            "padding": (pad_value(layer) & 0xFF) ^ flip,
+            "flip": _flips(layer),
+            "padding": pad_value(layer) & 0xFF,
             "requant": form.struct(),
         }
         return self.struct_call(layer, members)
+
+
+def _channels(layer: Layer) -> int:
+    """Return how many channels are computed together: a block is one of bytes."""
+    return _BLOCK // bytes_of(layer.inputs[0])
+
+
+def _flips(layer: Layer) -> int:
+    """Return the bits that give two bytes of a row a sign: both of two, or the lower one."""
+    return 0x80 if by_bytes(layer) else flip_of(layer.inputs[0]) * 0x101
 
 
 def _by_columns(layer: Layer) -> bool:

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Argument, Number, Operand, Struct, Symbol
+from dory_core.api import Argument, Number, Operand, Requant, Struct, Symbol
 from dory_cortex_m55 import calibration as costs
 
 Integers = npt.NDArray[np.int64]
 
 # The shift to the right of which narrowing is a part.
 FAST_DOWN = costs.FAST_DOWN
+# Shifts to the right of a vector.
+_MOST_DOWN = 31
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +45,7 @@ class Form:
             "TURNED": (turned, self.add, self.below, self.mul),
             "SUMS": (self.bias,),
             "BINARY32": (self.bias, self.mul),
+            "ROUNDED": (self.bias, self.mul),
             "SHIFTED": (self.bias, self.below, self.add, self.mul, self.up),
         }
         return named.get(self.form, (self.bias, self.below, self.add, self.mul))
@@ -87,3 +90,26 @@ class Form:
             "hi": self.clip[1],
         }
         return Struct(members)
+
+
+def rounded(step: Requant, bias: Integers, most: Integers) -> Form | None:
+    """Return a step that adds half of its divisor to a product, exactly, in 32 bits.
+
+    The product times a power of two is shifted by 32 bits and ``down``: what it adds is then a
+    multiple of 2^32, and the upper half of the product is all that matters.
+
+    most: largest magnitude of sums with their bias.
+    """
+    mul = np.array(step.mul, np.int64)
+    halves = all(2 * add == step.div for add in step.add)
+    if step.shift is None or step.add_negative is not None or not halves:
+        return None
+    assert step.lo is not None and step.hi is not None
+    room, room_mul = (31 - int(abs(numbers).max()).bit_length() for numbers in (most, mul))
+    down = max(1, step.shift - 32)
+    bits = 32 + down - step.shift
+    up = max(bits - room_mul, 0)
+    if min(room, room_mul) < 0 or up > room or down > _MOST_DOWN:
+        return None
+    zero, clip = np.zeros(1, np.int64), (step.lo, step.hi)
+    return Form("ROUNDED", bias, zero, mul << (bits - up), None, zero + up, down, clip)

@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import Layer, Rejection, Requant, ops, requantisation
-from dory_cortex_m55.backend.forms import FAST_DOWN, Form, Integers
+from dory_cortex_m55.backend.base import by_bytes, flip_of
+from dory_cortex_m55.backend.forms import FAST_DOWN, Form, Integers, rounded
 
 _INT32 = (1 << 31) - 1
 _INT16 = (1 << 15) - 1
@@ -58,7 +59,11 @@ def find_form(layer: Layer) -> Form | None:
     if not layer.op.requants:
         return None
     sums, lo, hi = requantisation.steps_of_sums(layer)
-    return form_between(clipped(sums, layer), lo, hi, layer.output.channels, _lifted(layer))
+    steps, channels = clipped(sums, layer), layer.output.channels
+    if layer.output.bits == 16:
+        found = _as_it_is(steps, lo, hi, halves=True)
+        return None if found is None else _raised(_broadcast(found, channels), _lifted(layer))
+    return form_between(steps, lo, hi, channels, _lifted(layer))
 
 
 def are_sums(layer: Layer) -> bool:
@@ -74,13 +79,14 @@ def _sums(layer: Layer) -> Form:
 
 
 def clipped(steps: Sequence[Requant], layer: Layer) -> tuple[Requant, ...]:
-    """Return steps of which the last one has bounds: where it has none they are the byte's.
+    """Return steps of which the last one has bounds: where it has none they are the type's.
 
     The output is proven to lie there.
     """
-    last, least = steps[-1], -128 if layer.output.signed else 0
+    last, values = steps[-1], 1 << layer.output.bits
+    least = -values >> 1 if layer.output.signed else 0
     lo = least if last.lo is None else last.lo
-    hi = least + 255 if last.hi is None else last.hi
+    hi = min(least + values - 1, _INT16) if last.hi is None else last.hi
     return (*steps[:-1], replace(last, lo=lo, hi=hi))
 
 
@@ -105,12 +111,18 @@ def form_between(
     if found is None:
         return None
     form = _broadcast(found, channels)
-    return form if form.form in ("VECTOR", "PLAIN") else replace(form, bias=form.bias + lifted)
+    return form if form.form in ("VECTOR", "PLAIN") else _raised(form, lifted)
+
+
+def _raised(form: Form, lifted: Integers | int) -> Form:
+    return replace(form, bias=form.bias + lifted)
 
 
 def _lifted(layer: Layer) -> Integers | int:
     """Return the difference of sums whose bytes are multiplied less 128, to have a sign."""
-    if layer.inputs[0].signed or not isinstance(layer.op, ops.Conv | ops.Linear):
+    if not (flip_of(layer.inputs[0]) or by_bytes(layer)) or not isinstance(
+        layer.op, ops.Conv | ops.Linear
+    ):
         return 0
     weights = layer.op.weights.values.astype(np.int64)
     lifted: Integers = 128 * weights.reshape(len(weights), -1).sum(axis=1)
@@ -126,8 +138,13 @@ def _broadcast(form: Form, channels: int) -> Form:
     return replace(form, bias=bias, add=add, mul=mul, below=of_all(form.below), up=up)
 
 
-def _as_it_is(steps: Sequence[Requant], lo: Integers, hi: Integers) -> Form | None:
-    """Return a step after others that add: in binary32, or with its own numbers in 64 bits."""
+def _as_it_is(
+    steps: Sequence[Requant], lo: Integers, hi: Integers, halves: bool = False
+) -> Form | None:
+    """Return a step after others that add: in binary32, or with its own numbers in 64 bits.
+
+    halves: Outputs have 16 bits. One of 32 bits that rounds is looked for first.
+    """
     *before, last = steps
     if not all(map(_only_adds, before)):
         return None
@@ -135,8 +152,10 @@ def _as_it_is(steps: Sequence[Requant], lo: Integers, hi: Integers) -> Form | No
     ends = (lo + bias, hi + bias)
     if min(end.min() for end in ends) < -_INT32 - 1 or max(end.max() for end in ends) > _INT32:
         return None
-    step = last.from_turn()
-    return _binary32(step, bias) if step.float32 else _wide(step, bias, np.maximum(*map(abs, ends)))
+    step, most = last.from_turn(), np.maximum(*map(abs, ends))
+    if step.float32:
+        return None if halves else _binary32(step, bias)
+    return (rounded(step, bias, most) if halves else None) or _wide(step, bias, most)
 
 
 def _only_adds(step: Requant) -> bool:

@@ -106,17 +106,16 @@ static columns_t columns_of(const dory_cortex_m55_conv_t *a, uint32_t row, uint3
 }
 
 /* Sums of columns that are too long for registers, two by two. */
-static void long_sums(const dory_cortex_m55_conv_t *a, const columns_t *columns, const int8_t *w,
-                      uint32_t rows)
+static void long_sums(const dory_m55_column_t *c, const columns_t *columns, const int8_t *w,
+                      uint32_t rows, int32_t *sums)
 {
   uint32_t i = 0;
   for (; i + 1u < columns->count; i += 2u) {
     const int8_t *const x = columns->x + i * columns->step;
-    dory_m55_dot_two(x, x + columns->step, w, a->length, rows, a->sums + i * rows,
-                     a->sums + (i + 1u) * rows);
+    dory_m55_dot_two(c, x, x + columns->step, w, rows, sums + i * rows, sums + (i + 1u) * rows);
   }
   if (i < columns->count) {
-    dory_m55_dot_one(columns->x + i * columns->step, w, a->length, rows, a->sums + i * rows);
+    dory_m55_dot_one(c, columns->x + i * columns->step, w, rows, sums + i * rows);
   }
 }
 
@@ -140,22 +139,23 @@ static void lift(const dory_cortex_m55_conv_t *a, const columns_t *columns, uint
 /* Some outputs of a line, of all channels. */
 static void some_pixels(const dory_cortex_m55_conv_t *a, const columns_t *columns, uint8_t *y)
 {
-  const uint32_t element = a->requant.form == DORY_REQUANT_SUMS ? 4u : 1u;
+  const uint32_t vectors = a->pitch * a->x_bytes / 16u;
+  const dory_m55_column_t column = {vectors, a->length, 8u * a->x_bytes};
   for (uint32_t c = 0; c < a->y_c; c += ROWS) {
     const uint32_t count = least(a->y_c - c, ROWS), rows = (count + 7u) & ~7u;
     const int8_t *const w = a->weights + c * a->pitch;
-    if (rows * a->pitch <= 16u * DORY_FEW && a->pitch <= 48u) {
-      dory_m55_dot_few(columns->x, columns->step, columns->count, w, a->length, rows, a->sums);
-    } else if (a->pitch <= 16u * DORY_HELD) {
-      dory_m55_dot_held(columns->x, columns->step, columns->count, w, a->length, rows, a->sums);
+    if (rows * vectors <= DORY_FEW && vectors <= 3u) {
+      dory_m55_dot_few(&column, columns->x, columns->step, columns->count, w, rows, a->sums);
+    } else if (vectors <= DORY_HELD) {
+      dory_m55_dot_held(&column, columns->x, columns->step, columns->count, w, rows, a->sums);
     } else {
-      long_sums(a, columns, w, rows);
+      long_sums(&column, columns, w, rows, a->sums);
     }
     if (a->lift != 0) {
       lift(a, columns, rows);
     }
     const dory_cortex_m55_outputs_t outputs = {
-      y + c * element, a->sums, c, count, columns->count, rows, a->y_row};
+      y + c * a->y_bytes, a->sums, c, count, columns->count, rows, a->y_row, a->y_bytes};
     dory_cortex_m55_finish(&a->requant, &outputs);
   }
 }

@@ -1,4 +1,4 @@
-/* Convolutions and fully connected layers of bytes. */
+/* Convolutions and fully connected layers of inputs of 8 or 16 bits. */
 #ifndef DORY_CORTEX_M55_CONV_H
 #define DORY_CORTEX_M55_CONV_H
 
@@ -11,8 +11,8 @@
 
 /* Outputs are computed line by line: down a column, or along a row where rows are columns here. */
 typedef struct {
-  const uint8_t *x;      /* x_h rows of x_w pixels of x_c channels */
-  uint8_t *y;            /* y_h rows of y_w pixels of y_c channels */
+  const uint8_t *x;      /* x_h rows of x_w pixels of x_c bytes */
+  uint8_t *y;            /* y_h rows of y_w pixels of y_c channels of y_bytes */
   int32_t *sums;         /* [pixels][DORY_CORTEX_M55_ROWS, or y_c in eights where that is less] */
   uint8_t *columns;      /* what the windows of ``pixels`` have; NULL where pixels are columns */
   const int8_t *weights; /* rows of y_c in eights in the order of dory_cortex_m55_requant.h, laid as
@@ -23,11 +23,12 @@ typedef struct {
   int32_t pad_top, pad_left;
   uint32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
   int32_t lift;    /* what a weight is more than the byte that is stored */
+  uint32_t x_bytes, y_bytes; /* of an element */
   uint32_t length; /* elements of a column */
-  uint32_t pitch;  /* bytes of a row of weights: the same in whole vectors of 16 */
+  uint32_t pitch;  /* bytes of a row of weights: the same in whole vectors */
   uint32_t pixels; /* so many, of a line, are computed together */
   uint8_t flip;    /* 0x80: x has no sign and is multiplied as x - 128 */
-  uint8_t padding; /* the element outside of x, flipped */
+  uint8_t padding; /* each byte of the elements outside of x, flipped */
   dory_cortex_m55_requant_t requant;
 } dory_cortex_m55_conv_t;
 

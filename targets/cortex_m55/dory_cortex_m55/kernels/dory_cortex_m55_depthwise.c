@@ -2,8 +2,8 @@
 
 #include "dory_cortex_m55_finish.h"
 
-/* Channels are computed in blocks of 16, and a strip has the elements of a block that the outputs of a
- * row need: [planes][columns][16 channels][4 rows], what lies outside of x included. Columns are 68
+/* Channels are computed in blocks of 16 bytes, and a strip has those of a block that the outputs of a
+ * row need: [planes][columns][16 bytes][4 rows], what lies outside of x included. Columns are 68
  * bytes apart and planes 8 bytes more than whole vectors, so that the words of a window lie in
  * different banks of the memory. */
 enum { BLOCK = 16, WORD = 4, COLUMN = 68 };
@@ -11,18 +11,18 @@ enum { BLOCK = 16, WORD = 4, COLUMN = 68 };
 typedef struct {
   uint32_t *vectors; /* where each vector of a window begins, in bytes from its first column */
   uint32_t *words;   /* and its words from there */
-  int32_t *sums;     /* [2 rows][y_w, even][16 channels] */
-  uint8_t *outside;  /* 16 times the padding, not flipped */
+  int32_t *sums;     /* [2 rows][y_w, even][16 bytes]: of lower bytes, then of upper ones */
+  uint8_t *outside;  /* 16 times the padding */
   uint8_t *strip;
   uint32_t columns, plane, row; /* columns; bytes of a plane; sums of a row */
 } places_t;
 
-/* Rows of a plane: where each begins, the bytes from a column to the next, and how many of 16 channels
+/* Rows of a plane: where each begins, the bytes from a column to the next, and how many of 16 bytes
  * there are. */
 typedef struct {
   const uint8_t *x[WORD];
   uint32_t step[WORD];
-  uint32_t channels;
+  uint32_t bytes;
 } rows_t;
 
 static places_t places_of(const dory_cortex_m55_depthwise_t *a)
@@ -49,7 +49,7 @@ static places_t places_of(const dory_cortex_m55_depthwise_t *a)
     p.words[i] = i / deep * a->dilation_w * COLUMN + i % deep * p.plane;
   }
   for (uint32_t i = 0; i < 16u; i++) {
-    p.outside[i] = a->padding ^ a->flip;
+    p.outside[i] = a->padding;
   }
   return p;
 }
@@ -70,7 +70,7 @@ static places_t places_of(const dory_cortex_m55_depthwise_t *a)
 #define FLIP(x_) "veor " x_ ", " x_ ", q4\n\t"
 #define KEEP(x_) ""
 #define LAY(flip_)                                                                              \
-  __asm__ volatile("vdup.8 q4, %[flip]\n\t"                                                     \
+  __asm__ volatile("vdup.16 q4, %[flip]\n\t"                                                    \
                    "wls lr, %[columns], 2f\n"                                                   \
                    "1:\n\t" COLUMN_OF_WORDS(flip_) "le lr, 1b\n"                                \
                    "2:"                                                                         \
@@ -83,7 +83,7 @@ static places_t places_of(const dory_cortex_m55_depthwise_t *a)
 /* Columns of words from four rows of bytes, of which whole vectors are loaded; returns where the next
  * ones begin. */
 DORY_M55_ALONE uint8_t *lay_words(uint8_t *to, const rows_t *rows, uint32_t columns,
-                                  uint8_t flip)
+                                  uint16_t flip)
 {
   const uint8_t *x0 = rows->x[0], *x1 = rows->x[1], *x2 = rows->x[2], *x3 = rows->x[3];
   if (flip) {
@@ -176,13 +176,13 @@ DORY_M55_ALONE void one_vector(const places_t *p, uint32_t step, const uint8_t *
 
 #else
 
-static uint8_t *lay_words(uint8_t *to, const rows_t *rows, uint32_t columns, uint8_t flip)
+static uint8_t *lay_words(uint8_t *to, const rows_t *rows, uint32_t columns, uint16_t flip)
 {
   for (uint32_t column = 0; column < columns; column++, to += COLUMN) {
     for (uint32_t i = 0; i < BLOCK * WORD; i++) {
-      const uint32_t row = i % WORD, channel = i / WORD;
+      const uint32_t row = i % WORD, byte = i / WORD;
       const uint8_t *const x = rows->x[row] + column * rows->step[row];
-      to[i] = channel < rows->channels ? x[channel] ^ flip : 0;
+      to[i] = byte < rows->bytes ? x[byte] ^ (uint8_t)(flip >> byte % 2u * 8u) : 0;
     }
   }
   return to;
@@ -263,18 +263,19 @@ static void sums_of(const dory_cortex_m55_depthwise_t *a, const places_t *p, uin
   }
 }
 
-/* Lays a plane of the strip: four rows from ``top`` on, of a block of channels. */
+/* Lays a plane of the strip: four rows from ``top`` on, of a block of channels from a byte on. */
 static void lay_plane(const dory_cortex_m55_depthwise_t *a, const places_t *p, uint8_t *to,
-                      int32_t top, uint32_t channel)
+                      int32_t top, uint32_t byte)
 {
+  const uint32_t bytes = a->c * a->x_bytes - byte;
   const uint32_t before = a->pad_left > 0 ? (uint32_t)a->pad_left : 0u;
   const uint32_t first = a->pad_left < 0 ? (uint32_t)-a->pad_left : 0u;
   const uint32_t left = before < p->columns ? before : p->columns;
   const uint32_t most = a->x_w > first ? a->x_w - first : 0u;
   const uint32_t inside = p->columns - left < most ? p->columns - left : most;
-  const uint8_t *const corner = a->x + first * a->x_column + channel;
-  rows_t beside = {.channels = BLOCK};
-  rows_t rows = {.channels = a->c - channel < BLOCK ? a->c - channel : BLOCK};
+  const uint8_t *const corner = a->x + first * a->x_column + byte;
+  rows_t beside = {.bytes = BLOCK};
+  rows_t rows = {.bytes = bytes < BLOCK ? bytes : BLOCK};
   for (uint32_t i = 0; i < WORD; i++) {
     const int32_t row = top + (int32_t)(i * a->dilation_h);
     const int is_inside = row >= 0 && row < (int32_t)a->x_h;
@@ -288,27 +289,49 @@ static void lay_plane(const dory_cortex_m55_depthwise_t *a, const places_t *p, u
   lay_words(to, &beside, p->columns - left - inside, a->flip);
 }
 
+/* Adds the sums of the upper bytes of eight channels to those of the lower ones. */
+static void add_upper(int32_t *sums, uint32_t pixels)
+{
+  for (; pixels > 0; pixels--, sums += BLOCK) {
+    vst1q_s32(sums, vmlaq_n_s32(vldrwq_s32(sums), vldrwq_s32(sums + 8), 256));
+    vst1q_s32(sums + 4, vmlaq_n_s32(vldrwq_s32(sums + 4), vldrwq_s32(sums + 12), 256));
+  }
+}
+
+/* Sums of a block of channels of ``bytes``, of one row of outputs or two. */
+DORY_M55_INLINE void sums_of_block(const dory_cortex_m55_depthwise_t *a, const places_t *p,
+                                   uint32_t rows, const int8_t *w, uint32_t fours, uint32_t bytes)
+{
+  for (uint32_t i = 0; i < fours; i++, w += a->vectors * 64u) {
+    const uint32_t first = i / 2u * 8u + i % 2u; /* channel (dory_cortex_m55_requant.h) */
+    for (uint32_t byte = 0; byte < bytes; byte++) {
+      sums_of(a, p, rows, p->strip + (first * bytes + byte) * WORD, 2u * WORD * bytes, w,
+              p->sums + 4u * i + 8u * byte);
+    }
+  }
+}
+
 /* Outputs of a block of channels, of one row or two. */
 static void outputs_of(const dory_cortex_m55_depthwise_t *a, const places_t *p, uint32_t row,
                        uint32_t rows, uint32_t channel)
 {
-  const uint32_t count = a->c - channel < BLOCK ? a->c - channel : BLOCK;
-  const uint32_t vectors = count > 8u ? 4u : 2u;
-  const int8_t *const w = a->weights + channel * a->vectors * 16u;
+  const uint32_t most = BLOCK / a->x_bytes, count = a->c - channel < most ? a->c - channel : most;
   const uint32_t plane_rows = WORD * a->dilation_h;
   int32_t top = (int32_t)(row * a->stride_h) - a->pad_top;
   for (uint32_t i = 0; i < a->planes; i++, top += (int32_t)plane_rows) {
-    lay_plane(a, p, p->strip + i * p->plane, top, channel);
+    lay_plane(a, p, p->strip + i * p->plane, top, channel * a->x_bytes);
   }
-  for (uint32_t i = 0; i < vectors; i++) {
-    const uint32_t first = i / 2u * 8u + i % 2u; /* channel (dory_cortex_m55_requant.h) */
-    sums_of(a, p, rows, p->strip + first * WORD, 2u * WORD, w + i * a->vectors * 64u,
-            p->sums + 4u * i);
+  const int8_t *const w = a->weights + channel * a->vectors * 16u;
+  if (a->x_bytes == 1u) {
+    sums_of_block(a, p, rows, w, count > 8u ? 4u : 2u, 1);
+  } else {
+    sums_of_block(a, p, rows, w, 2, 2);
+    add_upper(p->sums, rows * p->row / BLOCK);
   }
   for (uint32_t i = 0; i < rows; i++) {
     const dory_cortex_m55_outputs_t outputs = {
-      a->y + (row + i) * a->y_row + channel, p->sums + i * p->row, channel, count, a->y_w, BLOCK,
-      a->y_column};
+      a->y + (row + i) * a->y_row + channel * a->y_bytes, p->sums + i * p->row, channel, count, a->y_w,
+      BLOCK, a->y_column, a->y_bytes};
     dory_cortex_m55_finish(&a->requant, &outputs);
   }
 }
@@ -320,7 +343,7 @@ void dory_cortex_m55_depthwise(const dory_cortex_m55_depthwise_t *a)
                        a->stride_w == 1u && a->dilation_h == 1u && a->dilation_w == 1u;
   for (uint32_t row = 0; row < a->y_h;) {
     const uint32_t rows = in_pairs && row + 1u < a->y_h ? 2u : 1u;
-    for (uint32_t channel = 0; channel < a->c; channel += BLOCK) {
+    for (uint32_t channel = 0; channel < a->c; channel += BLOCK / a->x_bytes) {
       outputs_of(a, &p, row, rows, channel);
     }
     row += rows;

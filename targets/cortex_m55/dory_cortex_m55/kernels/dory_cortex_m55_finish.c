@@ -18,7 +18,12 @@ DORY_M55_INLINE void finish_form(const dory_cortex_m55_requant_t *given, uint32_
     const mve_pred16_t lanes = vctp16q(o.count - c);
     for (uint32_t i = 0; i < o.pixels; i++) {
       const int16x8_t y = eight(&own, form, o.sums + i * o.pitch + c, o.channel + c);
-      vstrbq_p_s16((int8_t *)o.y + i * o.y_step + c, y, lanes);
+      uint8_t *const to = o.y + i * o.y_step + c * o.bytes;
+      if (o.bytes == 2u) {
+        vstrhq_p_s16((int16_t *)(void *)to, y, lanes);
+      } else {
+        vstrbq_p_s16((int8_t *)to, y, lanes);
+      }
     }
   }
 }
@@ -131,8 +136,18 @@ DORY_M55_ALONE void finish_pairs(const dory_cortex_m55_requant_t *a,
     PLUS("q1", "q3") FLOAT("q0", "q0") OWN("q2", "32") FLOAT("q1", "q1") MUL_FLOAT("q0", "q2")  \
       OWN("q3", "48") MUL_FLOAT("q1", "q3") even_("q0", "q0")
 
+/* Products are rounded by the shift to the right. */
+#define EVEN_ROUNDED(y_, x_) "vrshl.s32 " x_ ", %[down]\n\tvqmovnb.s32 " y_ ", " x_ "\n\t"
+#define ODD_ROUNDED(y_, x_) "vrshl.s32 " x_ ", %[down]\n\tvqmovnt.s32 " y_ ", " x_ "\n\t"
+#define ROUNDED(even_)                                                                          \
+  SUMS("q0", "0") OWN("q2", "0") PLUS("q0", "q2") SUMS("q1", "16") OWN("q3", "16")              \
+    PLUS("q1", "q3") OWN("q2", "32") UP("q0") OWN("q3", "48") UP("q1") MUL("q0", "q2")          \
+      MUL("q1", "q3") even_("q0", "q0")
+
+#define BYTES "vstrbt.16 q0, [%[y]], #8\n\t"
+#define HALVES "vstrht.16 q0, [%[y]], #16\n\t"
 /* Pixel by pixel, eight channels at once. The register of both bounds becomes what is left. */
-#define EIGHTS(form_, parameters_, even_, odd_, bounds_)                                        \
+#define EIGHTS(form_, parameters_, even_, odd_, bounds_, store_)                                \
   __asm__ volatile("vdup.16 q6, %[left]\n\t"                                                    \
                    "lsr %[left], %[left], #16\n\t"                                              \
                    "vdup.16 q7, %[left]\n"                                                      \
@@ -145,8 +160,7 @@ DORY_M55_ALONE void finish_pairs(const dory_cortex_m55_requant_t *a,
                    "add %[own], %[own], #" parameters_ "\n\t" odd_("q0", "q1")                  \
                    "vctp.16 %[left]\n\t" bounds_("q0")                                          \
                    "sub %[left], %[left], #8\n\t"                                               \
-                   "vpst\n\t"                                                                   \
-                   "vstrbt.16 q0, [%[y]], #8\n\t"                                               \
+                   "vpst\n\t" store_                                                            \
                    "le lr, 1b\n\t"                                                              \
                    "add %[sums], %[sums], %[sums_on]\n\t"                                       \
                    "add %[y], %[y], %[y_on]\n\t"                                                \
@@ -165,23 +179,25 @@ DORY_M55_ALONE void finish_eights(const dory_cortex_m55_requant_t *a,
 {
   const uint32_t places = (o->count + 7u) & ~7u, bytes = 4u * dory_m55_parts(a->form);
   const uint32_t numbers = places * bytes, sums_on = 4u * (o->pitch - places);
-  const uint32_t y_on = o->y_step - places;
+  const uint32_t y_on = o->y_step - places * o->bytes;
   const int32_t up = a->form == DORY_REQUANT_TURNED ? (int32_t)(1u << a->up) : a->up;
   const int32_t *sums = o->sums + first * o->pitch;
   const uint8_t *own = a->channels + o->channel * bytes;
   uint8_t *y = o->y + first * o->y_step;
   uint32_t left = ((uint32_t)a->lo & 0xFFFFu) | (uint32_t)a->hi << 16;
   uint32_t pixels = o->pixels - first;
-  if (a->form <= DORY_REQUANT_PLAIN) {
-    EIGHTS(VECTOR, "64", EVEN_ANY, ODD_ANY, BOUNDS);
+  if (a->form == DORY_REQUANT_ROUNDED) {
+    EIGHTS(ROUNDED, "64", EVEN_ROUNDED, ODD_ROUNDED, BOUNDS, HALVES);
+  } else if (a->form <= DORY_REQUANT_PLAIN) {
+    EIGHTS(VECTOR, "64", EVEN_ANY, ODD_ANY, BOUNDS, BYTES);
   } else if (a->form == DORY_REQUANT_BINARY32) {
-    EIGHTS(BINARY32, "64", EVEN_FLOAT, ODD_FLOAT, BOUNDS_MORE);
+    EIGHTS(BINARY32, "64", EVEN_FLOAT, ODD_FLOAT, BOUNDS_MORE, BYTES);
   } else if (a->form == DORY_REQUANT_SHIFTED) {
-    EIGHTS(SHIFTED, "160", EVEN_ANY, ODD_ANY, BOUNDS);
+    EIGHTS(SHIFTED, "160", EVEN_ANY, ODD_ANY, BOUNDS, BYTES);
   } else if (a->down == 16 && a->lo == -128 && a->hi == 127) {
-    EIGHTS(TURNED, "128", EVEN_16, ODD_16, SIGNED);
+    EIGHTS(TURNED, "128", EVEN_16, ODD_16, SIGNED, BYTES);
   } else {
-    EIGHTS(TURNED, "128", EVEN_ANY, ODD_ANY, BOUNDS);
+    EIGHTS(TURNED, "128", EVEN_ANY, ODD_ANY, BOUNDS, BYTES);
   }
 }
 

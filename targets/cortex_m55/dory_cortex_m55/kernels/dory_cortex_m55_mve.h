@@ -147,6 +147,12 @@ static inline int32x4_t vshlq_r_s32(int32x4_t a, int32_t bits)
   EACH(4) a.lane[i] = a.lane[i] < 0 ? ~(~a.lane[i] >> -bits) : a.lane[i] >> -bits;
   return a;
 }
+/* bits: negative, a shift to the right that rounds ties up. */
+static inline int32x4_t vrshlq_n_s32(int32x4_t a, int32_t bits)
+{
+  EACH(4) a.lane[i] = (int32_t)((uint32_t)a.lane[i] + (1u << (-bits - 1)));
+  return vshlq_r_s32(a, bits);
+}
 static inline int32x4_t vmaxq_s32(int32x4_t a, int32x4_t b)
 {
   EACH(4) a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i];
@@ -194,6 +200,10 @@ static inline uint8x16_t vldrbq_gather_offset_z_u8(const uint8_t *base, uint8x16
 static inline void vstrbq_p_s16(int8_t *to, int16x8_t x, mve_pred16_t lanes)
 {
   EACH(8) if (in_lane(lanes, 2 * i)) to[i] = (int8_t)(x.lane[i] & 0xFF);
+}
+static inline void vstrhq_p_s16(int16_t *to, int16x8_t x, mve_pred16_t lanes)
+{
+  EACH(8) if (in_lane(lanes, 2 * i)) to[i] = x.lane[i];
 }
 static inline void vstrbq_s32(int8_t *to, int32x4_t x) { vstrbq_p_s32(to, x, 0xFFFFu); }
 static inline int32x4_t bytes_as_s32(const uint8_t *from, mve_pred16_t lanes)

@@ -7,6 +7,7 @@
  * SCALAR   y = clip((mul * x + add + (below where x < 0)) >> down) in 64 bits
  * BINARY32 y = clip(even(x * mul) + up): x, which has a bias, and the product are rounded to binary32,
  *          even is the nearest integer, ties are rounded to even; mul has the bits of a binary32
+ * ROUNDED  y = clip(((x << up) * mul >> 32) >> down), the last shift rounds ties up; nothing saturates
  * SUMS     y = x with its bias, in 32 bits; channels are in their order
  *
  * The numbers are such that y is that of the network for every sum that can occur.
@@ -27,13 +28,14 @@ enum {
   DORY_REQUANT_SHIFTED,
   DORY_REQUANT_SCALAR,
   DORY_REQUANT_SUMS,
-  DORY_REQUANT_BINARY32
+  DORY_REQUANT_BINARY32,
+  DORY_REQUANT_ROUNDED
 };
 
 typedef struct {
   /* [eights][parts][8] int32 or, of SCALAR, int64 numbers: VECTOR and PLAIN have add,
    * mul; TURNED (bias << up) + add, add, below, mul; SCALAR bias, below, add, mul; SHIFTED up as well;
-   * BINARY32 bias, mul. SUMS have a bias. */
+   * BINARY32 and ROUNDED bias, mul. SUMS have a bias. */
   const uint8_t *channels;
   uint32_t form;
   int32_t up, down;
@@ -46,7 +48,8 @@ DORY_M55_INLINE uint32_t dory_m55_parts(uint32_t form)
   switch (form) {
     case DORY_REQUANT_VECTOR:
     case DORY_REQUANT_PLAIN:
-    case DORY_REQUANT_BINARY32: return 2;
+    case DORY_REQUANT_BINARY32:
+    case DORY_REQUANT_ROUNDED: return 2;
     case DORY_REQUANT_SHIFTED: return 5;
     default: return 4;
   }
@@ -102,6 +105,10 @@ DORY_M55_INLINE int32x4_t dory_m55_outputs(const dory_cortex_m55_requant_t *a, u
   sums = vaddq_s32(sums, dory_m55_words(own));
   if (form == DORY_REQUANT_BINARY32) {
     return vqaddq_s32(even_products(sums, dory_m55_words(own + 32u)), vdupq_n_s32(a->up));
+  }
+  if (form == DORY_REQUANT_ROUNDED) {
+    const int32x4_t product = vmulhq_s32(vqshlq_r_s32(sums, a->up), dory_m55_words(own + 32u));
+    return vrshlq_n_s32(product, -a->down);
   }
   int32x4_t x = vqshlq_s32(sums, dory_m55_words(own + 128u));
   x = vpselq_s32(vqaddq_s32(x, dory_m55_words(own + 32u)), x, vcmpltq_n_s32(sums, 0));
