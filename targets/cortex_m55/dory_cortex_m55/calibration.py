@@ -85,6 +85,14 @@ LUT_VECTOR = 14
 POOL_VECTOR = 14
 MAXPOOL_TAP = 9
 AVGPOOL_TAP = 7
+# In binary32: a tap of four channels, and their divisions.
+MEAN_TAP = 9
+MEAN_FOUR = 180
+# Softmax: a pixel, 16 channels of its largest one, four of the sum, four shares.
+SOFTMAX_PIXEL = 190
+SOFTMAX_LARGEST = 12
+SOFTMAX_SUM = 12
+SOFTMAX_SHARE = 26
 # Requantisation: a call; eight channels of its pixels, two of these pixels, and where the shift is
 # 16, which narrowing has. Where pixels go one by one: a pixel, eight outputs of it by form.
 FINISH_CALL = 60

@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 from dory_cortex_m55.backend import vector_kernels
-from dory_cortex_m55.backend.elementwise import AvgPoolKernel
 from dory_cortex_m55.backend.pairs import LineKernel
+from dory_cortex_m55.backend.pools import AvgPoolKernel
 from emulated import Qemu, choose_compiler, require_qemu
 
 from dory_core.api import Feature, Layer, ops
@@ -40,6 +40,7 @@ KINDS = (
     "pad",
     "concat",
     "resize",
+    "softmax",
 )
 
 

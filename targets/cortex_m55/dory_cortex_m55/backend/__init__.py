@@ -37,14 +37,12 @@ def vector_kernels() -> list[Kernel]:
     """Return the kernels of the target, best first."""
     from dory_cortex_m55.backend.conv import ConvKernel, LinearKernel
     from dory_cortex_m55.backend.depthwise import DepthwiseKernel
-    from dory_cortex_m55.backend.elementwise import (
-        AvgPoolKernel,
-        LutKernel,
-        MaxPoolKernel,
-    )
+    from dory_cortex_m55.backend.elementwise import LutKernel
     from dory_cortex_m55.backend.movers import ConcatKernel, MoveKernel
     from dory_cortex_m55.backend.pairs import LineKernel, ProductsKernel, SumsKernel
+    from dory_cortex_m55.backend.pools import AvgPoolKernel, MaxPoolKernel, MeanKernel
     from dory_cortex_m55.backend.resize import ResizeKernel
+    from dory_cortex_m55.backend.softmax import SoftmaxKernel
 
     return [
         DepthwiseKernel(),
@@ -56,7 +54,9 @@ def vector_kernels() -> list[Kernel]:
         LutKernel(),
         MaxPoolKernel(),
         AvgPoolKernel(),
+        MeanKernel(),
         MoveKernel(),
         ConcatKernel(),
         ResizeKernel(),
+        SoftmaxKernel(),
     ]

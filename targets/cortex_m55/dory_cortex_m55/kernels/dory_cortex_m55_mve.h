@@ -75,6 +75,12 @@ static inline int8x16_t vldrbq_z_s8(const int8_t *from, mve_pred16_t lanes)
   EACH(16) y.lane[i] = (int8_t)(in_lane(lanes, i) ? from[i] : 0);
   return y;
 }
+static inline int32x4_t vldrhq_z_s32(const int16_t *from, mve_pred16_t lanes)
+{
+  int32x4_t y = {{0}};
+  EACH(4) y.lane[i] = in_lane(lanes, 4 * i) ? from[i] : 0;
+  return y;
+}
 static inline void vst1q_s32(int32_t *to, int32x4_t x) { EACH(4) to[i] = x.lane[i]; }
 static inline int32x4_t vldrbq_z_s32(const int8_t *from, mve_pred16_t lanes)
 {
@@ -97,6 +103,11 @@ static inline void vstrbq_p_s32(int8_t *to, int32x4_t x, mve_pred16_t lanes)
   EACH(4) if (in_lane(lanes, 4 * i)) to[i] = (int8_t)(x.lane[i] & 0xFF);
 }
 
+static inline void vstrhq_p_s32(int16_t *to, int32x4_t x, mve_pred16_t lanes)
+{
+  EACH(4) if (in_lane(lanes, 4 * i)) to[i] = (int16_t)(x.lane[i] & 0xFFFF);
+}
+
 /* Sums and products go round at the ends of their type where they do not saturate. */
 static inline int32_t saturated32(int64_t x)
 {
@@ -105,6 +116,11 @@ static inline int32_t saturated32(int64_t x)
 static inline int32x4_t vaddq_s32(int32x4_t a, int32x4_t b)
 {
   EACH(4) a.lane[i] = (int32_t)((uint32_t)a.lane[i] + (uint32_t)b.lane[i]);
+  return a;
+}
+static inline int32x4_t vsubq_s32(int32x4_t a, int32x4_t b)
+{
+  EACH(4) a.lane[i] = (int32_t)((uint32_t)a.lane[i] - (uint32_t)b.lane[i]);
   return a;
 }
 static inline int32x4_t vmulq_s32(int32x4_t a, int32x4_t b)
@@ -150,8 +166,21 @@ static inline int32x4_t vshlq_r_s32(int32x4_t a, int32_t bits)
 /* bits: negative, a shift to the right that rounds ties up. */
 static inline int32x4_t vrshlq_n_s32(int32x4_t a, int32_t bits)
 {
-  EACH(4) a.lane[i] = (int32_t)((uint32_t)a.lane[i] + (1u << (-bits - 1)));
-  return vshlq_r_s32(a, bits);
+  EACH(4)
+  {
+    const int64_t sum = a.lane[i] + ((int64_t)1 << (-bits - 1));
+    a.lane[i] = (int32_t)(sum < 0 ? ~(~sum >> -bits) : sum >> -bits);
+  }
+  return a;
+}
+static inline int32x4_t vqrdmulhq_n_s32(int32x4_t a, int32_t b)
+{
+  EACH(4)
+  {
+    const int64_t sum = (int64_t)a.lane[i] * b + ((int64_t)1 << 30);
+    a.lane[i] = saturated32(sum < 0 ? ~(~sum >> 31) : sum >> 31);
+  }
+  return a;
 }
 static inline int32x4_t vmaxq_s32(int32x4_t a, int32x4_t b)
 {
@@ -190,6 +219,11 @@ static inline uint8x16_t vmaxq_u8(uint8x16_t a, uint8x16_t b)
   EACH(16) a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i];
   return a;
 }
+static inline uint8_t vmaxvq_p_u8(uint8_t most, uint8x16_t a, mve_pred16_t lanes)
+{
+  EACH(16) most = in_lane(lanes, i) && a.lane[i] > most ? a.lane[i] : most;
+  return most;
+}
 static inline uint8x16_t vldrbq_gather_offset_z_u8(const uint8_t *base, uint8x16_t at,
                                                    mve_pred16_t lanes)
 {
@@ -210,6 +244,12 @@ static inline int32x4_t bytes_as_s32(const uint8_t *from, mve_pred16_t lanes)
 {
   int32x4_t y = {{0}};
   EACH(4) y.lane[i] = in_lane(lanes, 4 * i) ? from[i] : 0;
+  return y;
+}
+static inline int32x4_t words_at(const int32_t *base, int32x4_t at, mve_pred16_t lanes)
+{
+  int32x4_t y = {{0}};
+  EACH(4) y.lane[i] = in_lane(lanes, 4 * i) ? base[at.lane[i]] : 0;
   return y;
 }
 static inline int32x4_t words_of_table(const int32_t *base, const uint8_t *at, mve_pred16_t lanes)
@@ -284,8 +324,10 @@ static inline int16x8_t vminq_s16(int16x8_t a, int16x8_t b)
 /* The instructions with a name of their own: both forms keep to these comments.
  *
  * bytes_as_s32: elements without a sign, 0 in lanes that are off.
+ * words_at: base[at], 0 in lanes that are off.
  * words_of_table: base[at[i]], 0 in lanes that are off.
  * bytes_of_words: four words at offsets from a base.
+ * sums_in_binary32: sums of numbers in binary32, which are given and returned as bits.
  * even_products: products in binary32 with factors given as bits, of x in binary32; the nearest
  *   integers, ties to even, saturated.
  * narrowed: saturated to half the bits, even lanes first and third and so on.
@@ -294,6 +336,10 @@ static inline int16x8_t vminq_s16(int16x8_t a, int16x8_t b)
 static inline int32x4_t bytes_as_s32(const uint8_t *from, mve_pred16_t lanes)
 {
   return vreinterpretq_s32_u32(vldrbq_z_u32(from, lanes));
+}
+static inline int32x4_t words_at(const int32_t *base, int32x4_t at, mve_pred16_t lanes)
+{
+  return vldrwq_gather_shifted_offset_z_s32(base, vreinterpretq_u32_s32(at), lanes);
 }
 static inline int32x4_t words_of_table(const int32_t *base, const uint8_t *at, mve_pred16_t lanes)
 {
@@ -318,13 +364,18 @@ static inline int32x4_t even_products(int32x4_t x, int32x4_t factors)
 {
   return vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(x), vreinterpretq_f32_s32(factors)));
 }
+static inline int32x4_t sums_in_binary32(int32x4_t a, int32x4_t b)
+{
+  return vreinterpretq_s32_f32(vaddq_f32(vreinterpretq_f32_s32(a), vreinterpretq_f32_s32(b)));
+}
 #else
+typedef union {
+  int32_t bits;
+  float value;
+} binary32_t;
 static inline int32_t even_product(int32_t x, int32_t bits)
 {
-  const union {
-    int32_t bits;
-    float value;
-  } factor = {bits};
+  const binary32_t factor = {bits};
   /* Compilers may join operations and skip a rounding, but not across these. */
   const volatile float exact = (float)x, rounded = exact * factor.value;
   const float product = rounded;
@@ -342,6 +393,18 @@ static inline int32x4_t even_products(int32x4_t x, int32x4_t factors)
   vst1q_s32(bits, factors);
   for (int i = 0; i < 4; i++) {
     lanes[i] = even_product(lanes[i], bits[i]);
+  }
+  return vldrwq_s32(lanes);
+}
+static inline int32x4_t sums_in_binary32(int32x4_t a, int32x4_t b)
+{
+  int32_t lanes[4], others[4];
+  vst1q_s32(lanes, a);
+  vst1q_s32(others, b);
+  for (int i = 0; i < 4; i++) {
+    const binary32_t first = {lanes[i]}, second = {others[i]};
+    const binary32_t sum = {.value = first.value + second.value};
+    lanes[i] = sum.bits;
   }
   return vldrwq_s32(lanes);
 }

@@ -43,29 +43,50 @@ static taps_t taps_of(const dory_cortex_m55_pool_t *a, const window_t *w)
 {
   const int32_t rows = w->end.row - w->first.row, columns = w->end.column - w->first.column;
   const int inside = rows > 0 && columns > 0;
-  taps_t taps = {a->x, 0, 0, a->dilation_h * a->x_w * a->c, a->dilation_w * a->c};
+  const uint32_t pixel = a->c * a->x_bytes;
+  taps_t taps = {a->x, 0, 0, a->dilation_h * a->x_w * pixel, a->dilation_w * pixel};
   if (inside) {
     const int32_t y = w->corner.row + w->first.row * (int32_t)a->dilation_h;
     const int32_t x = w->corner.column + w->first.column * (int32_t)a->dilation_w;
-    taps.x += (y * (int32_t)a->x_w + x) * (int32_t)a->c;
+    taps.x += (y * (int32_t)a->x_w + x) * (int32_t)pixel;
     taps.rows = (uint32_t)rows;
     taps.columns = (uint32_t)columns;
   }
   return taps;
 }
 
-DORY_M55_INLINE int32x4_t sums_of(const taps_t *taps, uint32_t channel, int32x4_t sums,
-                                  mve_pred16_t lanes, uint32_t is_signed)
+enum { UNSIGNED, SIGNED, HALVES };
+
+DORY_M55_INLINE int32x4_t loaded(const uint8_t *x, mve_pred16_t lanes, uint32_t type)
 {
-  const uint8_t *row = taps->x + channel;
+  if (type == HALVES) {
+    return vldrhq_z_s32((const int16_t *)(const void *)x, lanes);
+  }
+  return type == SIGNED ? vldrbq_z_s32((const int8_t *)x, lanes) : bytes_as_s32(x, lanes);
+}
+
+DORY_M55_INLINE int32x4_t sums_of(const taps_t *taps, uint32_t byte, int32x4_t sums,
+                                  mve_pred16_t lanes, uint32_t type)
+{
+  const uint8_t *row = taps->x + byte;
   for (uint32_t i = taps->rows; i > 0; i--, row += taps->down) {
     const uint8_t *x = row;
     for (uint32_t j = taps->columns; j > 0; j--, x += taps->right) {
-      sums = vaddq_s32(sums, is_signed ? vldrbq_z_s32((const int8_t *)x, lanes)
-                                       : bytes_as_s32(x, lanes));
+      sums = vaddq_s32(sums, loaded(x, lanes, type));
     }
   }
   return sums;
+}
+
+/* Four outputs, from channel ``c`` on. */
+static void put(const dory_cortex_m55_pool_t *a, uint8_t *y, uint32_t c, int32x4_t outputs)
+{
+  const mve_pred16_t lanes = vctp32q(a->c - c);
+  if (a->y_bytes == 2u) {
+    vstrhq_p_s32((int16_t *)(void *)y + c, outputs, lanes);
+  } else {
+    vstrbq_p_s32((int8_t *)y + c, outputs, lanes);
+  }
 }
 
 static void average(const dory_cortex_m55_pool_t *a, const window_t *w, uint8_t *y)
@@ -75,9 +96,46 @@ static void average(const dory_cortex_m55_pool_t *a, const window_t *w, uint8_t 
   const int32x4_t first = vdupq_n_s32(beside * a->padding);
   for (uint32_t c = 0; c < a->c; c += 4u) {
     const mve_pred16_t lanes = vctp32q(a->c - c);
-    const int32x4_t sums =
-      a->x_signed ? sums_of(&taps, c, first, lanes, 1) : sums_of(&taps, c, first, lanes, 0);
-    vstrbq_p_s32((int8_t *)y + c, dory_m55_requant(&a->requant, sums), lanes);
+    const int32x4_t sums = a->x_bytes == 2u ? sums_of(&taps, 2u * c, first, lanes, HALVES)
+                           : a->x_signed    ? sums_of(&taps, c, first, lanes, SIGNED)
+                                            : sums_of(&taps, c, first, lanes, UNSIGNED);
+    put(a, y, c, dory_m55_requant(&a->requant, sums));
+  }
+}
+
+/* The nearest integer, ties to even, of a number that is far beyond every output at most. */
+static int32_t even(float value)
+{
+  const float far = 1048576.0f, bounded = value < -far ? -far : value > far ? far : value;
+  const volatile float shifted = bounded + 12582912.0f; /* 1.5 * 2^23: units are its last digit */
+  return (int32_t)(shifted - 12582912.0f);
+}
+
+static void mean(const dory_cortex_m55_mean_t *a, const window_t *w, uint8_t *y)
+{
+  const dory_cortex_m55_pool_t *const pool = &a->pool;
+  const taps_t taps = taps_of(pool, w);
+  const uint32_t all = pool->kernel_h * pool->kernel_w;
+  const float count = (float)(a->inside ? taps.rows * taps.columns : all);
+  for (uint32_t c = 0; c < pool->c; c += 4u) {
+    const mve_pred16_t lanes = vctp32q(pool->c - c);
+    const uint8_t *row = taps.x + c;
+    int32x4_t sums = vdupq_n_s32(0);
+    for (uint32_t i = taps.rows; i > 0; i--, row += taps.down) {
+      const uint8_t *x = row;
+      for (uint32_t j = taps.columns; j > 0; j--, x += taps.right) {
+        sums = sums_in_binary32(sums, words_of_table(a->table, x, lanes));
+      }
+    }
+    union {
+      int32_t bits[4];
+      float values[4];
+    } four;
+    vst1q_s32(four.bits, sums);
+    for (int i = 0; i < 4; i++) {
+      four.bits[i] = even(four.values[i] / count / a->out_scale + a->out_zero);
+    }
+    put(pool, y, c, dory_m55_clipped(&pool->requant, vldrwq_s32(four.bits)));
   }
 }
 
@@ -105,7 +163,18 @@ void dory_cortex_m55_avgpool(const dory_cortex_m55_pool_t *a)
   for (uint32_t i = 0; i < a->y_h; i++) {
     for (uint32_t j = 0; j < a->y_w; j++) {
       const window_t window = window_of(a, i, j);
-      average(a, &window, a->y + (i * a->y_w + j) * a->c);
+      average(a, &window, a->y + (i * a->y_w + j) * a->c * a->y_bytes);
+    }
+  }
+}
+
+void dory_cortex_m55_mean(const dory_cortex_m55_mean_t *a)
+{
+  const dory_cortex_m55_pool_t *const pool = &a->pool;
+  for (uint32_t i = 0; i < pool->y_h; i++) {
+    for (uint32_t j = 0; j < pool->y_w; j++) {
+      const window_t window = window_of(pool, i, j);
+      mean(a, &window, pool->y + (i * pool->y_w + j) * pool->c);
     }
   }
 }

@@ -1,0 +1,18 @@
+/* Softmax over the channels of each pixel of bytes, in the integers of TensorFlow Lite. */
+#ifndef DORY_CORTEX_M55_SOFTMAX_H
+#define DORY_CORTEX_M55_SOFTMAX_H
+
+#include <stdint.h>
+
+typedef struct {
+  const uint8_t *x;     /* [pixels][x_c] */
+  uint8_t *y;           /* [pixels][y_c], of channels from ``channel`` on */
+  const int32_t *table; /* exponentials by the distance from the largest channel, in Q0.31 */
+  uint32_t pixels, x_c, y_c, channel;
+  uint32_t x_signed;
+  int32_t add, lo, hi;
+} dory_cortex_m55_softmax_t;
+
+void dory_cortex_m55_softmax(const dory_cortex_m55_softmax_t *a);
+
+#endif
