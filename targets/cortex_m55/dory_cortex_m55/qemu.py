@@ -113,5 +113,10 @@ def _records(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     while at < len(data):
         layer, size, ticks = struct.unpack_from("<III", data, at)
         at += 12
-        yield layer, (ticks * 1_000_000_000 // _COUNTER_HZ) >> SHIFT, data[at : at + size]
+        yield layer, instructions(ticks), data[at : at + size]
         at += size
+
+
+def instructions(ticks: int) -> int:
+    """Return the instructions that were executed in some ticks of the counter."""
+    return (ticks * 1_000_000_000 // _COUNTER_HZ) >> SHIFT
