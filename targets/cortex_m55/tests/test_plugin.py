@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -77,12 +79,110 @@ def test_cmake_builds_the_library(cross: bool, tmp_path: Path) -> None:
     if cross and shutil.which(toolchain.GCC) is None:
         pytest.skip(f"{toolchain.GCC} is not installed")
     build_app(small(), "cortex_m55", tmp_path / "app")
-    command = ["cmake", "-G", "Ninja", "-S", str(tmp_path / "app"), "-B", str(tmp_path / "build")]
+    cmake(tmp_path / "app", tmp_path / "build", cross)
+    subprocess.run(["cmake", "--build", str(tmp_path / "build")], check=True, capture_output=True)
+    assert list((tmp_path / "build").glob("lib*_network.a"))
+
+
+def cmake(source: Path, build: Path, cross: bool) -> str:
+    """Configure a project; returns what CMake says where it refuses, else nothing."""
+    command = ["cmake", "-G", "Ninja", "-S", str(source), "-B", str(build)]
     if cross:
         flags = " ".join((*toolchain.GCC_FLAGS, "-O2", "-ffreestanding"))
         command += ["-DCMAKE_SYSTEM_NAME=Generic", "-DCMAKE_SYSTEM_PROCESSOR=arm"]
         command += [f"-DCMAKE_C_COMPILER={toolchain.GCC}", f"-DCMAKE_C_FLAGS={flags}"]
         command += ["-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY"]
-    subprocess.run(command, check=True, capture_output=True)
-    subprocess.run(["cmake", "--build", str(tmp_path / "build")], check=True, capture_output=True)
-    assert list((tmp_path / "build").glob("lib*_network.a"))
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
+    return " ".join(result.stderr.split()) if result.returncode else ""
+
+
+def two_networks(folder: Path) -> list[Path]:
+    """Return the folders of two applications with names of their own."""
+    apps = [folder / "cat", folder / "dog"]
+    for app in apps:
+        build_app(small(), "cortex_m55", app, prefix=app.name)
+    return apps
+
+
+@pytest.mark.parametrize("cross", [False, True], ids=["host", "chip"])
+def test_cmake_takes_kernels_once_and_refuses_other_ones(cross: bool, tmp_path: Path) -> None:
+    if shutil.which("cmake") is None or shutil.which("ninja") is None:
+        pytest.skip("cmake and ninja are not installed (extra test)")
+    if cross and shutil.which(toolchain.GCC) is None:
+        pytest.skip(f"{toolchain.GCC} is not installed")
+    apps, user = two_networks(tmp_path), tmp_path / "user"
+    user.mkdir()
+    (user / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.18)\nproject(both LANGUAGES C)\n"
+        f"add_subdirectory({apps[0]} cat)\nadd_subdirectory({apps[1]} dog)\n"
+    )
+    assert cmake(user, user / "build", cross) == ""
+    subprocess.run(["cmake", "--build", str(user / "build")], check=True, capture_output=True)
+    commands = (user / "build/build.ninja").read_text()
+    shared = [path.name for path in apps[0].glob("kernels/*.c")]
+    assert shared
+    for name in shared:
+        assert len(re.findall(rf"^build \S*{name}\.o(bj)?:", commands, re.MULTILINE)) == 1, name
+    kernel = apps[1] / "kernels" / shared[0]
+    kernel.write_text(f"{kernel.read_text()}/* of another release */\n")
+    assert "same release of dory" in cmake(user, user / "again", cross)
+
+
+# Zephyr's functions that the module calls, with the same meaning in a plain project.
+ZEPHYR = """\
+cmake_minimum_required(VERSION 3.18)
+project(zephyr_application LANGUAGES C)
+macro(zephyr_library_named name)
+  set(library ${{name}})
+  add_library(${{name}} STATIC)
+  target_include_directories(${{name}} PRIVATE ${{includes}} {libc})
+endmacro()
+macro(zephyr_library_sources)
+  target_sources(${{library}} PRIVATE ${{ARGN}})
+endmacro()
+macro(zephyr_library_include_directories)
+  target_include_directories(${{library}} PRIVATE ${{ARGN}})
+endmacro()
+macro(zephyr_library_compile_definitions)
+  target_compile_definitions(${{library}} PRIVATE ${{ARGN}})
+endmacro()
+macro(zephyr_include_directories)
+  set(includes ${{ARGN}})
+endmacro()
+{settings}
+{modules}
+"""
+
+
+def settings_of(app: Path) -> dict[str, str]:
+    """Return the values of a module's options where it is turned on, by Kconfig's own parser."""
+    kconfiglib = pytest.importorskip("kconfiglib", reason="pip install kconfiglib")
+    kconfig = kconfiglib.Kconfig(str(app / "zephyr/Kconfig"), warn_to_stderr=False)
+    assert not kconfig.warnings
+    kconfig.syms[f"{app.name.upper()}_NETWORK"].set_value(2)
+    return {name: symbol.str_value for name, symbol in kconfig.syms.items() if symbol.nodes}
+
+
+def test_zephyr_takes_both_modules_and_each_kernel_once(tmp_path: Path) -> None:
+    if shutil.which("cmake") is None or shutil.which("ninja") is None:
+        pytest.skip("cmake and ninja are not installed (extra test)")
+    if shutil.which(toolchain.GCC) is None:
+        pytest.skip(f"{toolchain.GCC} is not installed")
+    apps, user = two_networks(tmp_path), tmp_path / "user"
+    settings = {name: value for app in apps for name, value in settings_of(app).items()}
+    assert settings["CAT_NETWORK_L1_SECTION"] == "DTCM"
+    user.mkdir()
+    text = ZEPHYR.format(
+        libc=str(files("dory_cortex_m55") / "board/libc"),
+        settings="\n".join(f'set(CONFIG_{key} "{value}")' for key, value in settings.items()),
+        modules="\n".join(f"add_subdirectory({app}/zephyr {app.name})" for app in apps),
+    )
+    (user / "CMakeLists.txt").write_text(text)
+    assert cmake(user, user / "build", cross=True) == ""
+    subprocess.run(["cmake", "--build", str(user / "build")], check=True, capture_output=True)
+    commands = (user / "build/build.ninja").read_text()
+    for name in (path.name for path in apps[0].glob("kernels/*.c")):
+        assert len(re.findall(rf"^build \S*{name}\.o(bj)?:", commands, re.MULTILINE)) == 1, name
+    for app in apps:
+        assert f"{app.name}_cortex_m55.c.o" in commands
+    assert 'DORY_L2_SECTION=\\".noinit.dory_l2\\"' in commands
