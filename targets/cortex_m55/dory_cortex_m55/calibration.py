@@ -56,6 +56,9 @@ RUN = 6
 COPY_VECTOR = 4
 ROW_OF_TAPS = 15
 BORDER_ROW = 20
+# A channel of a matrix as a row of weights, and 16 of its bytes.
+LAY_CHANNEL = 40
+LAY_CHANNEL_VECTOR = 30
 # Depthwise: a row of outputs of 16 channels; a plane of words, and a column of it; a channel of a
 # row; four outputs of small windows; two of which each is a vector; an output, and a vector of its
 # window.

@@ -41,6 +41,7 @@ KINDS = (
     "concat",
     "resize",
     "softmax",
+    "matmul",
 )
 
 

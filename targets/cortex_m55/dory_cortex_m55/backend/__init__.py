@@ -38,6 +38,7 @@ def vector_kernels() -> list[Kernel]:
     from dory_cortex_m55.backend.conv import ConvKernel, LinearKernel
     from dory_cortex_m55.backend.depthwise import DepthwiseKernel
     from dory_cortex_m55.backend.elementwise import LutKernel
+    from dory_cortex_m55.backend.matrices import MatricesKernel
     from dory_cortex_m55.backend.movers import ConcatKernel, MoveKernel
     from dory_cortex_m55.backend.pairs import LineKernel, ProductsKernel, SumsKernel
     from dory_cortex_m55.backend.pools import AvgPoolKernel, MaxPoolKernel, MeanKernel
@@ -48,6 +49,7 @@ def vector_kernels() -> list[Kernel]:
         DepthwiseKernel(),
         ConvKernel(),
         LinearKernel(),
+        MatricesKernel(),
         LineKernel(),
         SumsKernel(),
         ProductsKernel(),

@@ -41,8 +41,8 @@ from dory_cortex_m55.backend.base import (
 )
 from dory_cortex_m55.backend.requant import are_sums, form_of, reject_form
 
-_EIGHT = 8
-_VECTOR = 16
+EIGHT = 8
+VECTOR = 16
 # Vectors of a column that stay in registers (dory_cortex_m55_dot.h).
 _HELD = 6
 # Vectors of a column, and of all rows together, that are few: rows stay there instead.
@@ -51,10 +51,10 @@ _MOST_OF_FEW, _FEW = 3, 48
 _MOST_LAID, _MOST = 32, 64
 # Channels whose sums wait for their requantisation (DORY_CORTEX_M55_ROWS), and bytes of sums.
 _ROWS = 128
-_SUMS_BYTES = 4096
+SUMS_BYTES = 4096
 # Bytes after columns that a load or a store may touch (dory_cortex_m55_dot.h).
-_OVERRUN = 32
-_COLUMNS = Operand("scratch", offset=_SUMS_BYTES)
+OVERRUN = 32
+_COLUMNS = Operand("scratch", offset=SUMS_BYTES)
 
 
 class RowsKernel(VectorKernel):
@@ -77,6 +77,18 @@ class RowsKernel(VectorKernel):
         """Return the weights, a row for each output channel."""
         raise NotImplementedError
 
+    def lift(self, layer: Layer) -> int:
+        """Return the difference of weights and the bytes that are multiplied."""
+        return lift_of(layer)
+
+    def is_lifted(self, layer: Layer) -> bool:
+        """Return True when sums get something in addition."""
+        return bool(self.lift(layer))
+
+    def is_direct(self, layer: Layer) -> bool:
+        """Return True when columns are read where they lie."""
+        return _is_direct(layer)
+
     def length(self, layer: Layer) -> int:
         """Return the elements of a column."""
         raise NotImplementedError
@@ -91,7 +103,7 @@ class RowsKernel(VectorKernel):
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Parameters of channels in eights, then their rows."""
-        return whole(tile.c_out, _EIGHT) * (form_of(layer).channel_bytes + self.pitch(layer))
+        return whole(tile.c_out, EIGHT) * (form_of(layer).channel_bytes + self.pitch(layer))
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
@@ -113,9 +125,9 @@ class RowsKernel(VectorKernel):
 
     def pixels(self, layer: Layer) -> int:
         """Return how many pixels are computed together: an even number, as the sums have room."""
-        rows = min(int(whole(layer.output.channels, _EIGHT)), _ROWS)
-        most = _MOST if _is_direct(layer) else _MOST_LAID
-        return min(_SUMS_BYTES // (4 * rows), most) // 2 * 2
+        rows = min(int(whole(layer.output.channels, EIGHT)), _ROWS)
+        most = _MOST if self.is_direct(layer) else _MOST_LAID
+        return min(SUMS_BYTES // (4 * rows), most) // 2 * 2
 
     def columns_bytes(self, layer: Layer) -> int:
         """Return the bytes of the columns of pixels that are computed together."""
@@ -129,7 +141,8 @@ class RowsKernel(VectorKernel):
             "y": Operand("y"),
             "weights": Operand("weights", "const int8_t *"),
             "sums": Operand("scratch", "int32_t *"),
-            "lift": lift_of(layer),
+            "more": None,
+            "lift": self.lift(layer),
             "x_bytes": bytes_of(layer.inputs[0]),
             "y_bytes": bytes_of(layer.output),
             "length": length,
@@ -145,13 +158,13 @@ class RowsKernel(VectorKernel):
         """Return the cycles of all sums of lines of outputs, and their requantisation."""
         most, pixels = self.pixels(layer), lines * length
         vectors = self.vectors(layer)
-        eights = ceil_div(channels, _EIGHT)
+        eights = ceil_div(channels, EIGHT)
         groups = lines * ceil_div(length, most) * ceil_div(channels, _ROWS)
         finish = form_of(layer).finish_cycles(eights, pixels, groups)
-        if lift_of(layer):
+        if self.is_lifted(layer):
             lift = costs.LIFT + vectors * costs.LIFT_VECTOR + eights * costs.LIFT_EIGHT
             finish += pixels * lift
-        rows = min(int(whole(layer.output.channels, _EIGHT)), _ROWS)
+        rows = min(int(whole(layer.output.channels, EIGHT)), _ROWS)
         if vectors <= _MOST_OF_FEW and rows * vectors <= _FEW:
             each, count = (costs.FOUR_OF_1, 2) if vectors == 1 else (costs.TWO_OF[vectors], 4)
             few = eights * count * (groups * costs.FEW + pixels * each)
@@ -198,7 +211,7 @@ class ConvKernel(RowsKernel):
         """Return the bytes of what windows of pixels have."""
         x = layer.inputs[0]
         row = _window(layer).kernel[1] * x.channels * bytes_of(x)
-        return self.laid(layer, self.pixels(layer)) * row + _OVERRUN
+        return self.laid(layer, self.pixels(layer)) * row + OVERRUN
 
     def laid(self, layer: Layer, pixels: int) -> int:
         """Return how many rows of inputs some windows of a line have."""
@@ -210,14 +223,14 @@ class ConvKernel(RowsKernel):
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
         """Whole groups of channels, pairs of pixels, and columns that serve many channels."""
         return (
-            Term("CHANNELS_IN_EIGHTS", 1e6, in_blocks(layer, tile, _EIGHT)),
+            Term("CHANNELS_IN_EIGHTS", 1e6, in_blocks(layer, tile, EIGHT)),
             Term("PIXELS_IN_PAIRS", 1e6, (_lines(layer, tile)[1] - 1) % 2),
             Term("COLUMNS_SERVE_MANY", 1e2, tile.c_out),
         )
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Sums, and columns unless pixels are columns where they lie."""
-        return _SUMS_BYTES + (0 if _is_direct(layer) else self.columns_bytes(layer))
+        return SUMS_BYTES + (0 if _is_direct(layer) else self.columns_bytes(layer))
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Inputs of windows, then sums of all channels."""
@@ -277,15 +290,15 @@ class LinearKernel(RowsKernel):
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
         """Outputs in eights."""
-        return (Term("OUTPUTS_IN_EIGHTS", 1e6, in_blocks(layer, tile, _EIGHT)),)
+        return (Term("OUTPUTS_IN_EIGHTS", 1e6, in_blocks(layer, tile, EIGHT)),)
 
     def columns_bytes(self, layer: Layer) -> int:
         """Return the bytes of the inputs."""
-        return self.length(layer) * bytes_of(layer.inputs[0]) + _OVERRUN
+        return self.length(layer) * bytes_of(layer.inputs[0]) + OVERRUN
 
     def scratch_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Sums, and the inputs as bytes with a sign, where they have none."""
-        return _SUMS_BYTES + (0 if _is_direct(layer) else self.columns_bytes(layer))
+        return SUMS_BYTES + (0 if _is_direct(layer) else self.columns_bytes(layer))
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Sums of all outputs."""
@@ -319,7 +332,7 @@ def _is_direct(layer: Layer) -> bool:
 
 def _lanes(layer: Layer) -> int:
     """Return how many inputs a vector has."""
-    return _VECTOR // bytes_of(layer.inputs[0])
+    return VECTOR // bytes_of(layer.inputs[0])
 
 
 def _is_flat(layer: Layer) -> bool:
@@ -331,7 +344,7 @@ def _by_columns(layer: Layer) -> bool:
     """Return True when rows of the kernel are columns of the layer: its columns are short."""
     if _is_flat(layer):
         return False
-    return layer.output.height < min(layer.output.width, _EIGHT)
+    return layer.output.height < min(layer.output.width, EIGHT)
 
 
 def _window(layer: Layer) -> ops.Window:
@@ -351,7 +364,7 @@ def _row_cycles(layer: Layer) -> int:
     window, x = _window(layer), layer.inputs[0]
     is_one = window.kernel[1] == 1 or (window.dilations[1] == 1 and not _by_columns(layer))
     taps = 1 if is_one else window.kernel[1]
-    vectors = -(-window.kernel[1] * x.channels * bytes_of(x) // taps // _VECTOR)
+    vectors = -(-window.kernel[1] * x.channels * bytes_of(x) // taps // VECTOR)
     run = costs.RUN_OF_ONE if vectors == 1 else costs.RUN + vectors * costs.COPY_VECTOR
     return run if taps == 1 else costs.ROW_OF_TAPS + taps * run
 

@@ -119,18 +119,22 @@ static void long_sums(const dory_m55_column_t *c, const columns_t *columns, cons
   }
 }
 
-/* Adds to the sums what weights are more than their bytes: so many times the sum of a column. */
-static void lift(const dory_cortex_m55_conv_t *a, const columns_t *columns, uint32_t rows)
+/* Adds to the sums what weights are more than their bytes, so many times the sum of a column, and
+ * what is given for each of the channels from ``first`` on. */
+static void lift(const dory_cortex_m55_conv_t *a, const columns_t *columns, uint32_t first,
+                 uint32_t rows)
 {
   int32_t *sums = a->sums;
   for (uint32_t i = 0; i < columns->count; i++) {
     const int8_t *const x = columns->x + i * columns->step;
     int32_t sum = 0;
-    for (uint32_t k = 0; k < a->length; k += 16u) {
+    for (uint32_t k = 0; a->lift != 0 && k < a->length; k += 16u) {
       sum = vaddvaq_s8(sum, vldrbq_z_s8(x + k, vctp8q(a->length - k)));
     }
-    const int32x4_t more = vdupq_n_s32((int32_t)((uint32_t)sum * (uint32_t)a->lift));
+    const int32x4_t same = vdupq_n_s32((int32_t)((uint32_t)sum * (uint32_t)a->lift));
     for (uint32_t row = 0; row < rows; row += 4u, sums += 4) {
+      const int32x4_t more =
+        a->more == NULL ? same : vaddq_s32(same, vldrwq_s32(a->more + first + row));
       vst1q_s32(sums, vaddq_s32(vldrwq_s32(sums), more));
     }
   }
@@ -151,8 +155,8 @@ static void some_pixels(const dory_cortex_m55_conv_t *a, const columns_t *column
     } else {
       long_sums(&column, columns, w, rows, a->sums);
     }
-    if (a->lift != 0) {
-      lift(a, columns, rows);
+    if (a->lift != 0 || a->more != NULL) {
+      lift(a, columns, c, rows);
     }
     const dory_cortex_m55_outputs_t outputs = {
       y + c * a->y_bytes, a->sums, c, count, columns->count, rows, a->y_row, a->y_bytes};

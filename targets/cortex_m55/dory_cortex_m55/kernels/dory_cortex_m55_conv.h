@@ -22,6 +22,7 @@ typedef struct {
   uint32_t x_row, x_column, y_row, y_column; /* bytes from a row or a pixel to the next */
   int32_t pad_top, pad_left;
   uint32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+  const int32_t *more; /* what is added to the sums of each channel, in the order of weights; or NULL */
   int32_t lift;    /* what a weight is more than the byte that is stored */
   uint32_t x_bytes, y_bytes; /* of an element */
   uint32_t length; /* elements of a column */
