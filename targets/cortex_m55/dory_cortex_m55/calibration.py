@@ -81,9 +81,13 @@ PIXEL = 80
 # Four sums of tables, with two loads that gather; a pixel of them; four multiples of two operands.
 SUMS_FOUR = 18
 SUMS_RUN = 10
+# In addition where operands or outputs are others than bytes.
+SUMS_OTHER = 36
 LINE_FOUR = 18
 # 16 bytes by a table.
 LUT_VECTOR = 14
+# Four numbers by a table.
+LUT_WORDS = 8
 # A pool: a vector of channels, a tap of it.
 POOL_VECTOR = 14
 MAXPOOL_TAP = 9

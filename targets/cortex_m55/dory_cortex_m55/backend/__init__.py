@@ -37,7 +37,7 @@ def vector_kernels() -> list[Kernel]:
     """Return the kernels of the target, best first."""
     from dory_cortex_m55.backend.conv import ConvKernel, LinearKernel
     from dory_cortex_m55.backend.depthwise import DepthwiseKernel
-    from dory_cortex_m55.backend.elementwise import LutKernel
+    from dory_cortex_m55.backend.elementwise import LutKernel, WordsKernel
     from dory_cortex_m55.backend.matrices import MatricesKernel
     from dory_cortex_m55.backend.movers import ConcatKernel, MoveKernel
     from dory_cortex_m55.backend.pairs import LineKernel, ProductsKernel, SumsKernel
@@ -51,9 +51,10 @@ def vector_kernels() -> list[Kernel]:
         LinearKernel(),
         MatricesKernel(),
         LineKernel(),
+        LutKernel(),
+        WordsKernel(),
         SumsKernel(),
         ProductsKernel(),
-        LutKernel(),
         MaxPoolKernel(),
         AvgPoolKernel(),
         MeanKernel(),

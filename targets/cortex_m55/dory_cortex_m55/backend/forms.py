@@ -16,6 +16,7 @@ Integers = npt.NDArray[np.int64]
 FAST_DOWN = costs.FAST_DOWN
 # Shifts to the right of a vector.
 _MOST_DOWN = 31
+_INT16 = (1 << 15) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,3 +114,26 @@ def rounded(step: Requant, bias: Integers, most: Integers) -> Form | None:
         return None
     zero, clip = np.zeros(1, np.int64), (step.lo, step.hi)
     return Form("ROUNDED", bias, zero, mul << (bits - up), None, zero + up, down, clip)
+
+
+def binary32(step: Requant, bias: Integers) -> Form | None:
+    """Return a step in binary32 of sums with their bias; it adds 16 bits at most."""
+    assert step.lo is not None and step.hi is not None
+    last = np.array([step.add[0] // step.div], np.int64)
+    if abs(last[0]) > _INT16 >> 1:
+        return None
+    scales = step.scales.view(np.int32).astype(np.int64)
+    return Form("BINARY32", bias, 0 * last, scales, None, last, 0, (step.lo, step.hi))
+
+
+def wide(step: Requant, bias: Integers, most: Integers) -> Form | None:
+    """Return an integer step of sums with their bias, whose magnitudes are ``most`` or less."""
+    assert step.lo is not None and step.hi is not None
+    mul, add, *other = (np.array(values, object) for values in step.parameters)
+    below = other[0] - add if other else 0 * add
+    largest = np.max(abs(mul) * most + abs(add) + abs(below))
+    if step.shift is None or max(largest, step.div) >= 1 << 62:
+        return None
+    mul, add, below = (values.astype(np.int64) for values in (mul, add, below))
+    clip = (step.lo, step.hi)
+    return Form("SCALAR", bias, add, mul, below if other else None, 0 * add[:1], step.shift, clip)

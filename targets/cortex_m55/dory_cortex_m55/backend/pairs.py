@@ -18,6 +18,7 @@ from dory_core.api import (
     Rejection,
     Requant,
     Struct,
+    Symbol,
     Tensor,
     Tile,
     WeightBlock,
@@ -32,102 +33,207 @@ from dory_cortex_m55 import calibration as costs
 from dory_cortex_m55.backend.base import (
     BYTES,
     VectorKernel,
+    bytes_of,
     count,
     elements,
     reject_bytes,
+    reject_elements,
+    whole,
 )
 from dory_cortex_m55.backend.forms import Form
-from dory_cortex_m55.backend.requant import clipped, form_between
+from dory_cortex_m55.backend.requant import clipped, form_of_steps
 
 _EIGHT = np.zeros(8, np.intp)  # the same channel eight times
 _TABLE = 256
 _INT31 = (1 << 30) - 1
 _INT32 = (1 << 31) - 1
 # Axes along which the second operand has one element.
-_SAME, _PIXEL = (False, False, False), (False, True, True)
+_SAME, _PIXEL, _CHANNEL = (False, False, False), (False, True, True), (True, False, False)
 
 
 class SumsKernel(VectorKernel):
-    """Sum of two tensors of bytes: a table says what each byte of an operand is."""
+    """Sum of two operands: a table says what each byte of one is."""
 
     name = "dory_cortex_m55_sums"
     file = "sums"
-    summary = "Sum of bytes by a table for each operand"
+    summary = "Sum of two operands, bytes by tables, four at a time"
     features = VectorKernel.features | {Feature.OTHER_OPERAND}
     kind: ClassVar[type[ops.Pairwise]] = ops.Add
 
     def accepts(self, layer: Layer) -> Rejection | None:
-        """Two tensors, one requantisation for all channels."""
-        rejection = reject_pair(layer, self.kind)
-        if rejection is None and layer.whole_axes(1) not in (_SAME, _PIXEL):
-            return Rejection("its second operand is smaller, and no pixel of all channels")
-        if rejection is None and _pair(layer) is None:
+        """Operands of which each has its numbers; one requantisation for all channels."""
+        kind = layer.op
+        if not isinstance(kind, self.kind):
+            return Rejection(f"it computes {self.kind.__name__}", other_kind=True)
+        if any(step.is_channelwise for step in kind.requants):
+            return Rejection("its requantisation differs from channel to channel")
+        wrong = _reject_shape(layer) or _reject_output(layer)
+        if wrong is None and None in operands_of(layer):
+            return Rejection("an operand is neither bytes with one step nor plain numbers")
+        if wrong is None and _form(layer) is None:
             return Rejection("no factor, addend and shift have the values of its requantisation")
-        return rejection
+        return wrong
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Two tables, and parameters."""
-        return 2 * _TABLE * 4 + 8 * _found(layer)[1].channel_bytes
+        """Parameters, tables, and constants of channels."""
+        total: Number = 8 * _form_of(layer).channel_bytes
+        for one in operands_of(layer):
+            assert one is not None
+            total += whole(4 * tile.c_out, 8) if one.is_constant else 4 * len(one.numbers)
+        return total
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
-        """Return the tables, and the parameters of one channel eight times."""
-        tables, form = _found(layer)
-        data = tables.astype("<i4").tobytes()
-        block = data + form.parameters(_EIGHT)
-        return WeightBlock(block, {"weights": 0, "mul": len(data)})
+        """Return the parameters of one channel eight times, tables, and constants of channels."""
+        parameters = _form_of(layer).parameters(_EIGHT)
+        data = parameters
+        for one in operands_of(layer):
+            assert one is not None
+            data += one.of_channels(*c_out).astype("<i4").tobytes()
+        return WeightBlock(data + bytes(-len(data) % 8), {"mul": 0, "weights": len(parameters)})
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Elements in fours, of all the tile or pixel by pixel."""
-        each = costs.SUMS_FOUR + _found(layer)[1].cycles // 2
-        if layer.whole_axes(1) == _SAME:
+        each = costs.SUMS_FOUR + _form_of(layer).cycles // 2
+        others = (one is None or one.kind != "BYTES" for one in operands_of(layer))
+        if any(others) or layer.output.bits > 8:
+            each += costs.SUMS_OTHER
+        if _is_one_run(layer):
             return costs.CALL + ceil_div(elements(tile), 4) * each
         return costs.CALL + tile.h * tile.w * (costs.SUMS_RUN + ceil_div(tile.c_out, 4) * each)
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of a tile."""
-        form = _found(layer)[1]
-        is_same = layer.whole_axes(1) == _SAME
+        first, second = operands_of(layer)
+        assert first is not None and second is not None
+        is_one = _is_one_run(layer)
         members: dict[str, Argument] = {
-            **named("x", "x2", "y"),
-            "tables": Operand("weights", "const int32_t *"),
-            "runs": 1 if is_same else size("y_h") * size("y_w"),
-            "count": count() if is_same else size("y_c"),
-            "requant": form.struct(),
+            "first": first.struct("x", 0),
+            "second": second.struct("x2", 4 * len(first.numbers)),
+            "y": Operand("y"),
+            "y_bytes": bytes_of(layer.output),
+            "runs": 1 if is_one else size("y_h") * size("y_w"),
+            "count": count() if is_one else size("y_c"),
+            "requant": _form_of(layer).struct(),
         }
-        return self.struct_call(layer, members)
+        struct = Struct(members, "dory_cortex_m55_sums_t")
+        return FunctionCall(self.symbol(layer), {"arguments": struct})
 
 
 class ProductsKernel(SumsKernel):
-    """Product of two tensors of bytes."""
+    """Product of two operands."""
 
     name = "dory_cortex_m55_products"
-    summary = "Product of bytes by a table for each operand"
+    summary = "Product of two operands, bytes by tables, four at a time"
     kind = ops.Mul
 
 
-@requantisation.cached_per_layer
-def _pair(layer: Layer) -> tuple[npt.NDArray[np.int64], Form] | None:
-    """Return the operands that bytes of both inputs are, and the form of the accumulators.
+@dataclass(frozen=True, slots=True, eq=False)
+class OneOperand:
+    """One of two operands.
 
-    None where there is no form.
+    Attributes:
+        kind: BYTES by a table, HALVES or WORDS as they are, or ONE byte for a pixel.
+        numbers: The table, int64, or constants, one or of each channel; empty for none.
+        next: Bytes from a pixel to the next, 0 where all have the same.
+        is_constant: The operand is no tensor.
     """
+
+    kind: str
+    numbers: npt.NDArray[np.int64]
+    next: Argument
+    is_constant: bool = False
+
+    def of_channels(self, first: int, end: int) -> npt.NDArray[np.int64]:
+        """Return the numbers of a tile of channels."""
+        if not self.is_constant:
+            return self.numbers
+        own = self.numbers if len(self.numbers) == 1 else self.numbers[first:end]
+        return np.broadcast_to(own, (end - first,))
+
+    def struct(self, name: str, place: int) -> Struct:
+        """Return the ``dory_cortex_m55_operand_t``. place: where its numbers begin."""
+        numbers = Operand("weights", "const int32_t *", offset=place)
+        data = Operand("weights", offset=place) if self.is_constant else Operand(name)
+        members: dict[str, Argument] = {
+            "x": data,
+            "table": numbers if len(self.numbers) and not self.is_constant else None,
+            "kind": Symbol(f"DORY_OPERAND_{self.kind}"),
+            "next": self.next,
+        }
+        return Struct(members)
+
+
+@requantisation.cached_per_layer
+def operands_of(layer: Layer) -> tuple[OneOperand | None, OneOperand | None]:
+    """Return both operands of a pair, None for one that the kernel cannot read."""
     kind = layer.of(ops.Pairwise)
-    if not kind.requants:
+    first = _of_tensor(layer, 0)
+    if kind.constant is None:
+        return first, _of_tensor(layer, 1)
+    values, step = kind.constant.values.astype(np.int64), kind.operand_requants[1]
+    numbers = (values if step is None else step.apply(values)).reshape(-1)
+    if kind.constant.shape[1:] != (1, 1) or np.abs(numbers).max() > _INT31:
+        return first, None
+    return first, OneOperand("WORDS", numbers, 0, is_constant=True)
+
+
+def _of_tensor(layer: Layer, number: int) -> OneOperand | None:
+    x, step = layer.inputs[number], layer.of(ops.Pairwise).operand_requants[number]
+    axes = layer.whole_axes(1) if number else _SAME
+    next_run = size("y_c") * bytes_of(x) if axes == _SAME else int(axes == _CHANNEL)
+    if step is not None and step.is_channelwise:
         return None
+    if x.type_name in BYTES:
+        table = _by_byte(x, step)
+        if np.abs(table).max() > _INT31:
+            return None
+        return OneOperand("ONE" if axes == _CHANNEL else "BYTES", table, next_run)
+    none = np.zeros(0, np.int64)
+    if step is not None or axes == _CHANNEL or max(-x.lo, x.hi) > _INT32:
+        return None
+    if reject_elements(x, "input") is None:
+        return OneOperand("HALVES", none, next_run)
+    return OneOperand("WORDS", none, next_run) if x.bits == 32 else None
+
+
+def _reject_shape(layer: Layer) -> Rejection | None:
+    """Return why the second operand is repeated in a way that the kernel does not know."""
+    if layer.of(ops.Pairwise).constant is not None:
+        return None
+    if layer.whole_axes(1) in (_SAME, _PIXEL, _CHANNEL):
+        return None
+    return Rejection("its second operand is neither as large, one pixel nor one channel")
+
+
+def _reject_output(layer: Layer) -> Rejection | None:
+    """Return why outputs are not possible; without a requantisation they are the sums."""
+    if layer.op.requants or layer.output.bits < 32:
+        return reject_elements(layer.output, "output")
+    return None
+
+
+def _is_one_run(layer: Layer) -> bool:
+    """Return True when both operands have an element for each output."""
+    return layer.of(ops.Pairwise).constant is None and layer.whole_axes(1) == _SAME
+
+
+@requantisation.cached_per_layer
+def _form(layer: Layer) -> Form | None:
+    """Return the form of sums or products, None where there is none."""
     steps, lo, hi = requantisation.steps_of_sums(layer)
-    tables = [
-        _by_byte(x, step) for x, step in zip(layer.inputs, kind.operand_requants, strict=True)
-    ]
-    form = form_between(clipped(steps, layer), lo, hi, 1)
-    if form is None or max(np.abs(table).max() for table in tables) > _INT31:
+    ends = np.array([lo.min()]), np.array([hi.max()])
+    if steps:
+        return form_of_steps(layer, steps, ends, 1)
+    if max(abs(int(end[0])) for end in ends) > _INT32:
         return None
-    return np.concatenate(tables), form
+    zero = np.zeros(1, np.int64)
+    return Form("SUMS", zero, zero, zero, None, zero, 0, (0, 0))
 
 
-def _found(layer: Layer) -> tuple[npt.NDArray[np.int64], Form]:
-    found = _pair(layer)
+def _form_of(layer: Layer) -> Form:
+    found = _form(layer)
     assert found is not None
     return found
 
@@ -168,7 +274,7 @@ class LineKernel(VectorKernel):
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """Two tensors of one shape, products, and a shift or two."""
-        rejection = reject_pair(layer, ops.Add)
+        rejection = _reject_pair(layer)
         if rejection is None and layer.whole_axes(1) != _SAME:
             return Rejection("its second operand is smaller")
         if rejection is None and _line(layer) is None:
@@ -237,11 +343,11 @@ def _only_multiplies(step: Requant) -> bool:
     return step.div == 1 and step.lo is None and step.add_negative is None and not step.float32
 
 
-def reject_pair(layer: Layer, wanted: type[ops.Pairwise]) -> Rejection | None:
-    """Return why a layer is no sum or product of two tensors of bytes with one step."""
+def _reject_pair(layer: Layer) -> Rejection | None:
+    """Return why a layer is no sum of two tensors of bytes with one step."""
     kind = layer.op
-    if not isinstance(kind, wanted) or kind.constant is not None:
-        return Rejection(f"it computes {wanted.__name__} of two tensors", other_kind=True)
+    if not isinstance(kind, ops.Add) or kind.constant is not None:
+        return Rejection("it computes sums of two tensors", other_kind=True)
     if any(step.is_channelwise for step in kind.steps):
         return Rejection("its requantisation differs from channel to channel")
     return reject_bytes(layer) or reject_type(layer.inputs[1], "second operand", BYTES)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from dory_core.api import Layer, Rejection, Requant, ops, requantisation
 from dory_cortex_m55.backend.base import by_bytes, flip_of
-from dory_cortex_m55.backend.forms import FAST_DOWN, Form, Integers, rounded
+from dory_cortex_m55.backend.forms import FAST_DOWN, Form, Integers, binary32, rounded, wide
 
 _INT32 = (1 << 31) - 1
 _INT16 = (1 << 15) - 1
@@ -59,11 +59,22 @@ def find_form(layer: Layer) -> Form | None:
     if not layer.op.requants:
         return None
     sums, lo, hi = requantisation.steps_of_sums(layer)
-    steps, channels = clipped(sums, layer), layer.output.channels
-    if layer.output.bits == 16:
-        found = _as_it_is(steps, lo, hi, halves=True)
-        return None if found is None else _raised(_broadcast(found, channels), _lifted(layer))
-    return form_between(steps, lo, hi, channels, _lifted(layer))
+    return form_of_steps(layer, sums, (lo, hi), layer.output.channels, _lifted(layer))
+
+
+def form_of_steps(
+    layer: Layer,
+    steps: Sequence[Requant],
+    ends: tuple[Integers, Integers],
+    channels: int,
+    lifted: Integers | int = 0,
+) -> Form | None:
+    """Return the parameters of steps to the outputs of a layer, over sums between two ends."""
+    clipping = clipped(steps, layer)
+    if layer.output.bits == 8:
+        return form_between(clipping, *ends, channels, lifted)
+    found = _as_it_is(clipping, *ends, halves=True)
+    return None if found is None else _raised(_broadcast(found, channels), lifted)
 
 
 def are_sums(layer: Layer) -> bool:
@@ -154,36 +165,13 @@ def _as_it_is(
         return None
     step, most = last.from_turn(), np.maximum(*map(abs, ends))
     if step.float32:
-        return None if halves else _binary32(step, bias)
-    return (rounded(step, bias, most) if halves else None) or _wide(step, bias, most)
+        return None if halves else binary32(step, bias)
+    return (rounded(step, bias, most) if halves else None) or wide(step, bias, most)
 
 
 def _only_adds(step: Requant) -> bool:
     """Return True when a step adds numbers, and does nothing else."""
     return step == Requant((1,), step.add, 1)
-
-
-def _binary32(step: Requant, bias: Integers) -> Form | None:
-    """Return a step in binary32 of sums with their bias; it adds 16 bits at most."""
-    assert step.lo is not None and step.hi is not None
-    last = np.array([step.add[0] // step.div], np.int64)
-    if abs(last[0]) > _INT16 >> 1:
-        return None
-    scales = step.scales.view(np.int32).astype(np.int64)
-    return Form("BINARY32", bias, 0 * last, scales, None, last, 0, (step.lo, step.hi))
-
-
-def _wide(step: Requant, bias: Integers, most: Integers) -> Form | None:
-    """Return an integer step of sums with their bias, whose magnitudes are ``most`` or less."""
-    assert step.lo is not None and step.hi is not None
-    mul, add, *other = (np.array(values, object) for values in step.parameters)
-    below = other[0] - add if other else 0 * add
-    largest = np.max(abs(mul) * most + abs(add) + abs(below))
-    if step.shift is None or max(largest, step.div) >= 1 << 62:
-        return None
-    mul, add, below = (values.astype(np.int64) for values in (mul, add, below))
-    clip = (step.lo, step.hi)
-    return Form("SCALAR", bias, add, mul, below if other else None, 0 * add[:1], step.shift, clip)
 
 
 def _scalar(stairs: requantisation.Stairs) -> Form | None:

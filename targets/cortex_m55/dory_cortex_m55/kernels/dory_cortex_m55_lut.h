@@ -6,5 +6,7 @@
 
 /* y[i] = table[x[i]] for bytes without a sign, table of 256. */
 void dory_cortex_m55_lut(const uint8_t *x, uint8_t *y, const uint8_t *table, uint32_t count);
+/* The same with numbers of 32 bits. */
+void dory_cortex_m55_lut_words(const uint8_t *x, int32_t *y, const int32_t *table, uint32_t count);
 
 #endif

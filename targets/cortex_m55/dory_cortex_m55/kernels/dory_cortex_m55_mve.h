@@ -69,6 +69,12 @@ static inline int32x4_t vldrwq_s32(const int32_t *from)
   EACH(4) y.lane[i] = from[i];
   return y;
 }
+static inline int32x4_t vldrwq_z_s32(const int32_t *from, mve_pred16_t lanes)
+{
+  int32x4_t y = {{0}};
+  EACH(4) y.lane[i] = in_lane(lanes, 4 * i) ? from[i] : 0;
+  return y;
+}
 static inline int8x16_t vldrbq_z_s8(const int8_t *from, mve_pred16_t lanes)
 {
   int8x16_t y = {{0}};

@@ -1,40 +1,65 @@
 #include "dory_cortex_m55_sums.h"
 
-DORY_M55_INLINE void pairs_as(const dory_cortex_m55_sums_t *a, uint32_t form, int multiplies)
+/* Four elements of an operand from element ``i`` of a run on. */
+DORY_M55_INLINE int32x4_t operand(const dory_cortex_m55_operand_t *o, uint32_t kind,
+                                  const uint8_t *x, uint32_t i, mve_pred16_t lanes)
 {
-  const dory_cortex_m55_sums_t own = *a; /* y might lie in *a */
-  const int32_t *const table = own.tables, *const table2 = table + 256;
-  const uint8_t *x = own.x;
-  uint8_t *y = own.y;
-  for (uint32_t run = 0; run < own.runs; run++, x += own.count, y += own.count) {
-    for (uint32_t i = 0; i < own.count; i += 4u) {
-      const mve_pred16_t lanes = vctp32q(own.count - i);
-      const int32x4_t first = words_of_table(table, x + i, lanes);
-      const int32x4_t second = words_of_table(table2, own.x2 + i, lanes);
-      const int32x4_t sums = multiplies ? vmulq_s32(first, second) : vaddq_s32(first, second);
-      const int32x4_t outputs = dory_m55_outputs(&own.requant, form, sums, 0);
-      vstrbq_p_s32((int8_t *)y + i, dory_m55_clipped(&own.requant, outputs), lanes);
+  switch (kind) {
+    case DORY_OPERAND_HALVES: return vldrhq_z_s32((const int16_t *)(const void *)x + i, lanes);
+    case DORY_OPERAND_WORDS: return vldrwq_z_s32((const int32_t *)(const void *)x + i, lanes);
+    case DORY_OPERAND_ONE: return vdupq_n_s32(o->table[x[0]]);
+    default: return words_of_table(o->table, x + i, lanes);
+  }
+}
+
+DORY_M55_INLINE void put(uint8_t *y, uint32_t bytes, uint32_t i, int32x4_t outputs,
+                         mve_pred16_t lanes)
+{
+  switch (bytes) {
+    case 4: vst1q_p_s32((int32_t *)(void *)y + i, outputs, lanes); break;
+    case 2: vstrhq_p_s32((int16_t *)(void *)y + i, outputs, lanes); break;
+    default: vstrbq_p_s32((int8_t *)y + i, outputs, lanes); break;
+  }
+}
+
+/* Outputs run by run. */
+DORY_M55_INLINE void pairs_as(const dory_cortex_m55_sums_t *given, uint32_t form, uint32_t kind,
+                              uint32_t kind2, uint32_t bytes, int multiplies)
+{
+  const dory_cortex_m55_sums_t a = *given; /* y might lie in *given */
+  const uint8_t *x = a.first.x, *x2 = a.second.x;
+  uint8_t *y = a.y;
+  for (uint32_t run = 0; run < a.runs; run++, x += a.first.next, x2 += a.second.next) {
+    for (uint32_t i = 0; i < a.count; i += 4u) {
+      const mve_pred16_t lanes = vctp32q(a.count - i);
+      const int32x4_t first = operand(&a.first, kind, x, i, lanes);
+      const int32x4_t second = operand(&a.second, kind2, x2, i, lanes);
+      int32x4_t outputs = multiplies ? vmulq_s32(first, second) : vaddq_s32(first, second);
+      if (form != DORY_REQUANT_SUMS) {
+        outputs = dory_m55_clipped(&a.requant, dory_m55_outputs(&a.requant, form, outputs, 0));
+      }
+      put(y, bytes, i, outputs, lanes);
     }
+    y += a.count * bytes;
   }
 }
 
-void dory_cortex_m55_sums(const dory_cortex_m55_sums_t *a)
+/* Most layers have tables, outputs of bytes, and a line: their loop has no switch. */
+DORY_M55_INLINE void pairs(const dory_cortex_m55_sums_t *a, int multiplies)
 {
-  if (a->requant.form <= DORY_REQUANT_PLAIN) {
-    pairs_as(a, DORY_REQUANT_VECTOR, 0);
+  const uint32_t form = a->requant.form, kind = a->first.kind, kind2 = a->second.kind;
+  if (form > DORY_REQUANT_PLAIN || a->y_bytes > 1u) {
+    pairs_as(a, form, kind, kind2, a->y_bytes, multiplies);
+  } else if (kind == DORY_OPERAND_BYTES && kind2 == DORY_OPERAND_BYTES) {
+    pairs_as(a, DORY_REQUANT_VECTOR, DORY_OPERAND_BYTES, DORY_OPERAND_BYTES, 1, multiplies);
   } else {
-    pairs_as(a, a->requant.form, 0);
+    pairs_as(a, DORY_REQUANT_VECTOR, kind, kind2, 1, multiplies);
   }
 }
 
-void dory_cortex_m55_products(const dory_cortex_m55_sums_t *a)
-{
-  if (a->requant.form <= DORY_REQUANT_PLAIN) {
-    pairs_as(a, DORY_REQUANT_VECTOR, 1);
-  } else {
-    pairs_as(a, a->requant.form, 1);
-  }
-}
+void dory_cortex_m55_sums(const dory_cortex_m55_sums_t *a) { pairs(a, 0); }
+
+void dory_cortex_m55_products(const dory_cortex_m55_sums_t *a) { pairs(a, 1); }
 
 DORY_M55_INLINE int32x4_t loaded(const uint8_t *x, mve_pred16_t lanes, uint32_t is_signed)
 {

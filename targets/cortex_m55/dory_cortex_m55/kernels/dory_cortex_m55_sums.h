@@ -1,4 +1,4 @@
-/* Sums and products of two tensors of bytes, element by element. */
+/* Sums and products of two operands, element by element. */
 #ifndef DORY_CORTEX_M55_SUMS_H
 #define DORY_CORTEX_M55_SUMS_H
 
@@ -6,12 +6,23 @@
 
 #include "dory_cortex_m55_requant.h"
 
+/* Operands: bytes that a table turns into numbers; 16 bits with a sign, or 32, as they are; one byte for
+ * all elements of a run. */
+enum { DORY_OPERAND_BYTES, DORY_OPERAND_HALVES, DORY_OPERAND_WORDS, DORY_OPERAND_ONE };
+
 typedef struct {
-  const uint8_t *x, *x2;
+  const uint8_t *x;
+  const int32_t *table; /* the number of each byte */
+  uint32_t kind;
+  uint32_t next; /* bytes from the elements of a run to those of the next one */
+} dory_cortex_m55_operand_t;
+
+typedef struct {
+  dory_cortex_m55_operand_t first, second;
   uint8_t *y;
-  const int32_t *tables; /* the operand that each byte of x is, then of x2 */
-  uint32_t runs, count;  /* of so many elements; each run has the same x2, or there is one */
-  dory_cortex_m55_requant_t requant; /* eight times the same */
+  uint32_t y_bytes;
+  uint32_t runs, count;              /* of so many elements */
+  dory_cortex_m55_requant_t requant; /* eight times the same; SUMS: none, outputs are the sums */
 } dory_cortex_m55_sums_t;
 
 void dory_cortex_m55_sums(const dory_cortex_m55_sums_t *a);
