@@ -18,7 +18,7 @@ DMA_ROW = 8.0
 MOVE_RUN = 52
 # Portable kernels: instructions on QEMU of layers of MLPerf Tiny, coral's MobileNet and NEMO's
 # networks, one cycle each. A pool visits the taps that it has, a convolution looks at each.
-PORTABLE = {"output": 120, "step": 180, "tap": 75, "mac": 4, "generic_mac": 22, "element": 20}
+PORTABLE = {"output": 120, "step": 180, "tap": 75, "mac": 4, "generic_mac": 44, "element": 20}
 PORTABLE_POOL = {**PORTABLE, "tap": 30}
 
 # Kernels. A vector instruction takes two cycles, one for each half, and an instruction of another

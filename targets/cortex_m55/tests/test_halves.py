@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from dory_cortex_m55.backend import vector_kernels
+from dory_cortex_m55.backend.conv import ConvKernel
 from dory_cortex_m55.backend.requant import find_form
 from emulated import Qemu, choose_compiler, require_qemu
 
 from dory_core.api import Layer, ops
-from dory_core.importing import requant
+from dory_core.importing import Array, requant
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernel_cases import takes
 from dory_core.testing.kernels import HostLibrary, KernelCase, make_case, typed
@@ -101,3 +102,19 @@ def test_what_has_no_kernel_says_why(
     for layer in builder.graph().layers:
         reasons = [str(one.accepts(layer)) for one in vector_kernels()]
         assert any(reason in text for text in reasons), reasons
+
+
+def test_sums_of_more_than_32_bits_are_for_portable_code() -> None:
+    builder = GraphBuilder((64, 9, 7), values=SIGNED)
+    weights = Array(np.full((4, 64, 9, 7), 100))
+    step = requant(20000, 1 << 35, 1 << 36, *SIGNED)
+    builder.layer(
+        ops.Conv,
+        "input",
+        window=ops.Window(kernel=(9, 7)),
+        weights=weights,
+        wide=True,
+        requants=(step,),
+    )
+    rejection = ConvKernel().accepts(builder.graph().layers[0])
+    assert rejection is not None and "its sums may have more than 32 bits" in str(rejection)

@@ -39,6 +39,10 @@ _FAR = 1 << 40
 
 def reject_form(layer: Layer) -> Rejection | None:
     """Return why the requantisation of a layer is not possible."""
+    if layer.op.requants:
+        _, *ends = requantisation.steps_of_sums(layer)
+        if max(int(np.abs(end).max()) for end in ends) > _INT32:
+            return Rejection("its sums may have more than 32 bits")
     if find_form(layer) is None:
         return Rejection("no factor, addend and shift have the values of its requantisation")
     return None
