@@ -16,6 +16,10 @@ DMA_ROW = 8.0
 
 # Slices, padding, concatenation: a run of bytes.
 MOVE_RUN = 52
+# Axes in another order: a line of bytes that are apart, eight of them: a load that gathers, a store
+# that scatters.
+APART_LINE = 24
+APART_EIGHT = 20
 # Portable kernels: instructions on QEMU of layers of MLPerf Tiny, coral's MobileNet and NEMO's
 # networks, one cycle each. A pool visits the taps that it has, a convolution looks at each.
 PORTABLE = {"output": 120, "step": 180, "tap": 75, "mac": 4, "generic_mac": 44, "element": 20}

@@ -42,6 +42,7 @@ KINDS = (
     "resize",
     "softmax",
     "matmul",
+    "transpose",
 )
 
 

@@ -39,7 +39,7 @@ def vector_kernels() -> list[Kernel]:
     from dory_cortex_m55.backend.depthwise import DepthwiseKernel
     from dory_cortex_m55.backend.elementwise import LutKernel, WordsKernel
     from dory_cortex_m55.backend.matrices import MatricesKernel
-    from dory_cortex_m55.backend.movers import ConcatKernel, MoveKernel
+    from dory_cortex_m55.backend.movers import ConcatKernel, MoveKernel, TransposeKernel
     from dory_cortex_m55.backend.pairs import LineKernel, ProductsKernel, SumsKernel
     from dory_cortex_m55.backend.pools import AvgPoolKernel, MaxPoolKernel, MeanKernel
     from dory_cortex_m55.backend.resize import ResizeKernel
@@ -60,6 +60,7 @@ def vector_kernels() -> list[Kernel]:
         MeanKernel(),
         MoveKernel(),
         ConcatKernel(),
+        TransposeKernel(),
         ResizeKernel(),
         SoftmaxKernel(),
     ]

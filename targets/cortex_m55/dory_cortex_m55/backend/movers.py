@@ -1,4 +1,4 @@
-"""Slices, padding and concatenation: runs of bytes."""
+"""Slices, padding, concatenation, and axes in another order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RunsKernel(VectorKernel):
 
     file = "move"
     more = ("runs.h",)
-    common = ()
+    common = ("mve.h",)
 
 
 class MoveKernel(RunsKernel):
@@ -129,6 +129,52 @@ class ConcatKernel(RunsKernel):
             "first": size(f"y_{slices}"),
             "count": size(f"y_{'chw'[axis]}"),
             "slice": slice_,
+        }
+        struct = Struct(members, f"{self.name}_t")
+        return FunctionCall(self.symbol(layer), {"arguments": struct})
+
+
+class TransposeKernel(RunsKernel):
+    """Axes in another order: runs of channels, or bytes that are apart."""
+
+    name = "dory_cortex_m55_transpose"
+    summary = "Axes of bytes in another order, by runs or eight at a time"
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Bytes as they are."""
+        if not isinstance(layer.op, ops.Transpose):
+            return Rejection("it puts axes in another order", other_kind=True)
+        if layer.op.requants:
+            return Rejection("it has no requantisation behind copies")
+        x, y = layer.inputs[0], layer.output
+        if x.type_name != y.type_name:
+            return Rejection(f"its input is {x.type_name}, its output {y.type_name}")
+        return reject_type(x, "input", BYTES)
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Pixels as runs, else lines of bytes along the longer of two axes."""
+        y, (pixels, channels) = layer.output, (tile.w, tile.c_out)
+        if layer.of(ops.Transpose).perm[0] == 0:
+            run = costs.RUN_OF_ONE + ceil_div(channels, _VECTOR) * costs.COPY_VECTOR
+            return costs.CALL + tile.h * (costs.MOVE_RUN + pixels * run)
+        lines, length = (pixels, channels) if y.channels >= y.width else (channels, pixels)
+        each = costs.APART_LINE + ceil_div(length, 8) * costs.APART_EIGHT
+        return costs.CALL + tile.h * lines * each
+
+    def call(self, layer: Layer) -> FunctionCall:
+        """Return the call of a tile, with the distances of elements in the input."""
+        pitches = (1, size("x_w") * size("x_c"), size("x_c"))
+        axes = ("channel", "row", "column")
+        perm = layer.of(ops.Transpose).perm
+        first = sum(
+            (size(f"y_{axis}") - size(f"x_{axes[source]}")) * pitches[source]
+            for axis, source in zip(axes, perm, strict=True)
+        )
+        steps: dict[str, Argument] = dict(zip(axes, (pitches[n] for n in perm), strict=True))
+        members: dict[str, Argument] = {
+            **named("x", "y", "y_h", "y_w", "y_c"),
+            "first": first,
+            **steps,
         }
         struct = Struct(members, f"{self.name}_t")
         return FunctionCall(self.symbol(layer), {"arguments": struct})

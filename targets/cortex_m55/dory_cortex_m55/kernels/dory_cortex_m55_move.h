@@ -1,4 +1,4 @@
-/* Slices, padding and concatenation of bytes. */
+/* Slices, padding, concatenation and other orders of axes, of bytes. */
 #ifndef DORY_CORTEX_M55_MOVE_H
 #define DORY_CORTEX_M55_MOVE_H
 
@@ -27,5 +27,15 @@ typedef struct {
 
 /* Inputs one after another along an axis. */
 void dory_cortex_m55_concat(const dory_cortex_m55_concat_t *a);
+
+typedef struct {
+  const uint8_t *x; /* the first output in x is ``first`` bytes on */
+  uint8_t *y;       /* [y_h][y_w][y_c] */
+  uint32_t first, y_h, y_w, y_c;
+  uint32_t row, column, channel; /* bytes in x from an output to the next along each axis */
+} dory_cortex_m55_transpose_t;
+
+/* Axes in another order. */
+void dory_cortex_m55_transpose(const dory_cortex_m55_transpose_t *a);
 
 #endif
