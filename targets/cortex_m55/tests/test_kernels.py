@@ -28,6 +28,7 @@ SPACE = LayerSpace(
 )
 KINDS = (
     "conv",
+    "grouped",
     "depthwise",
     "linear",
     "avgpool",

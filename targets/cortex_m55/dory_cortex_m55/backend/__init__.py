@@ -38,6 +38,7 @@ def vector_kernels() -> list[Kernel]:
     from dory_cortex_m55.backend.conv import ConvKernel, LinearKernel
     from dory_cortex_m55.backend.depthwise import DepthwiseKernel
     from dory_cortex_m55.backend.elementwise import LutKernel, WordsKernel
+    from dory_cortex_m55.backend.grouped import GroupedKernel
     from dory_cortex_m55.backend.matrices import MatricesKernel
     from dory_cortex_m55.backend.movers import ConcatKernel, MoveKernel, TransposeKernel
     from dory_cortex_m55.backend.pairs import LineKernel, ProductsKernel, SumsKernel
@@ -48,6 +49,7 @@ def vector_kernels() -> list[Kernel]:
     return [
         DepthwiseKernel(),
         ConvKernel(),
+        GroupedKernel(),
         LinearKernel(),
         MatricesKernel(),
         LineKernel(),

@@ -77,6 +77,14 @@ class RowsKernel(VectorKernel):
         """Return the weights, a row for each output channel."""
         raise NotImplementedError
 
+    def channels(self, layer: Layer) -> int:
+        """Return the channels whose sums are over the same columns."""
+        return layer.output.channels
+
+    def places(self, c_out: tuple[int, int], layer: Layer) -> npt.NDArray[np.intp]:
+        """Return the channel at each place of parameters and weights, -1 for none."""
+        return places_of(c_out)
+
     def lift(self, layer: Layer) -> int:
         """Return the difference of weights and the bytes that are multiplied."""
         return lift_of(layer)
@@ -109,7 +117,7 @@ class RowsKernel(VectorKernel):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Return parameters and rows of weights."""
-        form, rows, places = form_of(layer), self.rows(layer), places_of(c_out)
+        form, rows, places = form_of(layer), self.rows(layer), self.places(c_out, layer)
         if are_sums(layer):
             channels = np.arange(c_out[0], c_out[0] + len(places))
             places = np.where(channels < c_out[1], channels, -1)
@@ -125,7 +133,7 @@ class RowsKernel(VectorKernel):
 
     def pixels(self, layer: Layer) -> int:
         """Return how many pixels are computed together: an even number, as the sums have room."""
-        rows = min(int(whole(layer.output.channels, EIGHT)), _ROWS)
+        rows = min(int(whole(self.channels(layer), EIGHT)), _ROWS)
         most = _MOST if self.is_direct(layer) else _MOST_LAID
         return min(SUMS_BYTES // (4 * rows), most) // 2 * 2
 
@@ -164,7 +172,7 @@ class RowsKernel(VectorKernel):
         if self.is_lifted(layer):
             lift = costs.LIFT + vectors * costs.LIFT_VECTOR + eights * costs.LIFT_EIGHT
             finish += pixels * lift
-        rows = min(int(whole(layer.output.channels, EIGHT)), _ROWS)
+        rows = min(int(whole(self.channels(layer), EIGHT)), _ROWS)
         if vectors <= _MOST_OF_FEW and rows * vectors <= _FEW:
             each, count = (costs.FOUR_OF_1, 2) if vectors == 1 else (costs.TWO_OF[vectors], 4)
             few = eights * count * (groups * costs.FEW + pixels * each)
@@ -234,18 +242,26 @@ class ConvKernel(RowsKernel):
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Inputs of windows, then sums of all channels."""
-        laid: Number = 0
+        sums = self.products_cycles(layer, tile.c_out, *_lines(layer, tile))
+        return costs.CALL + self.laid_cycles(layer, tile) + sums
+
+    def laid_cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Return the cycles of the columns of inputs."""
+        if _is_direct(layer):
+            return 0
         lines, length = _lines(layer, tile)
-        if not _is_direct(layer):
-            groups = lines * ceil_div(length, self.pixels(layer))
-            each, first = self.laid(layer, 2) - self.laid(layer, 1), self.laid(layer, 1)
-            rows = lines * length * each + groups * (first - each)
-            laid = groups * costs.LAY + rows * _row_cycles(layer)
-            laid += minimum(lines, _beside(layer)) * length * each * costs.BORDER_ROW
-        return costs.CALL + laid + self.products_cycles(layer, tile.c_out, lines, length)
+        groups = lines * ceil_div(length, self.pixels(layer))
+        each, first = self.laid(layer, 2) - self.laid(layer, 1), self.laid(layer, 1)
+        rows = lines * length * each + groups * (first - each)
+        laid = groups * costs.LAY + rows * _row_cycles(layer)
+        return laid + minimum(lines, _beside(layer)) * length * each * costs.BORDER_ROW
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of a tile."""
+        return self.struct_call(layer, self.conv_members(layer))
+
+    def conv_members(self, layer: Layer) -> dict[str, Argument]:
+        """Return the members of a ``dory_cortex_m55_conv_t``."""
         x = layer.inputs[0]
         pixels = size("x_c") * bytes_of(x), size("y_c") * bytes_of(layer.output)
         members: dict[str, Argument] = {
@@ -260,7 +276,7 @@ class ConvKernel(RowsKernel):
         if _is_flat(layer):
             members |= {"y_h": size("y_h") * size("y_w"), "y_w": 1}
             members |= dict(zip(("x_row", "y_row"), pixels, strict=True))
-        return self.struct_call(layer, members)
+        return members
 
 
 class LinearKernel(RowsKernel):
@@ -361,10 +377,11 @@ def _lines(layer: Layer, tile: Tile) -> tuple[Number, Number]:
 
 def _row_cycles(layer: Layer) -> int:
     """Return the cycles of laying what a window has in a row of x."""
-    window, x = _window(layer), layer.inputs[0]
-    is_one = window.kernel[1] == 1 or (window.dilations[1] == 1 and not _by_columns(layer))
-    taps = 1 if is_one else window.kernel[1]
-    vectors = -(-window.kernel[1] * x.channels * bytes_of(x) // taps // VECTOR)
+    window, x, groups = _window(layer), layer.inputs[0], layer.of(ops.Conv).groups
+    is_row = window.dilations[1] == 1 and not _by_columns(layer) and groups == 1
+    taps = 1 if window.kernel[1] == 1 or is_row else window.kernel[1]
+    length = window.kernel[1] * x.channels // groups * bytes_of(x) // taps
+    vectors = -(-length // VECTOR)
     run = costs.RUN_OF_ONE if vectors == 1 else costs.RUN + vectors * costs.COPY_VECTOR
     return run if taps == 1 else costs.ROW_OF_TAPS + taps * run
 

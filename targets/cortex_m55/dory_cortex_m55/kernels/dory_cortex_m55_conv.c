@@ -173,3 +173,16 @@ void dory_cortex_m55_conv(const dory_cortex_m55_conv_t *a)
     }
   }
 }
+
+void dory_cortex_m55_grouped(const dory_cortex_m55_grouped_t *given)
+{
+  const dory_cortex_m55_grouped_t a = *given; /* y might lie in *given */
+  dory_cortex_m55_conv_t conv = a.conv;
+  for (uint32_t i = 0; i < a.groups; i++) {
+    dory_cortex_m55_conv(&conv);
+    conv.x += a.x_step;
+    conv.y += a.y_step;
+    conv.weights += a.weights_step;
+    conv.requant.channels += a.requant_step;
+  }
+}

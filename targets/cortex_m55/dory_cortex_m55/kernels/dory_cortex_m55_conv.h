@@ -35,4 +35,13 @@ typedef struct {
 
 void dory_cortex_m55_conv(const dory_cortex_m55_conv_t *a);
 
+/* Groups of channels, each with its own inputs and outputs. */
+typedef struct {
+  dory_cortex_m55_conv_t conv; /* of the first group: x_c and y_c are its own */
+  uint32_t groups;
+  uint32_t x_step, y_step, weights_step, requant_step; /* bytes from a group to the next */
+} dory_cortex_m55_grouped_t;
+
+void dory_cortex_m55_grouped(const dory_cortex_m55_grouped_t *a);
+
 #endif
