@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dory_core.expr import Expr, Number
-from dory_core.hardware.memories import Link
+from dory_core.hardware.links import Link
 from dory_core.ir import pixel_bytes
 from dory_core.ir.geometry import Tile, is_channelwise
 from dory_core.schedule.costs import LayerCosts

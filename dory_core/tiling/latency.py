@@ -138,7 +138,7 @@ def promising(
         whole_input: Whether all tiles have the whole input.
     """
     variables = [
-        Var(v.name, *[v.bounds[1]] * 2) if whole_input and v.name != "c_out" else even_sizes(v)
+        even_sizes(v) if v.name == "c_out" or not whole_input else _only(v, v.bounds[1])
         for v in formulation.variables
     ]
     space = _legal(formulation, variables, budget_bytes)
@@ -158,6 +158,10 @@ def promising(
         (buffering, {name: int(values[n]) for name, values in space.items()})
         for _, n, buffering in found[:count]
     ]
+
+
+def _only(variable: Var, size: int) -> Var:
+    return Var(variable.name, size, size)
 
 
 def _legal(
