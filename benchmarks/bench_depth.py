@@ -17,7 +17,8 @@ import time
 from dataclasses import dataclass
 
 from dory_core.api import hookimpl
-from dory_core.driver.pipeline import PASSES, run, setup_for
+from dory_core.driver.pipeline import PASSES, run
+from dory_core.driver.setup import setup_for
 from dory_core.hardware.links import Link
 from dory_core.hardware.memories import Level, Memory, MemoryHierarchy
 from dory_core.hardware.target import Target, TargetContext

@@ -27,7 +27,8 @@ from dory_core.driver.compiler import (
     make_vectors,
     write_network,
 )
-from dory_core.driver.pipeline import PASSES, Setup, run
+from dory_core.driver.pipeline import PASSES, run
+from dory_core.driver.setup import Setup
 from dory_core.errors import DoesNotFit, DoryError
 from dory_core.plan import Plan
 from dory_core.plan.budgets import resolve_budgets

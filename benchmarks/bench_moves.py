@@ -30,7 +30,8 @@ from typing import Any
 from collection import folder_of
 from moves_page import Figures, Found, document, keep, kept, threshold_row
 
-from dory_core.driver.pipeline import PASSES, TILED, Setup, Source, run, setup_for
+from dory_core.driver.pipeline import PASSES, TILED, Source, run
+from dory_core.driver.setup import Setup, setup_for
 from dory_core.errors import DoryError
 from dory_core.planning.moves import fused_chains
 from dory_core.planning.search import Trial

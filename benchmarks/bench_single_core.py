@@ -20,7 +20,8 @@ from dory_stm32h7 import calibration
 from dory_stm32h7.hardware import D_CACHE, DTCM, UNCACHED
 from figures import Row, parser, publish
 
-from dory_core.driver.pipeline import IMPORTED, run, setup_for
+from dory_core.driver.pipeline import IMPORTED, run
+from dory_core.driver.setup import setup_for
 from dory_core.ir import Window
 from dory_core.ir.geometry import extent, make_tile
 from dory_core.plan import Plan

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dory_core.documents import row
 from dory_core.driver.compiler import CompileOptions, make_vectors, with_vectors
-from dory_core.driver.pipeline import IMPORTED, PASSES, TILED, Setup, parse, passes_of, run
+from dory_core.driver.pipeline import IMPORTED, PASSES, TILED, parse, passes_of, run
+from dory_core.driver.setup import Setup
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.golden.layers import GoldenReport
 from dory_core.ir.channels import removed_text

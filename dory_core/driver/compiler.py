@@ -11,17 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from dory_core.codegen.float_border import with_float_border
-from dory_core.driver.pipeline import (
-    IMPORTED,
-    PASSES,
-    Dump,
-    Setup,
-    Source,
-    Watch,
-    passes_of,
-    run,
-    setup_for,
-)
+from dory_core.driver.pipeline import IMPORTED, PASSES, Dump, Source, passes_of, run
+from dory_core.driver.setup import Setup, Watch, setup_for
 from dory_core.errors import DoesNotFit, UsageError, VerificationFailed
 from dory_core.golden.vectors import Vector
 from dory_core.hardware.options import INPUT_ROWS, KEEP_CONSTANT_CHANNELS, OUTPUT_ROWS

@@ -7,7 +7,8 @@ from typing import Any
 
 from dory_core.documents import row
 from dory_core.driver.compiler import CompileOptions
-from dory_core.driver.pipeline import TILED, Setup, run
+from dory_core.driver.pipeline import TILED, run
+from dory_core.driver.setup import Setup
 from dory_core.errors import NotSupported
 from dory_core.plan.budgets import Budgets, Code, least_functions, resolve_budgets
 from dory_core.planning.by_rows import refusal

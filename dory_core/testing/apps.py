@@ -9,7 +9,8 @@ from typing import Any
 from dory_core.driver import pipeline
 from dory_core.driver.application import read_plan, run_application
 from dory_core.driver.compiler import write_network
-from dory_core.driver.pipeline import IMPORTED, PASSES, setup_for
+from dory_core.driver.pipeline import IMPORTED, PASSES
+from dory_core.driver.setup import setup_for
 from dory_core.ir import Graph
 from dory_core.ir.reference import random_inputs, run_sequence
 from dory_core.plan import DEFAULT_PREFIX, Plan

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dory_core.driver.pipeline import BOUND, IMPORTED, TILED, run, setup_for
+from dory_core.driver.pipeline import BOUND, IMPORTED, TILED, run
+from dory_core.driver.setup import setup_for
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.ir import Graph
 from dory_core.ir.ranges import infer_types

@@ -18,7 +18,8 @@ from typing import ClassVar
 
 import pytest
 
-from dory_core.driver.pipeline import IMPORTED, Setup, run
+from dory_core.driver.pipeline import IMPORTED, run
+from dory_core.driver.setup import Setup
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.plan import Plan
 from dory_core.plan.budgets import resolve_budgets

@@ -16,7 +16,8 @@ from dory_core.codegen.float_border import with_float_border
 from dory_core.driver.answers import answers
 from dory_core.driver.application import run_application
 from dory_core.driver.compiler import CompileOptions, compile_network
-from dory_core.driver.pipeline import IMPORTED, run, setup_for
+from dory_core.driver.pipeline import IMPORTED, run
+from dory_core.driver.setup import setup_for
 from dory_core.errors import NotSupported
 from dory_core.ir import Graph, Window
 from dory_core.ir.parse import parse_graph

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from dory_core.driver.application import read_plan
-from dory_core.driver.pipeline import IMPORTED, run, setup_for
+from dory_core.driver.pipeline import IMPORTED, run
+from dory_core.driver.setup import setup_for
 from dory_core.errors import VerificationFailed
 from dory_core.ir import Graph, requant
 from dory_core.plan import Plan

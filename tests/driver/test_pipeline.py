@@ -18,12 +18,11 @@ from dory_core.driver.pipeline import (
     PASSES,
     STAGES,
     TILED,
-    Setup,
     passes_of,
     run,
-    setup_for,
     text_of,
 )
+from dory_core.driver.setup import Setup, setup_for
 from dory_core.errors import DoryError, NotSupported
 from dory_core.ir import Graph, Window
 from dory_core.passes import Pass, run_passes

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dory_core.driver.pipeline import IMPORTED, run, setup_for
+from dory_core.driver.pipeline import IMPORTED, run
+from dory_core.driver.setup import setup_for
 from dory_core.plan import Plan
 from dory_core.testing.apps import DMA_MODES, assert_exact, build_app
 from dory_core.testing.cases import Case, layer_cases, network_cases

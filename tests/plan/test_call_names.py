@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from dory_core.driver import pipeline
-from dory_core.driver.pipeline import IMPORTED, setup_for
+from dory_core.driver.pipeline import IMPORTED
+from dory_core.driver.setup import setup_for
 from dory_core.ir import Graph, Window
 from dory_core.ir.layout import Layout
 from dory_core.kernels import call as kernel_call

@@ -8,7 +8,8 @@ from itertools import product
 
 import pytest
 
-from dory_core.driver.pipeline import IMPORTED, run, setup_for
+from dory_core.driver.pipeline import IMPORTED, run
+from dory_core.driver.setup import setup_for
 from dory_core.hardware.copies import CORES, Carriage
 from dory_core.ir.geometry import Span
 from dory_core.plan import LayerStep, Plan

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dory_core.driver.pipeline import IMPORTED, run, setup_for
+from dory_core.driver.pipeline import IMPORTED, run
+from dory_core.driver.setup import setup_for
 from dory_core.ir import Add, AvgPool, Conv, Graph, Linear, MaxPool, Window, requant
 from dory_core.ir.geometry import is_channelwise
 from dory_core.plan import LayerStep, Plan

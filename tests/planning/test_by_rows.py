@@ -112,7 +112,8 @@ def least(build: Callable[[], Graph], settings: dict[str, str]) -> int:
 
 
 def plan_of(graph: Graph, settings: dict[str, str], l2: int = 200_000) -> Plan:
-    from dory_core.driver.pipeline import IMPORTED, run, setup_for
+    from dory_core.driver.pipeline import IMPORTED, run
+    from dory_core.driver.setup import setup_for
 
     setup = setup_for(PLUGINS, NAME, settings, budgets={2: l2})
     plan: Plan = run(graph, setup, after=IMPORTED)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from dory_core.driver.application import run_application
-from dory_core.driver.pipeline import IMPORTED, TILED, run, setup_for
+from dory_core.driver.pipeline import IMPORTED, TILED, run
+from dory_core.driver.setup import setup_for
 from dory_core.errors import DoryError
 from dory_core.ir import Graph
 from dory_core.plan import Plan

@@ -13,7 +13,8 @@ import pytest
 
 from dory_core.checks.contents import verify_contents
 from dory_core.driver.application import run_application
-from dory_core.driver.pipeline import IMPORTED, TILED, run, setup_for
+from dory_core.driver.pipeline import IMPORTED, TILED, run
+from dory_core.driver.setup import setup_for
 from dory_core.errors import DoryError, VerificationFailed
 from dory_core.hardware.links import Link
 from dory_core.ir import Add, Graph, requant

@@ -9,7 +9,8 @@ import pytest
 
 from dory_core.cli.tables.plan import memory_table
 from dory_core.driver.check import check_tiled
-from dory_core.driver.pipeline import BOUND, IMPORTED, TILED, Setup, run
+from dory_core.driver.pipeline import BOUND, IMPORTED, TILED, run
+from dory_core.driver.setup import Setup
 from dory_core.errors import DoesNotFit
 from dory_core.hardware.code_sizes import CodeSizes
 from dory_core.ir import Graph, Window

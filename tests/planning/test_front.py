@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from dory_core.driver.front import RamFront, front_of
-from dory_core.driver.pipeline import IMPORTED, TILED, run, setup_for
+from dory_core.driver.pipeline import IMPORTED, TILED, run
+from dory_core.driver.setup import setup_for
 from dory_core.errors import DoesNotFit, UsageError
 from dory_core.ir import Graph, requant
 from dory_core.planning.chains import Chains

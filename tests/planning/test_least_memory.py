@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dory_core.driver.pipeline import IMPORTED, run, setup_for
+from dory_core.driver.pipeline import IMPORTED, run
+from dory_core.driver.setup import setup_for
 from dory_core.errors import DoesNotFit
 from dory_core.hardware.links import Link
 from dory_core.hardware.memories import Level, Memory, MemoryHierarchy

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dory_core.driver.pipeline import IMPORTED, run, setup_for
+from dory_core.driver.pipeline import IMPORTED, run
+from dory_core.driver.setup import setup_for
 from dory_core.errors import DoesNotFit
 from dory_core.hardware.links import Link
 from dory_core.hardware.memories import Level, Memory, MemoryHierarchy

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from dory_core.driver.pipeline import IMPORTED, run, setup_for
+from dory_core.driver.pipeline import IMPORTED, run
+from dory_core.driver.setup import setup_for
 from dory_core.errors import UsageError
 from dory_core.ir import Graph
 from dory_core.plan import Plan

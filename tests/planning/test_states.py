@@ -14,7 +14,8 @@ from dory_core.checks.contents import verify_contents
 from dory_core.codegen.state import kept_lines
 from dory_core.driver import pipeline
 from dory_core.driver.application import read_plan, run_application
-from dory_core.driver.pipeline import IMPORTED, setup_for
+from dory_core.driver.pipeline import IMPORTED
+from dory_core.driver.setup import setup_for
 from dory_core.errors import DoryError, VerificationFailed
 from dory_core.ir import Array, Graph, Window, requant
 from dory_core.ir.reference import random_inputs, run, run_sequence

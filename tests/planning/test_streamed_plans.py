@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from dory_core.driver.pipeline import IMPORTED, Setup, run
+from dory_core.driver.pipeline import IMPORTED, run
+from dory_core.driver.setup import Setup
 from dory_core.errors import DoesNotFit
 from dory_core.plan import Plan
 from dory_core.plan.block_ids import BlockKind

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dory_core.driver.pipeline import IMPORTED, run, setup_for
+from dory_core.driver.pipeline import IMPORTED, run
+from dory_core.driver.setup import setup_for
 from dory_core.expr import Var
 from dory_core.ir import Window, requant
 from dory_core.plan.operations import ROW, Call, all_operations

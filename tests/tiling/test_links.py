@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dory_core.driver.pipeline import IMPORTED, run, setup_for
+from dory_core.driver.pipeline import IMPORTED, run
+from dory_core.driver.setup import setup_for
 from dory_core.errors import NotSupported
 from dory_core.hardware.memories import Memory
 from dory_core.plan import Plan

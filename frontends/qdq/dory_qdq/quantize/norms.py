@@ -14,8 +14,8 @@ from dory_qdq.quantize.editor import Editor, attributes_of, made
 def written_norm(editor: Editor, node: Any) -> bool:
     """Write x / sqrt(mean(x * x) + epsilon) * weights, over the last dimension, as one operator.
 
-    Where x is a difference from its mean it is a LayerNormalization, whose bias may follow; that is
-    possible over the channels of an image, too.
+    Where x is a difference from its mean it is a LayerNormalization, whose bias may follow, also
+    over the channels of an image.
 
     Args:
         editor: The graph.
