@@ -6,11 +6,13 @@ wrong generator would print it.
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,8 +22,10 @@ from dory_core.driver.compiler import write_network
 from dory_core.errors import DoryError, VerificationFailed
 from dory_core.ir.reference import random_inputs, run
 from dory_core.plan import ExtTransfer, Plan
-from dory_core.plan.block_ids import BlockKind
+from dory_core.plan.block_ids import BlockId, BlockKind
+from dory_core.plan.blocks import Request
 from dory_core.plan.network_operations import ExtWait
+from dory_core.planning import packing
 from dory_core.plugins.manager import Plugins
 from dory_core.simulate.run import DMA_MODES
 from dory_core.testing.apps import build_app
@@ -250,3 +254,63 @@ def test_missing_wait_is_found(
     (faulty / "src" / "network.c").write_text(text[: row.start()] + text[row.end() :])
     for dma in DMA_MODES:
         assert outcome(faulty, plugins, dma) != "nothing was found", dma
+
+
+# -- packings that are repaired -----------------------------------------------------------------
+
+
+def with_two_blocks_in_one_place(
+    requests: Sequence[Request], offsets: Mapping[BlockId, int]
+) -> dict[BlockId, int]:
+    """Return a packing in which a stripe lies where another block is live."""
+    pairs = itertools.permutations(requests, 2)
+    moved, other = next(
+        (one, two)
+        for one, two in pairs
+        if one.id.kind is BlockKind.STRIPE
+        and one.overlaps(two)
+        and one.size_bytes <= two.size_bytes
+        and two.id.kind is not BlockKind.CHUNK
+    )
+    return {**offsets, moved.id: offsets[other.id]}
+
+
+@pytest.fixture
+def no_known_packings() -> Iterator[None]:
+    """Let every packing be found anew, and forget it."""
+    packing._plan.cache_clear()
+    yield
+    packing._plan.cache_clear()
+
+
+@pytest.mark.usefixtures("no_known_packings")
+@pytest.mark.parametrize("faulty", [False, True])
+def test_a_repaired_packing_with_two_live_blocks_in_one_place_is_found(
+    faulty: bool, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = next(case for case in CASES if case.name == "two_outputs")
+    mine, repairs = packing.repaired, list[dict[BlockId, int]]()
+
+    def repaired(requests: Sequence[Request], *rest: Any) -> dict[BlockId, int] | None:
+        found = mine(requests, *rest)
+        if found is not None:
+            repairs.append(with_two_blocks_in_one_place(requests, found) if faulty else found)
+        return found and repairs[-1]
+
+    def as_they_are(order: Sequence[Request], alignment: int) -> dict[BlockId, int]:
+        return repairs[-1]
+
+    monkeypatch.setattr(packing, "repaired", repaired)
+    monkeypatch.setattr(packing, "lowest_place", as_they_are)
+    if not faulty:
+        check_plan(plan_graph(case.build(), plugins, 6_000))
+        assert repairs
+        return
+    with pytest.raises(DoryError, match="are both live"):
+        plan_graph(case.build(), plugins, 6_000)
+    monkeypatch.setattr("dory_core.planning.fitting.verify_planned", lambda *_: None)
+    with pytest.raises(DoryError, match="memory plan is wrong"):
+        plan_graph(case.build(), plugins, 6_000)
+    monkeypatch.setattr("dory_core.planning.planner.verify_contents", lambda *_: None)
+    with pytest.raises(Wrong):
+        check_plan(plan_graph(case.build(), plugins, 6_000))
