@@ -77,3 +77,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
         return (yield)
     with without_our_plugins():
         return (yield)
+
+
+@pytest.fixture
+def tiles_of_the_objective(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers have the best tiles by the objective, though others may be faster."""
+    monkeypatch.setattr("dory_core.tiling.tiler._WALKS", 0)

@@ -12,6 +12,7 @@ NAMES = {
     "conv": BlockId("conv"),
     "conv.back": BlockId("conv", BlockKind.BACK),
     "conv.3": stripe_id("conv", 3),
+    "conv.chain": BlockId("conv", BlockKind.CHAIN),
     "conv.rows": BlockId("conv", BlockKind.ROLLING),
     "conv>02.1.0": BlockId("conv", BlockKind.WINDOW, (2, 1, 0)),
     "weights_02.1": chunk_id(2, 1),

@@ -60,6 +60,8 @@ def test_a_layer_in_one_tile_has_no_loop_and_numbers_for_addresses() -> None:
     )
 
 
+pytestmark = pytest.mark.usefixtures("tiles_of_the_objective")
+
 Pairs = list[tuple[LayerStep, LayerStep | None]]
 
 #: Networks in three levels, and bytes of L2.
