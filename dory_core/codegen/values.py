@@ -84,7 +84,9 @@ class Values:
 
     def changes_always(self, axes: Sequence[str]) -> bool:
         """Return True when every tile differs from the previous one along one of the axes."""
-        return bool(self.axes) and self.axes[-1].name in axes
+        if not self.axes or self.axes[-1].name not in axes:
+            return False
+        return self.single or self.axes[-1].several
 
     @property
     def tile_number(self) -> str:

@@ -217,11 +217,13 @@ class LoopAxis:
     Attributes:
         name: One of ``AXES``.
         first, end: The first position, and the one after the last.
+        several: Whether every part has several positions.
     """
 
     name: str
     first: Value
     end: Value
+    several: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -76,6 +76,7 @@ class Axis:
             self.name,
             table(f"first_{self.name}", self.starts, self.part),
             table(f"end_{self.name}", ends, self.part),
+            min(self.counts) > 1,
         )
 
 

@@ -8,6 +8,7 @@ from itertools import product
 
 import pytest
 
+from dory_core.codegen.values import Values
 from dory_core.driver.pipeline import IMPORTED, run
 from dory_core.driver.setup import setup_for
 from dory_core.hardware.copies import CORES, Carriage
@@ -16,6 +17,7 @@ from dory_core.plan import LayerStep, Plan
 from dory_core.plan.lower import lower_layer
 from dory_core.plan.operations import (
     AHEAD,
+    AXES,
     Barrier,
     Call,
     Copy,
@@ -25,6 +27,7 @@ from dory_core.plan.operations import (
     Wait,
     When,
 )
+from dory_core.plan.share import layer_functions
 from dory_core.schedule.loops import Buffering, LoopOrder, Schedule
 from dory_core.testing.graphs import GraphBuilder
 from tests.plan.program_text import program_text
@@ -281,3 +284,19 @@ def test_the_estimator_does_the_same_in_the_same_order(net: str) -> None:
                         name = f"load w of layer {step.index if own else later.index}"
                     done.append((name, values["tile"]))
             assert done == [(event.name, event.step) for event in timeline.events]
+
+
+def test_a_part_with_one_tile_along_the_innermost_axis_loads_its_input_once() -> None:
+    """Where another axis steps it finds the same input, while other parts load another one."""
+    step = next(step for step, _ in tiled() if step.layer.op.kind == "MaxPool")
+    part = step.parts[0]
+    field = [n for n in part.schedule.order.axes if len(getattr(part.schedule, n)) > 1][-1]
+    short = {field: getattr(part.schedule, field)[:1]}
+    axis = dict(zip(("c_out", "h", "w", "c_in"), AXES, strict=True))[field]
+    always = []
+    for last in (part, replace(part, schedule=replace(part.schedule, **short))):
+        one = replace(step, parts=(part, last))
+        program = lower_layer(one, any_core=False, cores=8, later=None)
+        [function] = layer_functions((one,), (program,))
+        always.append(Values("dory", one, function).changes_always((axis,)))
+    assert always == [True, False]
