@@ -79,7 +79,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
         return (yield)
 
 
-@pytest.fixture
-def tiles_of_the_objective(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def tiles_of_the_objective() -> Iterator[None]:
     """Layers have the best tiles by the objective, though others may be faster."""
-    monkeypatch.setattr("dory_core.tiling.tiler._WALKS", 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dory_core.tiling.tiler._WALKS", 0)
+        yield

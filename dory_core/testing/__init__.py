@@ -73,7 +73,7 @@ HOMES = {
     "run_stages": ("dory_core.driver.pipeline", "run"),
     "runtime": ("dory_core.simulate.runtime", ""),
     "runtime_files": ("dory_core.simulate.runtime", "runtime_files"),
-    "setup_for": ("dory_core.driver.pipeline", "setup_for"),
+    "setup_for": ("dory_core.driver.setup", "setup_for"),
     "smallest_tile": ("dory_core.tiling.solve", "smallest_tile"),
     "with_border": ("dory_core.ir.geometry", "with_border"),
 }

@@ -24,6 +24,8 @@ from tests.networks.faults import Application, Fault, more, outcome, replaced, w
 from tests.toy.chip import NAME, even_rows, three_levels
 from tests.toy.network import AROUND, POINT, save
 
+pytestmark = pytest.mark.usefixtures("tiles_of_the_objective")
+
 # Layers of the application: dense in several parts of the input, depthwise and pointwise
 # convolution, residual.
 CONV, DEPTHWISE, POINTWISE, ADD = 0, 1, 2, 4

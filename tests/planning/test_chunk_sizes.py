@@ -15,6 +15,8 @@ from tests.planning.networks import plan_graph, win
 from tests.planning.symbolic import check_plan
 from tests.toy.chip import three_levels
 
+pytestmark = pytest.mark.usefixtures("tiles_of_the_objective")
+
 
 def planned(bytes_per_cycle: float, moves: str = "") -> Plan:
     """Return the plan of a chip whose transfers from below take as long to set up as 64 bytes."""
@@ -39,7 +41,6 @@ def test_half_the_size_is_never_less_than_what_is_dear_to_set_up() -> None:
     assert bounds.finer.finer.finer == ChunkBytes(1024, 1024)
 
 
-@pytest.mark.usefixtures("tiles_of_the_objective")
 # In the first case the link is what takes the time, whatever the chunks.
 @pytest.mark.parametrize(("rate", "smaller"), [(0.003, False), (0.01, True), (0.03, True)])
 def test_smaller_chunks_are_taken_where_they_are_faster(rate: float, smaller: bool) -> None:

@@ -21,6 +21,9 @@ L1 = 8192
 CHANNELS = 1
 
 
+pytestmark = pytest.mark.usefixtures("tiles_of_the_objective")
+
+
 @pytest.fixture(scope="module")
 def plugins() -> Plugins:
     return load_plugins()

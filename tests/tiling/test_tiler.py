@@ -87,7 +87,8 @@ def test_likely_fast_tiles_are_tried_beside_those_of_the_objective():
         fastest = Tiler(CHIP, narrow, "latency").tile(candidates, budget)
         ratios.append(tiled.estimate.cycles / fastest.estimate.cycles)
     assert replaced > len(ratios) / 2
-    assert 1 <= min(ratios) <= max(ratios) < 1.01
+    assert 1 <= min(ratios) <= max(ratios) < 1.15
+    assert sum(ratios) / len(ratios) < 1.01
 
 
 def test_the_buffering_and_order_with_the_fewest_cycles_is_kept():

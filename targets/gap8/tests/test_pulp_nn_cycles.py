@@ -100,8 +100,12 @@ def tiled(h: int, w: int, betas: bool) -> TiledLayer:
     return Tiler(memory, hook).tile(bind_layer(layer, kernels), 36 * 1024)
 
 
-def test_tiles_chosen_for_size_alone_are_slower() -> None:
-    """By a third here. The paper's tool, which takes one buffering, loses up to 80 %."""
+def test_tiles_chosen_for_size_alone_are_slower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a third here. The paper's tool, which takes one buffering, loses up to 80 %.
+
+    Where the fastest of other tiles is taken as well, terms matter little.
+    """
+    monkeypatch.setattr("dory_core.tiling.tiler._WALKS", 0)
     ratios = []
     for size in ((24, 96), (64, 64), (32, 32)):
         with_betas, without = (tiled(*size, betas).estimate.cycles for betas in (True, False))
