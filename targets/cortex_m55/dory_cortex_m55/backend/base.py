@@ -67,10 +67,12 @@ class VectorKernel(Kernel):
         names = (f"{self.file}.c", f"{self.file}.h", *self.more, *self.common)
         return tuple(_shipped(f"{PREFIX}_{name}") for name in names)
 
-    def struct_call(self, layer: Layer, members: dict[str, Argument]) -> FunctionCall:
-        """Return the call with a struct of arguments."""
-        struct = Struct(members, f"{PREFIX}_{self.file}_t")
-        return FunctionCall(self.symbol(layer), {"arguments": struct})
+    def struct_call(
+        self, layer: Layer, members: dict[str, Argument], struct: str = ""
+    ) -> FunctionCall:
+        """Return the call with a struct of arguments, named after the file or as given."""
+        arguments = Struct(members, f"{PREFIX}_{struct or self.file}_t")
+        return FunctionCall(self.symbol(layer), {"arguments": arguments})
 
 
 @cache

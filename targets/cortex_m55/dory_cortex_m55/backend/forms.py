@@ -10,6 +10,9 @@ import numpy.typing as npt
 from dory_core.api import Argument, Number, Operand, Requant, Struct, Symbol
 from dory_cortex_m55 import calibration as costs
 
+#: The same channel eight times: the places of a form with one step for all channels.
+ONE_CHANNEL = np.zeros(8, np.intp)
+
 Integers = npt.NDArray[np.int64]
 
 # The shift to the right of which narrowing is a part.

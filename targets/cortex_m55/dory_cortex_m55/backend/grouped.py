@@ -91,8 +91,7 @@ class GroupedKernel(ConvKernel):
             "weights_step": rows * self.pitch(layer),
             "requant_step": rows * form_of(layer).channel_bytes,
         }
-        struct = Struct(members, "dory_cortex_m55_grouped_t")
-        return FunctionCall(self.symbol(layer), {"arguments": struct})
+        return self.struct_call(layer, members, "grouped")
 
 
 def _inputs(layer: Layer) -> int:

@@ -10,7 +10,6 @@ from dory_core.api import (
     Number,
     Operand,
     Rejection,
-    Struct,
     Tile,
     ceil_div,
     named,
@@ -130,8 +129,7 @@ class ConcatKernel(RunsKernel):
             "count": size(f"y_{'chw'[axis]}"),
             "slice": slice_,
         }
-        struct = Struct(members, f"{self.name}_t")
-        return FunctionCall(self.symbol(layer), {"arguments": struct})
+        return self.struct_call(layer, members, "concat")
 
 
 class TransposeKernel(RunsKernel):
@@ -176,5 +174,4 @@ class TransposeKernel(RunsKernel):
             "first": first,
             **steps,
         }
-        struct = Struct(members, f"{self.name}_t")
-        return FunctionCall(self.symbol(layer), {"arguments": struct})
+        return self.struct_call(layer, members, "transpose")

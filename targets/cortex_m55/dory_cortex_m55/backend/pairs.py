@@ -40,10 +40,9 @@ from dory_cortex_m55.backend.base import (
     reject_elements,
     whole,
 )
-from dory_cortex_m55.backend.forms import Form
+from dory_cortex_m55.backend.forms import ONE_CHANNEL, Form
 from dory_cortex_m55.backend.requant import clipped, form_of_steps
 
-_EIGHT = np.zeros(8, np.intp)  # the same channel eight times
 _TABLE = 256
 _INT31 = (1 << 30) - 1
 _INT32 = (1 << 31) - 1
@@ -86,7 +85,7 @@ class SumsKernel(VectorKernel):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Return the parameters of one channel eight times, tables, and constants of channels."""
-        parameters = _form_of(layer).parameters(_EIGHT)
+        parameters = _form_of(layer).parameters(ONE_CHANNEL)
         data = parameters
         for one in operands_of(layer):
             assert one is not None
@@ -117,8 +116,7 @@ class SumsKernel(VectorKernel):
             "count": count() if is_one else size("y_c"),
             "requant": _form_of(layer).struct(),
         }
-        struct = Struct(members, "dory_cortex_m55_sums_t")
-        return FunctionCall(self.symbol(layer), {"arguments": struct})
+        return self.struct_call(layer, members, "sums")
 
 
 class ProductsKernel(SumsKernel):
@@ -296,8 +294,7 @@ class LineKernel(VectorKernel):
             "x2_signed": int(layer.inputs[1].signed),
             **asdict(line),
         }
-        struct = Struct(members, "dory_cortex_m55_line_t")
-        return FunctionCall(self.symbol(layer), {"arguments": struct})
+        return self.struct_call(layer, members, "line")
 
 
 @requantisation.cached_per_layer

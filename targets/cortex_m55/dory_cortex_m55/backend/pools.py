@@ -33,9 +33,9 @@ from dory_cortex_m55.backend.base import (
     reject_elements,
     window_members,
 )
+from dory_cortex_m55.backend.forms import ONE_CHANNEL
 from dory_cortex_m55.backend.requant import form_of, reject_form
 
-_EIGHT = np.zeros(8, np.intp)  # the same channel eight times
 _TABLE = 256
 # Scales with which no sum of bytes is subnormal, or infinite: the vector unit takes such for 0.
 _LEAST = 2.0**-90
@@ -105,7 +105,7 @@ class AvgPoolKernel(PoolKernel):
     ) -> WeightBlock:
         """Return the parameters of one channel eight times."""
         form = form_of(layer)
-        return WeightBlock(form.parameters(_EIGHT), {"mul": 0})
+        return WeightBlock(form.parameters(ONE_CHANNEL), {"mul": 0})
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Taps of four channels."""
@@ -177,5 +177,4 @@ class MeanKernel(PoolKernel):
             "out_zero": real.out_zero,
             "inside": int(not kind.counts_padding),
         }
-        struct = Struct(members, "dory_cortex_m55_mean_t")
-        return FunctionCall(self.symbol(layer), {"arguments": struct})
+        return self.struct_call(layer, members, "mean")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from dory_core.api import (
     Argument,
     FunctionCall,
@@ -20,9 +18,9 @@ from dory_core.api import (
 )
 from dory_cortex_m55 import calibration as costs
 from dory_cortex_m55.backend.base import BYTES, VectorKernel, reject_bytes
+from dory_cortex_m55.backend.forms import ONE_CHANNEL
 from dory_cortex_m55.backend.requant import form_of, reject_form
 
-_EIGHT = np.zeros(8, np.intp)  # the same channel eight times
 _VECTOR, _FOUR = 16, 4
 
 
@@ -59,7 +57,7 @@ class ResizeKernel(VectorKernel):
         data = layer.of(ops.Resize).taps.astype("<i4").tobytes()
         if _is_nearest(layer):
             return WeightBlock(data, {"weights": 0})
-        block = data + form_of(layer).parameters(_EIGHT)
+        block = data + form_of(layer).parameters(ONE_CHANNEL)
         return WeightBlock(block, {"weights": 0, "mul": len(data)})
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
