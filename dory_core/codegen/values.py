@@ -23,6 +23,7 @@ from dory_core.plan.operations import (
     Of,
     Slot,
     Value,
+    changes_always,
 )
 
 #: Names of offsets in L1 that are no buffer of the layer's own, by operand.
@@ -84,9 +85,7 @@ class Values:
 
     def changes_always(self, axes: Sequence[str]) -> bool:
         """Return True when every tile differs from the previous one along one of the axes."""
-        if not self.axes or self.axes[-1].name not in axes:
-            return False
-        return self.single or self.axes[-1].several
+        return changes_always(self.axes, axes)
 
     @property
     def tile_number(self) -> str:

@@ -24,8 +24,8 @@ from dory_core.tiling.tiler import Tiler
 #: Function that receives the result of every stage and every pass with its name, in order.
 Watch = Callable[[str, Any], None]
 #: What a plan makes best: ``heuristic`` and ``cycles`` are the fastest plan in the tiles with the
-#: best terms, ``latency`` that in the tiles with the fewest cycles, ``ram`` the plan with the least
-#: L2 in the former tiles.
+#: best terms or in likely faster ones, ``latency`` that in the tiles with the fewest cycles,
+#: ``ram`` the plan with the least L2 in the former tiles.
 OBJECTIVES = ("heuristic", "latency", "cycles", "ram")
 _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,30}")
 

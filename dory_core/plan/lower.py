@@ -37,6 +37,7 @@ from dory_core.plan.operations import (
     Value,
     Wait,
     When,
+    changes_always,
 )
 from dory_core.plan.spans import Tiles, product, table
 from dory_core.schedule.loops import TILE_PHASES, Phase
@@ -227,10 +228,8 @@ class _Lowering:
     def _arrive(self) -> Iterator[Operation]:
         for load in self.loads:
             if load.axes:
-                # The innermost axis changes with every tile, where all parts have several.
-                tiled, axes = self.tiles.tiled, self.tiles.axes
-                several = len(tiled) == 1 or min(axes[tiled[-1]].counts) > 1
-                opened = several and tiled[-1] in load.axes
+                loop = [self.tiles.axes[name].loop for name in self.tiles.tiled]
+                opened = changes_always(loop, load.axes)
                 yield from (replace(wait, open=wait.open and opened) for wait in load.waits)
         if self._stores and not self._carriage("y").by_cores:
             yield Wait("y", self._slot("y"), open=False)

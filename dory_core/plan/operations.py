@@ -11,7 +11,7 @@ a ping-pong buffer the tile uses. What is equal for all tiles is a plain integer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -224,6 +224,14 @@ class LoopAxis:
     first: Value
     end: Value
     several: bool
+
+
+def changes_always(loop: Sequence[LoopAxis], axes: Collection[str]) -> bool:
+    """Return True when every tile of a loop differs from the one before along one of some axes.
+
+    It does along the innermost axis, where all parts have several positions.
+    """
+    return bool(loop) and loop[-1].name in axes and (len(loop) == 1 or loop[-1].several)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

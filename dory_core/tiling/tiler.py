@@ -67,9 +67,9 @@ class Tiler:
         Args:
             hierarchy: Its memories and links.
             terms_hook: Its objective terms.
-            objective: ``heuristic`` maximises the terms for every buffering and keeps the one with
-                the fewest estimated cycles; ``latency`` minimises estimated cycles over all kernels
-                and tiles.
+            objective: ``heuristic`` maximises the terms for every buffering, and keeps of these
+                tiles and of likely fast ones that with the fewest estimated cycles; ``latency``
+                minimises estimated cycles over all kernels and tiles.
         """
         if objective not in OBJECTIVES:
             raise ValueError(f"objective {objective!r} is none of {OBJECTIVES}")
@@ -182,9 +182,9 @@ class Tiler:
             # layers wait for constants, which others load: by themselves they say little.
             whole_input = best.schedule.counts[1:] == (1, 1, 1)
             likely = promising(whole, budget_bytes, costs, _WALKS, whole_input)
-            faster = cheapest(whole, likely, costs, best, byte_cycles=by_bytes)
-            if faster is not None and faster is not best:
-                best, proven = faster, LIKELY
+            faster = cheapest(whole, likely, costs, best, byte_cycles=by_bytes) or best
+            proven = proven if faster is best else LIKELY
+            best = faster
         problem = TilingProblem(whole, budget_bytes, best.buffering)
         return best, make_tiling(problem, best.values, proven)
 
