@@ -13,6 +13,7 @@ import numpy as np
 from dory_core.codegen.cexpr import wrapped
 from dory_core.codegen.copies import copies_by_helper
 from dory_core.codegen.describe import describe_step, who_runs
+from dory_core.codegen.marks import layer_marks, network_marks
 from dory_core.codegen.names import function_symbol, weights_symbol
 from dory_core.codegen.network import table_macro
 from dory_core.codegen.printer import print_layer
@@ -23,6 +24,7 @@ from dory_core.plan import TIMELINE_FILE, LayerStep, Plan
 from dory_core.plan.operations import LayerFunction
 from dory_core.planning.constants import table_bytes
 from dory_core.quoting import LONGEST, c_comment, makefile
+from dory_core.simulate.build import MARKS_FOLDER
 from dory_core.simulate.runtime import runtime_files
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -55,11 +57,12 @@ def render(name: str, **values: object) -> str:
     return str(_template(name).render(**values))
 
 
-def layer_file(plan: Plan, function: LayerFunction) -> str:
-    """Return the C file of one layer, or of several that share their function."""
+def layer_files(plan: Plan, function: LayerFunction) -> tuple[OutputFile, OutputFile]:
+    """Return the C file of one layer, or of several that share their function, and its marks."""
     steps = [plan.steps[number] for number in function.steps]
     step, program = steps[0], function.program
-    definitions, body = print_layer(plan.prefix, steps, function, plan.cores)
+    symbol = function_symbol(plan.prefix, step, function)
+    printed = print_layer(plan.prefix, steps, function, plan.cores)
     title = f"Layer {step.index} {c_comment(step.layer.op.name)}: {step.layer.op.title}"
     facts = (f" *   {c_comment(line, 5 * LONGEST)}" for line in describe_step(plan, step))
     lines = [f"/* {title}"]
@@ -75,9 +78,13 @@ def layer_file(plan: Plan, function: LayerFunction) -> str:
     helper = ("dory_copy.h",) if copies_by_helper(program) else ()
     headers = ("dory_tile.h", *helper, "network.h", *step.kernel.headers)
     lines += [" */", *(f'#include "{header}"' for header in headers)]
-    for definition in definitions:
+    for definition in printed.definitions:
         lines += ["", definition]
-    return "\n".join((*lines, "", *body)) + "\n"
+    marks = layer_marks(plan.prefix, symbol, steps, function, printed, headers)
+    return (
+        OutputFile(f"src/{symbol}.c", "\n".join((*lines, "", *printed.body)) + "\n"),
+        OutputFile(f"{MARKS_FOLDER}/{symbol}.c", marks),
+    )
 
 
 def weights_file(prefix: str, step: LayerStep) -> str:
@@ -120,10 +127,10 @@ def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[Outpu
         OutputFile(f"inc/{prefix}_network.h", render("public.h.mako", plan=plan)),
         OutputFile("src/network.h", render("network.h.mako", plan=plan)),
         OutputFile("src/network.c", render("network.c.mako", plan=plan)),
+        OutputFile(f"{MARKS_FOLDER}/network.c", network_marks(plan)),
     ]
     for function in plan.program.functions:
-        symbol = function_symbol(prefix, plan.steps[function.steps[0]], function)
-        files.append(OutputFile(f"src/{symbol}.c", layer_file(plan, function)))
+        files += layer_files(plan, function)
     for step in plan.steps:
         if step.weights is not None and step.weights.linked:
             files.append(

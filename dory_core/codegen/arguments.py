@@ -148,7 +148,7 @@ def _struct(variable: str, struct: Struct, names: Names) -> tuple[list[str], lis
     """
     before: list[str] = []
     of_tile: list[str] = []
-    fixed = [f"{struct.type} {variable};", f"DORY_SIM_UNDEFINED(&{variable}, sizeof {variable});"]
+    fixed = [f"{struct.type} {variable};"]
     changing: list[str] = []
     for member, value in _members(variable, struct):
         if isinstance(value, Struct):  # the member points to a variable of its own

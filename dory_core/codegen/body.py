@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dory_core.codegen.cexpr import INDENT
 from dory_core.codegen.conversions import conversion_lines
-from dory_core.codegen.names import address, function_symbol, layer_arenas
+from dory_core.codegen.names import function_symbol, layer_arenas
 from dory_core.plan import Plan
 from dory_core.plan.memories import l2_memory
 from dory_core.plan.network_operations import (
@@ -42,7 +42,7 @@ class NetworkBody:
         after: Statements after it.
         names: Named offsets of the outputs of layers, as definitions of an enumeration.
         events: Rows of the table of a streamed network, which has statements that step through it.
-        dead: Rows of the table of bytes that are not read again.
+        dead: Rows of the simulation's table of bytes that are not read again.
     """
 
     before: tuple[str, ...]
@@ -67,14 +67,8 @@ def network_body(plan: Plan) -> NetworkBody:
     after = tuple(printer.lines(program[inputs + 1 :]))
     if not isinstance(printer, _Streamed):
         names = tuple(f"{name} = {offset}," for name, offset in printer.names.items())
-        return NetworkBody(before, after, names)
-    return NetworkBody(
-        before,
-        after,
-        (),
-        tuple(_rows(printer.groups)),
-        tuple(packed([*printer.dead, "{UINT32_MAX, 0, 0, 0, 0}"])),
-    )
+        return NetworkBody(before, after, names, (), tuple(printer.dead))
+    return NetworkBody(before, after, (), tuple(_rows(printer.groups)), tuple(printer.dead))
 
 
 def _behind_rows(program: Iterable[NetworkOperation]) -> Iterator[tuple[int, int] | None]:
@@ -121,11 +115,15 @@ class _Resident:
         plan: Plan of the network.
         calls: Calls of layers.
         names: Names of the bytes at which outputs of layers begin in a memory.
+        dead: Rows of the simulation's table of bytes that are not read again.
+        events: Ends of layers and conversions so far.
     """
 
     plan: Plan
     calls: _Calls
     names: dict[str, int] = field(default_factory=dict)
+    dead: list[str] = field(default_factory=list)
+    events: int = 0
 
     def lines(self, program: Iterable[NetworkOperation]) -> Iterator[str]:
         """Yield the statements of operations."""
@@ -142,15 +140,15 @@ class _Resident:
                 name = f"LAYER_{operation.layer:02d}_{base.upper()}"
                 known = self.names.setdefault(name, operation.offset)
                 where = f"{base} + {name if known == operation.offset else operation.offset}"
-            yield f"report(io, {operation.layer}, {where}, {operation.bytes});"
+            yield f"dory_report(io, {operation.layer}, {where}, {operation.bytes});"
+            self.events += 1
         elif isinstance(operation, Convert):
             yield from conversion_lines(self.plan, operation.conversion)
+            self.events += 1
         elif isinstance(operation, View):
             pass
         elif isinstance(operation, Dead):
-            block = operation.block
-            where = address(str(l2_memory(block.memory)), block.offset)
-            yield f"DORY_SIM_L2_DEAD({where}, {block.size});"
+            self.dead.append(_dead_row(operation, self.events))
         else:
             raise TypeError(f"{type(operation).__name__} needs a table of events")
 
@@ -184,7 +182,7 @@ class _Streamed:
             elif isinstance(operation, Convert):
                 conversions += conversion_lines(self.plan, operation.conversion)
             elif isinstance(operation, (Dead, Replaced)):
-                self._dead(operation, self.events + len(rows))
+                self.dead.append(_dead_row(operation, self.events + len(rows)))
             elif not isinstance(operation, View):
                 rows.append(self._row(operation))
         self._close("end" if self.groups else "start", rows)
@@ -261,10 +259,6 @@ class _Streamed:
         self.groups.append((title, [*rows, "DORY_RUN"]))
         self.events += len(rows) + 1
 
-    def _dead(self, operation: Dead | Replaced, event: int) -> None:
-        block, read = operation.block, int(isinstance(operation, Replaced))
-        self.dead.append(f"{{{event}, {block.memory + 1}, {read}, {block.offset}, {block.size}}}")
-
     @staticmethod
     def _row(operation: NetworkOperation) -> str:
         if isinstance(operation, ExtStart):
@@ -290,6 +284,12 @@ class _Streamed:
         memory = 0 if operation.level == 1 else operation.memory + 1
         numbers = (operation.layer, memory, operation.offset, operation.bytes)
         return f"DORY_REPORT({', '.join(map(str, numbers))})"
+
+
+def _dead_row(operation: Dead | Replaced, event: int) -> str:
+    """Return the row of bytes that are not read again from an event on."""
+    block, over = operation.block, int(isinstance(operation, Replaced))
+    return f"{{{event}, {block.memory + 1}, {over}, {block.offset}, {block.size}}}"
 
 
 def _rows(groups: Iterable[tuple[str, list[str]]]) -> Iterator[str]:

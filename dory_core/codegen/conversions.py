@@ -32,8 +32,6 @@ def conversion_lines(plan: Plan, conversion: Conversion) -> Iterator[str]:
     symbols = layout_symbols(plan)
     if plan.cores > 1:
         yield "dory_barrier(); /* what is converted has been stored */"
-    ranges = (f"{place_address(place)}, {place.size_bytes}" for place in (target, source))
-    yield f"DORY_SIM_CONVERT({', '.join(ranges)});"
     layouts = (c_comment(place.layout.name) for place in (source, target))
     yield f"/* {c_comment(conversion.tensor.name)}: {' to '.join(layouts)} */"
     sides = (

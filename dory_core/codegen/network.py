@@ -72,11 +72,10 @@ def rows_table(places: Sequence[Place]) -> str:
     return "{" + ", ".join(found) + "}"
 
 
-def defined(plan: Plan) -> tuple[tuple[str, int], ...]:
-    """Return place and bytes of the data in L2 when the first layer starts."""
-    inputs = ((place, size) for _, place, size in copied("input", plan.inputs))
-    states = ((place_address(s.place), s.place.size_bytes) for s in plan.states)
-    return (*inputs, *states)
+def given(plan: Plan) -> tuple[Place, ...]:
+    """Return the places of L2 that hold data when the first layer starts: inputs and state."""
+    inputs = (place for place in plan.inputs if place.level == 2 and not place.passing)
+    return (*inputs, *(state.place for state in plan.states))
 
 
 def ticket_count(plan: Plan) -> int:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 
 from dory_core.codegen.arguments import call_lines
 from dory_core.codegen.cexpr import INDENT, c_type, wrapped
 from dory_core.codegen.copies import Copies
 from dory_core.codegen.names import function_parameters, function_symbol, layer_arenas
-from dory_core.codegen.rows import Rows
+from dory_core.codegen.rows import OWN_ROW, Rows
 from dory_core.codegen.values import Values
 from dory_core.expr import Expr
 from dory_core.plan import LayerStep
@@ -47,7 +47,6 @@ _RAGGED = re.compile(r"\b(?:t\.)?\w+ == \d+ \? \d+ : \d+\b")
 _NAMED_FROM = 3
 #: Who performs marks: the simulation.
 _MARKS = "marks"
-_TILES = (MarkKind.TILE, MarkKind.SHARED_TILE)
 #: Names of the macros of bytes.
 _BYTES = {
     MarkKind.KEEP: "FINDS",
@@ -57,10 +56,29 @@ _BYTES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class LayerText:
+    """The C of a function.
+
+    Attributes:
+        definitions: Definitions before it, each several lines.
+        body: Its lines.
+        variables: Those of its variables that ``found`` may name.
+        found: Macros of the bytes that the layer finds in L1.
+        tile: Number of a tile, and macros of the bytes that the kernel reads and writes.
+    """
+
+    definitions: tuple[str, ...]
+    body: tuple[str, ...]
+    variables: tuple[str, ...]
+    found: tuple[str, ...]
+    tile: tuple[str, ...]
+
+
 def print_layer(
     prefix: str, steps: Sequence[LayerStep], function: LayerFunction, cores: int
-) -> tuple[list[str], list[str]]:
-    """Return the C of a function: the definitions before it, and its lines.
+) -> LayerText:
+    """Return the C of a function.
 
     Args:
         prefix: Prefix of the Plan.
@@ -75,7 +93,10 @@ def print_layer(
 
 @dataclass(slots=True)
 class _Printer:
-    """Prints one function. call: the statements that call the kernel."""
+    """Prints one function.
+
+    call: the statements that call the kernel. found, tile: as in LayerText.
+    """
 
     step: LayerStep
     program: LayerProgram
@@ -84,17 +105,36 @@ class _Printer:
     copies: Copies
     rows: Rows
     call: Sequence[str] = ()
+    found: tuple[str, ...] = ()
+    tile: tuple[str, ...] = ()
 
     # -- definitions -----------------------------------------------------------------------------
 
-    def text(self) -> tuple[list[str], list[str]]:
-        """Return definitions, each several lines, and the lines of the function."""
+    def text(self) -> LayerText:
+        """Return the function."""
         functions = list(self.copies.definitions())
         body = list(self._body())
         columns = self.values.reader.columns
         tables = (*self.rows.parts(columns), *self.rows.definitions(bool(columns)))
         offsets = "\n".join(self._offsets())
-        return [*([offsets] if offsets else []), *tables, *self._tables(), *functions], body
+        definitions = ([offsets] if offsets else [], tables, self._tables(), functions)
+        variables = (*([OWN_ROW] if self._reads_row(columns) else []), *self._own_part(columns))
+        return LayerText(
+            tuple(chain.from_iterable(definitions)),
+            tuple(body),
+            variables,
+            self.found,
+            self.tile,
+        )
+
+    def _reads_row(self, columns: Collection[str]) -> bool:
+        """Return True when the function has a table of what differs between its layers."""
+        function = self.rows.function
+        return function.is_shared and bool(function.bases or function.scalars or columns)
+
+    def _own_part(self, columns: Collection[str]) -> tuple[str, ...]:
+        """Return the variable of what differs between the parts, where there is any."""
+        return (self.rows.own_part,) if self.program.parts > 1 and columns else ()
 
     def _offsets(self) -> Iterator[str]:
         """Yield the names of offsets in L1, and in a block of constants."""
@@ -130,15 +170,11 @@ class _Printer:
         symbol = function_symbol(self.values.prefix, self.step, function)
         yield f"void {symbol}({function_parameters(self.step, function)}) {{"
         main = list(self._main())
-        columns = bool(self.values.reader.columns)
-        lines = list(self.rows.locals(self.values.bases, columns))
-        code = (line for line in (*lines, *main) if not _is_mark(line))
-        used = set(_WORD.findall(_COMMENT.sub("", "\n".join(code))))
+        columns = self.values.reader.columns
+        lines = list(self.rows.locals(self.values.bases, bool(columns)))
+        used = set(_WORD.findall(_COMMENT.sub("", "\n".join((*lines, *main)))))
         if self.program.parts > 1:
-            table = "own->parts" if function.is_shared else "parts"
-            lines.append(
-                f"const part_t *const part = &{table}[number];" if columns else "(void)number;"
-            )
+            lines += self._own_part(columns) or ["(void)number;"]
             if columns and "part" not in used:
                 lines.append("(void)part;")
         if self.cores > 1 and "core" in used:
@@ -175,7 +211,7 @@ class _Printer:
         """Yield the statements of operations."""
         for who, group in groupby(operations, self._who):
             if who == _MARKS:
-                yield from self._marks(group)
+                self._take_marks(group)
                 continue
             lines = self._statements(list(group))
             if who == "core 0" and self.cores > 1 and lines:
@@ -238,24 +274,20 @@ class _Printer:
         elif isinstance(operation, Loop):
             yield from self._loop(operation)
 
-    def _marks(self, operations: Iterable[Operation]) -> Iterator[str]:
-        """Yield the macros of successive marks: of the layer with what it finds, and of a tile."""
-        found: list[str] = []
-        tile = ""
+    def _take_marks(self, operations: Iterable[Operation]) -> None:
+        """Keep what a layer finds in L1, or a tile with what its kernel reads and writes."""
+        marked: list[str] = []
         for operation in operations:
             condition = operation.condition if isinstance(operation, When) else None
             for mark in operation.body if isinstance(operation, When) else (operation,):
                 assert isinstance(mark, Mark)
                 if mark.kind is MarkKind.LAYER:
-                    macro = "LAYER_FINDS" if found else "LAYER"
-                    yield f"DORY_SIM_{macro}({', '.join([self.rows.mark, *found])});"
-                    found = []
-                elif mark.kind in _TILES:
-                    tile = f"DORY_SIM_{mark.kind.name}({self.values.tile_number}, "
+                    self.found, marked = tuple(marked), []
+                elif mark.kind is MarkKind.TILE:
+                    marked.append(self.values.tile_number)
                 else:
-                    found.append(self._bytes(mark, condition))
-        if tile:
-            yield f"{tile}{', '.join(found)});"
+                    marked.append(self._bytes(mark, condition))
+        self.tile = tuple(marked) or self.tile
 
     def _bytes(self, mark: Mark, condition: Expr | Changes | AtTile | None) -> str:
         """Return the macro for the bytes of a mark: no bytes when its condition does not hold."""
@@ -300,8 +332,8 @@ class _Printer:
 
         A variable has the name of the kernel's argument with that size, of the output if any.
         """
-        code = "\n".join(line for line in lines if not _is_mark(line))
-        often = [size for size, n in Counter(_RAGGED.findall(code)).items() if n >= _NAMED_FROM]
+        code = Counter(_RAGGED.findall("\n".join(lines)))
+        often = [size for size, n in code.items() if n >= _NAMED_FROM]
         declared = []
         for size in often:
             names = re.findall(rf"(\w+) = {re.escape(size)}[,;]", "\n".join(self.call))
@@ -311,6 +343,7 @@ class _Printer:
             if names and fits and names[0] not in self.values.reader.tables:
                 text = re.compile(rf"\({re.escape(size)}\)|{re.escape(size)}\b")
                 lines = [text.sub(names[0], line) for line in lines]
+                self.tile = tuple(text.sub(names[0], mark) for mark in self.tile)
                 declared.append(f"const uint16_t {names[0]} = {size};")
         return [*declared, *lines]
 
@@ -338,8 +371,3 @@ def _offsets_named(what: str, rows: Sequence[str]) -> Iterator[str]:
     """Yield the definition of named numbers."""
     if rows:
         yield "\n".join([f"/* {what}. */", *wrapped(f"DORY_OFFSETS({', '.join(rows)});", 0)])
-
-
-def _is_mark(statement: str) -> bool:
-    """Return True for a mark of the simulation, which is no code on a chip."""
-    return statement.lstrip().startswith("DORY_SIM_")

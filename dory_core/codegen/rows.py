@@ -10,7 +10,9 @@ from dory_core.codegen.names import table_symbol, weights_symbol
 from dory_core.plan import LayerStep
 from dory_core.plan.memories import CONSTANTS
 from dory_core.plan.operations import Base, LayerFunction
-from dory_core.quoting import c_string
+
+#: The variable of a function with what differs between the layers that run it.
+OWN_ROW = "const row_t *const own = &rows[row];"
 
 _WORD = 4  # bytes of an element of a table of constants
 
@@ -22,14 +24,6 @@ class Rows:
     prefix: str
     steps: Sequence[LayerStep]
     function: LayerFunction
-
-    @property
-    def mark(self) -> str:
-        """Number and name of the layer that runs, for the simulation."""
-        if self.function.is_shared:
-            return "names[row].layer, names[row].name"
-        step = self.steps[0]
-        return f"{step.index}, {c_string(step.layer.op.name)}"
 
     # -- parts of layers -------------------------------------------------------------------------
 
@@ -60,6 +54,12 @@ class Rows:
             "typedef struct {\n" + "\n".join(members) + "\n} part_t;\n" + "\n".join(tables)
         )
 
+    @property
+    def own_part(self) -> str:
+        """The variable of a function with what differs between the parts of the layer."""
+        table = "own->parts" if self.function.is_shared else "parts"
+        return f"const part_t *const part = &{table}[number];"
+
     def _parts(self, step: LayerStep) -> str:
         return f"parts_{step.index:02d}" if self.function.is_shared else "parts"
 
@@ -77,16 +77,6 @@ class Rows:
                 "typedef struct {\n" + "\n".join(members) + "\n} row_t;\n"
                 f"static const row_t rows[{len(self.steps)}] = {{{lines}\n}};"
             )
-        names = "".join(
-            f"\n{INDENT}{{{step.index}, {c_string(step.layer.op.name)}}}," for step in self.steps
-        )
-        yield (
-            "#ifdef DORY_SIMULATION\n"
-            "/* Which layers these are. */\n"
-            f"static const struct {{\n{INDENT}int layer;\n{INDENT}const char *name;\n"
-            f"}} names[{len(self.steps)}] = {{{names}\n}};\n"
-            "#endif"
-        )
 
     def _members(self, has_parts: bool) -> tuple[list[str], Iterator[str]]:
         """Return the members of a row, and the values of each row."""
@@ -135,7 +125,7 @@ class Rows:
         if not self.function.is_shared:
             return
         if self.function.bases or self.function.scalars or has_parts:
-            yield "const row_t *const own = &rows[row];"
+            yield OWN_ROW
         else:
             yield "(void)row;"
         for name, base in self.function.bases.items():

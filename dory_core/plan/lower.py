@@ -162,14 +162,13 @@ class _Lowering:
             if phase is Phase.ARRIVE:
                 yield from self._arrive()
             elif phase is Phase.MEET:
-                yield from () if self._marks_follow else self._marks()
                 yield self._meeting()
             elif phase is Phase.LOAD_EARLY:
                 yield from self._next_loads(early=True)
                 yield from self._ahead()
                 yield from load_for_next_part(self.step, self.tiles)
             elif phase is Phase.COMPUTE:
-                yield from self._marks() if self._marks_follow else ()
+                yield from self._marks()
                 yield from (self._call(), _COMPUTED)
             elif phase is Phase.STORE:
                 yield from self._store()
@@ -201,25 +200,11 @@ class _Lowering:
 
     def _tile(self) -> Iterator[Operation]:
         """Yield what happens to the only tile between its arrival and the end of the kernel."""
-        yield from () if self._marks_follow else self._marks()
         yield self._meeting()
         yield from load_for_later(self.later)
         yield from load_for_next_part(self.step, self.tiles)
-        yield from self._marks() if self._marks_follow else ()
+        yield from self._marks()
         yield from (self._call(), _COMPUTED)
-
-    @property
-    def _marks_follow(self) -> bool:
-        """Whether the marks of a tile stand right before the kernel, else before the cores meet.
-
-        After they have met, others may compute before core 0 tells which tile it is.
-        """
-        return self.cores == 1 or self._are_shared
-
-    @property
-    def _are_shared(self) -> bool:
-        """Whether what a tile reads is there only when the cores have met: each copies a share."""
-        return any(load.copy.each_core for load in self.loads)
 
     def _meeting(self) -> Barrier:
         """Return the barrier before the kernel."""
@@ -365,7 +350,7 @@ class _Lowering:
     def _marks(self) -> Iterator[Operation]:
         """Yield what the kernel reads and writes."""
         step, sizes, tile = self.step, self.sizes, self._sizes_of_tile()
-        yield Mark(MarkKind.SHARED_TILE if self._are_shared else MarkKind.TILE)
+        yield Mark(MarkKind.TILE)
         for name in OPERANDS[: len(step.inputs)]:
             yield Mark(MarkKind.READ, self._operand(name), operand_bytes(step, name, tile))
         if step.weights is not None:

@@ -124,13 +124,12 @@ class Barrier:
 class MarkKind(Enum):
     """Marks for the simulation; core 0 makes them.
 
-    LAYER follows the KEEP of what it finds in L1; TILE, or SHARED_TILE after the cores have met,
-    precedes the bytes of the tile.
+    LAYER follows the KEEP of what it finds in L1; TILE precedes the bytes of the tile, right before
+    the kernel.
     """
 
     LAYER = "layer"
     TILE = "tile"
-    SHARED_TILE = "shared tile"
     READ = "read"
     SUMS = "sums"
     WRITE = "write"

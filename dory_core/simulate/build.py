@@ -24,7 +24,9 @@ from dory_core.simulate.compiler import (
 )
 from dory_core.simulate.process import run_process
 
-SOURCE_FOLDERS = ("src", "weights", "kernels", "kernels/external", "hal/host")
+#: Sources with marks for the simulation, each in the place of the one in src/ that it includes.
+MARKS_FOLDER = "hal/host/marks"
+SOURCE_FOLDERS = ("src", "weights", "kernels", "kernels/external", "hal/host", MARKS_FOLDER)
 INCLUDE_FOLDERS = (
     *("inc", "src", "hal/include", "hal/host", "kernels"),
     *("kernels/external", "kernels/external/host"),
@@ -37,6 +39,10 @@ EXTERNAL_FLAGS = ("-std=gnu99", "-w", "-fwrapv", "-fno-strict-aliasing", "-flax-
 SANITIZED = ("-Og", "-g1")
 #: Flags for ThreadSanitizer, which sees calls but not the copies that gcc makes in their place.
 SEEN_COPIES = ("-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset")
+
+#: Variables that nothing sets hold nonsense, so that a kernel that reads a member of its arguments
+#: which the call does not set is found.
+UNSET = "-ftrivial-auto-var-init=pattern"
 
 _INCLUDE = re.compile(rb'^[ \t]*(?:#[ \t]*include|\.incbin)[ \t]*"([^"\n]+)"', re.MULTILINE)
 _SHOWN_LINES = 20
@@ -70,7 +76,7 @@ class Recipe:
         return (*self.flags, *(f"-I{folder}" for folder in self.includes))
 
 
-def _host_recipe(sanitizers: tuple[str, ...]) -> Recipe:
+def _host_recipe(sanitizers: tuple[str, ...], compiler: Compiler) -> Recipe:
     # Most programs run for less time than -O2 would take longer to compile them.
     flags: tuple[str, ...] = ("-O1", *FLAGS)
     if sanitizers:
@@ -82,6 +88,8 @@ def _host_recipe(sanitizers: tuple[str, ...]) -> Recipe:
             "-fno-omit-frame-pointer",
             *(SEEN_COPIES if "thread" in sanitizers else ()),
         )
+    if compiler.accepts(UNSET):
+        flags += (UNSET,)
     variant = "-".join(("host", *sanitizers))
     return Recipe(variant, "app", SOURCE_FOLDERS, INCLUDE_FOLDERS, flags, ("-lpthread",))
 
@@ -179,7 +187,7 @@ def build(app_dir: Path, sanitize: str | None = None, compiler: Compiler | None 
     sanitizers = () if sanitize is None else sanitizer_names(sanitize)
     if sanitizers:
         probe_sanitizer(compiler, ",".join(sanitizers))
-    return build_program(app_dir, _host_recipe(sanitizers), compiler)
+    return build_program(app_dir, _host_recipe(sanitizers, compiler), compiler)
 
 
 def build_program(app_dir: Path, recipe: Recipe, compiler: Compiler) -> Path:
@@ -207,6 +215,8 @@ def build_program(app_dir: Path, recipe: Recipe, compiler: Compiler) -> Path:
         raise UsageError(
             f"{app_dir} is no application: it has no src/*.c", "give the directory dory wrote"
         )
+    replaced = {f"src/{Path(s).name}" for s in sources if s.startswith(f"{MARKS_FOLDER}/")}
+    sources = [source for source in sources if source not in replaced]
     flags = recipe.all_flags
     identity = [compiler.name.encode(), compiler.version.encode(), "\0".join(flags).encode()]
     objects = ObjectCache(cache_dir() / "objects")

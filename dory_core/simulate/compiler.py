@@ -114,6 +114,10 @@ class Compiler:
         """Whether it is the compiler of Zig, which names targets in its own way."""
         return any("zig" in Path(word).name for word in self.command)
 
+    def accepts(self, flag: str) -> bool:
+        """Return True when the compiler knows a flag."""
+        return _accepts(self.command, flag)
+
     @staticmethod
     def identify(*command: str) -> Compiler | None:
         """Return the compiler of a command that runs, otherwise None."""
@@ -147,6 +151,12 @@ class Compiler:
 def _identify(command: tuple[str, ...]) -> Compiler | None:
     result = _run(*command, "--version")
     return Compiler(command, result.stdout.strip()) if result and not result.returncode else None
+
+
+@cache
+def _accepts(command: tuple[str, ...], flag: str) -> bool:
+    result = _run(*command, "-Werror", flag, "-E", "-x", "c", os.devnull)
+    return result is not None and not result.returncode
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str] | None:

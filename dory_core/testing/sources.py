@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +17,9 @@ if TYPE_CHECKING:
 #: Folders of headers of kernels.
 KERNEL_FOLDERS = ("kernels", "kernels/external", "kernels/external/host")
 _CALLS = "src/calls.c"
-#: What a call does not set is nonsense, so that a kernel that reads it is found.
-_UNDEFINED = """\
-#ifndef DORY_SIM_UNDEFINED
-#define DORY_SIM_UNDEFINED(ptr, bytes) ((void)memset((ptr), 0xA5, (bytes)))
-#endif
-"""
+#: A variable that its declaration does not set: it holds nonsense first, so that a kernel that
+#: reads a member which the call does not set is found.
+_UNSET = re.compile(r"^\w+ (\w+);$", re.MULTILINE)
 # Qualifiers of pointers as in applications.
 _TYPES = {"psum": "int32_t"}
 
@@ -50,9 +48,8 @@ def write_sources(cases: Sequence[KernelCase], folder: Path) -> list[str]:
     text = "".join(
         f'#include "{name}"\n' for name in ("stddef.h", "stdint.h", "string.h", *headers)
     )
-    text += _UNDEFINED
     for number, case in enumerate(cases):
-        call = _text(case)
+        call = _UNSET.sub(r"\g<0>\n(void)memset(&\1, 0xA5, sizeof \1);", _text(case))
         head = f"void call_{number}(void *const *pointers, const int32_t *numbers)"
         text += f"{head};\n{head}\n{{\n(void)numbers;\n{call}\n}}\n"
     for path, data in {**files, _CALLS: text}.items():

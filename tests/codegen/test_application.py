@@ -25,6 +25,7 @@ from dory_core.kernels.kernel import Kernel
 from dory_core.passes.extract import extract_layer
 from dory_core.plan import Plan
 from dory_core.plugins.manager import load_plugins
+from dory_core.simulate.build import MARKS_FOLDER
 from dory_core.simulate.compiler import ZIGLANG
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import network_cases
@@ -164,10 +165,11 @@ def test_value_that_differs_is_reported_with_its_place(
 
 
 @pytest.mark.parametrize(
-    ("line", "more", "says"),
+    ("folder", "line", "more", "says"),
     [
-        (r"DORY_SIM_TILE\([^;]*;", r"\g<0> \g<0>", "2 calls of its kernel"),
+        (MARKS_FOLDER, r"DORY_SIM_TILE\([^;]*;", r"\g<0> \g<0>", "2 calls of its kernel"),
         (
+            "src",
             r"(dory_dma_start\(.*\));\n((?s:.*)dory_dma_wait\(w_ticket\);)",
             r"\1;\n\2 dory_dma_wait(\1);",
             "3 transfers of",
@@ -176,11 +178,11 @@ def test_value_that_differs_is_reported_with_its_place(
     ids=["call", "transfer"],
 )
 def test_what_runs_more_often_than_planned_is_found_though_exact(
-    line: str, more: str, says: str, app: tuple[Path, Plan], tmp_path: Path
+    folder: str, line: str, more: str, says: str, app: tuple[Path, Plan], tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(app[0], copy, ignore=shutil.ignore_patterns("build"))
-    file = copy / "src" / "dory_layer_00.c"
+    file = copy / folder / "dory_layer_00.c"
     text, made = re.subn(line, more, file.read_text(), count=1)
     assert made == 1
     file.write_text(text)

@@ -15,7 +15,7 @@ from dory_core.kernels.call import (
     size,
 )
 
-DEFINED = "arguments_t arguments;\nDORY_SIM_UNDEFINED(&arguments, sizeof arguments);"
+DEFINED = "arguments_t arguments;"
 NAMES = {
     "x": ArgumentText("l1 + x_slot * 64", "(l1 + x_slot * 64)", of_tile=True),
     "mul": ArgumentText("l1 + 128", "(l1 + 128)"),

@@ -192,5 +192,5 @@ def test_long_statements_break_at_commas_and_strings_never() -> None:
     assert len(lines) > 1 and max(map(len, lines)) <= 100
     assert " ".join(line.strip() for line in lines) == call
     assert all(line.startswith("      argument") for line in lines[1:])
-    name = f'DORY_SIM_LAYER(0, "{"a, " * 50}");'
+    name = f'name_layer(0, "{"a, " * 50}");'
     assert wrapped(name, 2) == [f"  {name}"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dory_core.simulate.build import MARKS_FOLDER
 from dory_core.simulate.request import DMA_MODES
 from tests.fuzz import survivors
 from tests.fuzz.applications import Application, built, changed, differs, passes, same_objects
@@ -64,7 +65,7 @@ def explained(case: Case) -> Reason:
 
         return survivors.explain_kernel(before[path], content, path, trials, tests, shared)
     chips = [
-        {path: survivors.without_marks(text) for path, text in contents.items()}
+        {path: text for path, text in contents.items() if not path.startswith(MARKS_FOLDER)}
         for contents in (before, after)
     ]
     with changed(app, whole):

@@ -79,7 +79,7 @@ class Mutation:
 
 def mutations(path: str, text: str) -> Iterator[Mutation]:
     """Yield the changes of a text: other numbers and operators, statements left out."""
-    comment = mark = False
+    comment = False
     for number, line in enumerate(text.splitlines(), start=1):
         code = line
         if comment:
@@ -88,9 +88,6 @@ def mutations(path: str, text: str) -> Iterator[Mutation]:
         if "/*" in code and "*/" not in code.split("/*", 1)[1]:
             comment = True
         code = code.split("/*", 1)[0]
-        if mark or "DORY_SIM_" in code:
-            mark = ";" not in code  # its arguments may stand on further lines
-            continue
         if code.lstrip().startswith("#") or not code.strip():
             continue
         if _STATEMENT.match(code.rstrip()) and not _DECLARATION.match(code):

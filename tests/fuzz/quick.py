@@ -18,6 +18,7 @@ from dory_core.errors import DoryError
 from dory_core.simulate.build import (
     FLAGS,
     INCLUDE_FOLDERS,
+    MARKS_FOLDER,
     SEEN_COPIES,
     Recipe,
     build,
@@ -60,7 +61,8 @@ def quick_build(
     if sanitize is not None:
         probe_sanitizer(compiler, sanitize)
     sanitizers = () if sanitize is None else sanitizer_names(sanitize)
-    sources = [*sorted(app.glob("src/*.c")), *sorted(app.glob("weights/*.c")), app / _MAIN]
+    sources = [*map(_marked, sorted(app.glob("src/*.c"))), *sorted(app.glob("weights/*.c"))]
+    sources.append(app / _MAIN)
     (app / _UNIT).mkdir(exist_ok=True)
     unit = "".join(_included(n, source, app) for n, source in enumerate(sources))
     (app / _UNIT / "all.c").write_text(unit, encoding="ascii")
@@ -76,9 +78,16 @@ def quick_build(
         return build(app, sanitize, compiler)
 
 
+def _marked(source: Path) -> Path:
+    """Return the file with marks that includes a source; the source where there is none."""
+    marked = source.parent.parent / MARKS_FOLDER / source.name
+    return marked if marked.exists() else source
+
+
 def _included(number: int, source: Path, app: Path) -> str:
     """Return the lines that include a file, whose own names get a number."""
-    text = source.read_text(encoding="utf-8")
+    files = dict.fromkeys((source, app / "src" / source.name))
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files if file.exists())
     names = sorted({match.group(match.lastindex or 0) for match in _OWN.finditer(text)})
     before = "".join(f"#define {name} {name}_{number}\n" for name in names)
     after = "".join(f"#undef {name}\n" for name in names)

@@ -17,7 +17,6 @@ from difflib import SequenceMatcher
 Try = Callable[[Mapping[str, str]], bool | None]
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?=u?\b(?!\.))")
-_MARK = re.compile(r"^\s*DORY_SIM_\w+\([^;]*\);.*$", re.MULTILINE)
 #: In place of a number of which ``one more`` survives: of any size and sign, odd and even.
 _WILD = (0, 1, 2, 7, 100, 4097)
 #: Beside a number of which none of these is right.
@@ -97,11 +96,6 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[Change]
 
 def _is_comment(line: str) -> bool:
     return not line.strip() or line.lstrip().startswith(("*", "/*"))
-
-
-def without_marks(text: str) -> str:
-    """Return a C file as a chip compiles it: without what the simulation alone reads."""
-    return _MARK.sub(";", text).replace("#ifdef DORY_SIMULATION", "#if 0")
 
 
 def explain(
@@ -296,7 +290,7 @@ def _is_redundant(text: str, line: int, sources: Mapping[str, str]) -> bool:
             return _begins_with_barrier(layer.group(1), sources)
         if re.match(r"(?:const |static )?[\w ]+\** ?\*?(?:const )?\w+(?: = .*)?;$", code):
             continue
-        if code and not code.startswith(("arguments.", "DORY_SIM_", "*", "report(")):
+        if code and not code.startswith(("arguments.", "*", "dory_report(")):
             return False
     return False
 

@@ -54,8 +54,9 @@ def test_a_layer_in_one_tile_has_no_loop_and_numbers_for_addresses() -> None:
     assert program.loop is None
     lines = program_text(program).splitlines()
     kinds = [line.split()[0] for line in lines]
-    assert kinds[:7] == ["mark", "barrier", "copy", "copy", "wait", "wait", "mark"]
-    assert kinds[-5:] == ["barrier", "call", "barrier", "copy", "wait"]
+    assert kinds[:7] == ["mark", "barrier", "copy", "copy", "wait", "wait", "barrier"]
+    assert kinds[7] == "mark"
+    assert kinds[-5:] == ["mark", "call", "barrier", "copy", "wait"]
     x = step.block("x")
     assert x is not None
     assert (

@@ -216,7 +216,7 @@ def test_a_load_before_the_barrier_of_its_layer_is_found(tmp_path: Path) -> None
 # In the layer before the one that loads.
 EARLIER = {
     "before its input comes": r"(?<=before this layer \*/\n  if \(core == 0\) \{\n)",
-    "when its input is there": r"(?=  \}\n  DORY_SIM_TILE)",
+    "when its input is there": r"(?=  \}\n  dory_barrier\(\); /\* the operands)",
     "before it computes": r"(?=  dory_barrier\(\); /\* the operands)",
 }
 

@@ -17,6 +17,7 @@ from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.kernels import portable_kernels
 from dory_core.kernels.kernel import Kernel
 from dory_core.plan import Form, LayerStep, OperandPlan, Plan
+from dory_core.simulate.build import MARKS_FOLDER
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.sanitizers import require_sanitizer
@@ -367,7 +368,7 @@ def test_the_check_finds_what_does_not_stay(tmp_path: Path) -> None:
 def test_the_simulation_finds_what_is_not_kept(tmp_path: Path) -> None:
     plan = build(over_two(), LARGE, tmp_path / "app")
     (stem,) = plan.steps[2].beside
-    source = tmp_path / "app" / "src" / "dory_layer_02.c"
+    source = tmp_path / "app" / MARKS_FOLDER / "dory_layer_02.c"
     text = source.read_text()
     text, marks = re.subn(
         rf"(DORY_FINDS\(l1(?: \+ L1_KEPT)?), {stem.size_bytes}\)", r"\1, 0)", text
@@ -379,7 +380,7 @@ def test_the_simulation_finds_what_is_not_kept(tmp_path: Path) -> None:
 
 
 FAULTS: dict[str, tuple[str, str, str, str | None]] = {
-    "keep": ("src/dory_layer_01.c", "L1_X, 2304));", "L1_X, 0));", "nothing wrote"),
+    "keep": (f"{MARKS_FOLDER}/dory_layer_01.c", "L1_X, 2304));", "L1_X, 0));", "nothing wrote"),
     "place": ("src/dory_layer_02.c", "L1_Y = 4608", "L1_Y = 4624", "does not|nothing wrote"),
     "conversion": (
         "src/network.c",

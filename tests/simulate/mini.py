@@ -75,8 +75,8 @@ int dory_network_run(const dory_network_io_t *io) {
   if (core == 0) {
     memcpy(l2, io->input, 600);
     DORY_SIM_L2_DEFINE(l2, 600);
-    DORY_SIM_LAYER(3, "add3");
   }
+  DORY_SIM_LAYER(3, "add3");
   dory_barrier(); /* begins */
   if (core == 0) {
     copy = copy_of(b, bias, DORY_L2_TO_L1);
@@ -86,14 +86,16 @@ int dory_network_run(const dory_network_io_t *io) {
   }
   for (int t = 0; t < TILES; ++t) {
     if (core == 0) {
-      DORY_SIM_TILE(t, DORY_READS(b, TILE));
       dory_dma_wait(in);
       copy = copy_of(x[(t + 1) & 1], l2 + (t + 1) * TILE, DORY_L2_TO_L1);
       if (t + 1 < TILES) in = dory_dma_start(&copy);
+    }
+    dory_barrier(); /* before */
+    DORY_SIM_TILE(t, DORY_READS(b, TILE));
+    if (core == 0) {
       DORY_SIM_READ(x[t & 1], TILE);
       DORY_SIM_WRITE(y, TILE);
     }
-    dory_barrier(); /* before */
     add(x[t & 1], b, y);
     dory_barrier(); /* after */
     if (core == 0) {

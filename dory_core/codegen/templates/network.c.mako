@@ -2,7 +2,7 @@
 <%! from dory_core.quoting import c_comment, c_string %>\
 <%! from dory_core.codegen.conversions import layer_layouts, layout_symbols %>\
 <%! from dory_core.codegen.names import weights_symbol %>\
-<%! from dory_core.codegen.network import by_rows, copied, copy_function, defined, l2_bases, linked_steps, required, ticket_count, used_arenas %>\
+<%! from dory_core.codegen.network import by_rows, copied, copy_function, l2_bases, linked_steps, required, ticket_count, used_arenas %>\
 <%! from dory_core.codegen.state import initial_lines, is_filled, kept_lines, table_rows, through_l1 %>\
 <%
 body, linked = network_body(plan), linked_steps(plan)
@@ -17,7 +17,7 @@ pass_by_rows = by_rows(plan.inputs) or by_rows(plan.outputs)
 #include <stddef.h>
 #include <string.h>
 
-#include "${"dory_events.h" if body.events else "dory_hal.h"}"
+#include "dory_events.h"
 % if through_l1(plan):
 #include "dory_tile.h"
 % endif
@@ -83,47 +83,13 @@ static const dory_event_t events[] = {
 ${row}
 % endfor
 ${body.events[-1]}};
-
-#ifdef DORY_SIMULATION
-static const dory_dead_t dead[] = {
-% for row in body.dead[:-1]:
-${row}
-% endfor
-${body.dead[-1]}};
-#define DEAD dead
-#else
-#define DEAD NULL
-#endif
-% if by_rows(plan.inputs):
-
-/* Bytes of a row of each input. */
-#ifdef DORY_SIMULATION
-static const uint32_t row_bytes[] = {${", ".join(f"{place.row_bytes}" for place in plan.inputs)}};
-#define ROW_BYTES row_bytes
-#else
-#define ROW_BYTES NULL
-#endif
-% endif
 % if pass_by_rows and plan.cores > 1:
 
 /* Whether rows have passed so far in the run. */
 static volatile int rows_status;
 % endif
-% else:
-% if plan.cores > 1:
-/* Core 0 hands the output of a layer to the caller. The next layer begins with a barrier: another
- * one here would hide its absence from whoever watches the layers. */
-% else:
-/* Hands the output of a layer to the caller. */
-% endif
-static void report(const dory_network_io_t *io, int layer, const uint8_t *data, uint32_t bytes) {
-  DORY_SIM_LAYER_END();
-  if (io->on_layer != NULL${" && dory_core_id() == 0" if plan.cores > 1 else ""}) {
-    io->on_layer(io->user, layer, data, bytes);
-  }
-}
-% endif
 
+% endif
 % if body.names:
 /* Where outputs of layers begin, in bytes from the start of the memory. */
 enum {
@@ -215,12 +181,8 @@ int ${plan.prefix}_network_run(const dory_network_io_t *io) {
     .tickets = tickets,
 % endif
     .events = events,
-    .dead = DEAD,
 % if pass_by_rows:
     .status = &rows_status,
-% endif
-% if by_rows(plan.inputs):
-    .row_bytes = ROW_BYTES,
 % endif
   };
 % endif
@@ -260,9 +222,6 @@ int ${plan.prefix}_network_run(const dory_network_io_t *io) {
   state_is_set = 1;
 % endif
 % endif
-% for place, bytes in defined(plan):
-  DORY_SIM_L2_DEFINE(${place}, ${bytes});
-% endfor
 
 % for line in body.after:
   ${line}

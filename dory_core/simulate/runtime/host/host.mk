@@ -25,8 +25,10 @@ ifneq ($(SANITIZE),)
 HOST_FLAGS += -g -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
 
-HOST_SOURCES := $(wildcard src/*.c weights/*.c kernels/*.c kernels/external/*.c \
-  hal/host/*.c)
+# Sources with marks for the simulation include those of src/ in whose place they stand.
+MARKED := $(wildcard hal/host/marks/*.c)
+HOST_SOURCES := $(filter-out $(MARKED:hal/host/marks/%=src/%),$(wildcard src/*.c)) $(MARKED) \
+  $(wildcard weights/*.c kernels/*.c kernels/external/*.c hal/host/*.c)
 HOST_OBJECTS := $(HOST_SOURCES:%.c=$(BUILD)/%.o)
 COMPILE := $(CC) $(CFLAGS) $(HOST_FLAGS)
 

@@ -317,7 +317,9 @@ static int next_rows(void *user, uint32_t input, void *dst, uint32_t first, uint
   progress_t *const progress = user;
   const uint32_t at = place_of_rows(input_rows, INPUTS_BY_ROWS, progress->given, "input", input,
                                     first, rows);
-  memcpy(dst, progress->input + at, rows * input_rows[input].row_bytes);
+  const uint32_t bytes = rows * input_rows[input].row_bytes;
+  memcpy(dst, progress->input + at, bytes);
+  dory_sim_l2_define(dst, bytes, NULL, 0);
   return 0;
 }
 #endif

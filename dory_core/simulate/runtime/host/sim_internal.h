@@ -83,8 +83,14 @@ void sim_poison_l1(void);       /* and nothing in it counts as written, but what
 void sim_keep(uint32_t offset, uint32_t bytes); /* these bytes of L1, when a layer begins next */
 /* The same of bytes that the layer says it finds. */
 void sim_l1_keep(const void *ptr, uint32_t bytes, const char *file, int line);
+/* The part of a layer that runs next writes over these bytes of L2. */
+void sim_l2_replaced(const void *ptr, uint32_t bytes, const char *file, int line);
 /* Finds the arena whose guard pages or canaries hold the address; NULL if none. */
 const sim_arena_t *sim_guarding(const void *address);
+
+/* --- sim_network.c --- */
+/* The network's inputs and state lie in L2, if they do not yet: its first layer begins. */
+void sim_given(const char *file, int line);
 
 /* --- sim_owners.c --- */
 /* What lies there now is what shall lie there. arena: NULL for memory that is not followed. */

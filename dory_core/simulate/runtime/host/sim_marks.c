@@ -63,13 +63,6 @@ void sim_marks_add(const dory_sim_mark_t *added, size_t count, const char *file,
   }
 }
 
-void dory_sim_convert(const void *dst, uint32_t dst_bytes, const void *src, uint32_t src_bytes,
-                      const char *file, int line) {
-  if (dory_core_id() != 0) return;
-  dory_sim_read(src, src_bytes, file, line);
-  dory_sim_write(dst, dst_bytes, file, line);
-}
-
 void dory_sim_tile_reads(const void *ptr, uint32_t bytes, const char *file, int line) {
   dory_sim_read(ptr, bytes, file, line);
   if (in_tile && dory_core_id() == 0 && bytes > 0) add(ptr, bytes, 0);

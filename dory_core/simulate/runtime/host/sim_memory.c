@@ -392,6 +392,13 @@ void dory_sim_write(const void *ptr, uint32_t bytes, const char *file, int line)
 void dory_sim_l2_define(const void *ptr, uint32_t bytes, const char *file, int line) {
   if (dory_core_id() != 0) return;
   redefine("the CPU writes", ptr, bytes, SIM_DEFINED, 1, file, line);
+  sim_expect(sim_locate(ptr, bytes).arena, ptr, bytes);
+}
+
+void dory_sim_copy(void *to, const void *from, uint32_t bytes, const char *file, int line) {
+  dory_sim_read(from, bytes, file, line);
+  dory_sim_write(to, bytes, file, line);
+  memcpy(to, from, bytes);
 }
 
 void dory_sim_l2_dead(void *ptr, uint32_t bytes, const char *file, int line) {
@@ -401,8 +408,7 @@ void dory_sim_l2_dead(void *ptr, uint32_t bytes, const char *file, int line) {
   sim_expect(sim_locate(ptr, bytes).arena, ptr, bytes);
 }
 
-void dory_sim_l2_replaced(const void *ptr, uint32_t bytes, const char *file, int line) {
-  if (dory_core_id() != 0) return;
+void sim_l2_replaced(const void *ptr, uint32_t bytes, const char *file, int line) {
   const sim_place_t place = sim_locate(ptr, bytes);
   if (!place.found || place.arena == NULL || place.arena == &sim_l1)
     dory_sim_fault(file, line, "a part writes over %lu bytes outside L2", (unsigned long)bytes);
@@ -414,8 +420,7 @@ void dory_sim_l2_replaced(const void *ptr, uint32_t bytes, const char *file, int
 }
 
 /* The bytes from `to` to the end of the source: the moved ones are at their start, the others dead. */
-void dory_sim_l2_moved(void *to, const void *from, uint32_t bytes, const char *file, int line) {
-  if (dory_core_id() != 0) return;
+void dory_sim_move(void *to, const void *from, uint32_t bytes, const char *file, int line) {
   uint8_t *const start = to;
   const uint32_t span = (uint32_t)((const uint8_t *)from - start) + bytes;
   const sim_place_t source = sim_locate(from, bytes);
@@ -428,6 +433,7 @@ void dory_sim_l2_moved(void *to, const void *from, uint32_t bytes, const char *f
   if (written < bytes)
     dory_sim_fault(file, line, "the CPU moves bytes of %s that nothing wrote, from byte %lu",
                    source.arena->name, (unsigned long)(source.offset + written));
+  memmove(to, from, bytes);
   redefine("the CPU moves rows in", to, span, 0, 1, file, line);
   memset(start + bytes, SIM_POISON, span - bytes);
   redefine("the CPU moves rows to", to, bytes, SIM_DEFINED, 1, file, line);

@@ -13,8 +13,8 @@
 static struct {
   int index; /* -1: before the first layer */
   char name[128];
-  int32_t tile; /* -1: none yet */
-} current = {-1, "", -1};
+} current = {-1, ""};
+static __thread int32_t tile_of_core = -1; /* none yet; its own: it may be ahead of core 0 */
 static int layer_is_open; /* a layer has begun and not ended */
 
 static pthread_mutex_t reporting = PTHREAD_MUTEX_INITIALIZER;
@@ -25,7 +25,7 @@ const char *sim_basename(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-int32_t sim_current_tile(void) { return current.tile; }
+int32_t sim_current_tile(void) { return tile_of_core; }
 int sim_current_layer(void) { return current.index; }
 int sim_open_layer(void) { return layer_is_open ? current.index : -1; }
 
@@ -64,9 +64,9 @@ static size_t context(char *text, size_t room) {
   used = append(text, used, room, " '");
   used = append(text, used, room, current.name);
   used = append(text, used, room, "'");
-  if (current.tile >= 0) {
+  if (tile_of_core >= 0) {
     used = append(text, used, room, ", tile ");
-    used = append_number(text, used, room, current.tile);
+    used = append_number(text, used, room, tile_of_core);
   }
   return append(text, used, room, ": ");
 }
@@ -190,29 +190,30 @@ void sim_report_init(void) {
 #endif
 }
 
-static int tile_is_due;   /* what the tile changes is checked when the cores have met */
+static int tile_is_due; /* what the tile changes is checked at the next barriers */
 
 void sim_report_reset(void) {
   layer_is_open = tile_is_due = 0;
   current.index = -1;
-  current.tile = -1;
+  tile_of_core = -1;
 }
 
 /* --- marks of generated code --- */
 
 void dory_sim_layer(int index, const char *name, const dory_sim_mark_t *kept, size_t count,
                     const char *file, int line) {
+  tile_of_core = -1;
   if (dory_core_id() != 0) return;
   dory_sim_layer_end(file, line);
   layer_is_open = 1;
   for (size_t i = 0; i < count; ++i) sim_l1_keep(kept[i].ptr, kept[i].bytes, file, line);
+  sim_given(file, line);
   sim_require_idle(0, 1, file, line);
   sim_take_ahead();
   sim_part();
   sim_check_canaries(file, line);
   sim_lock();
   current.index = index;
-  current.tile = -1;
   const size_t used = append(current.name, 0, sizeof current.name, name);
   memset(current.name + used, 0, sizeof current.name - used);
   sim_unlock();
@@ -230,23 +231,23 @@ void dory_sim_layer_end(const char *file, int line) {
   sim_marks_begin(0, 0);
 }
 
-void dory_sim_tile(int32_t tile, int met, const dory_sim_mark_t *marks, size_t count,
-                   const char *file, int line) {
+void dory_sim_tile(int32_t tile, const dory_sim_mark_t *marks, size_t count, const char *file,
+                   int line) {
+  tile_of_core = tile;
   if (dory_core_id() != 0) return;
   if (tile_is_due) sim_end_writes(); /* of the tile before, checked at the last barrier */
-  tile_is_due = met && sim_config.cores > 1;
+  tile_is_due = sim_config.cores > 1;
   if (!tile_is_due) sim_check_owners(0);
-  sim_marks_begin(1, sim_config.cores == 1 ? 0 : met ? 1 : 2);
+  sim_marks_begin(1, tile_is_due ? 1 : 0);
   sim_lock();
-  current.tile = tile;
   sim_count_call(current.index);
   sim_unlock();
   sim_marks_add(marks, count, file, line);
 }
 
-/* Where the other cores may compute when the tile is declared, its writes are checked at each barrier
- * up to the next tile: the last stands after the kernel, those before it in the kernel. All cores
- * stand there: one that goes on may write before core 0 declares the next tile. */
+/* The cores have met when the tile is declared, so the others compute: its writes are checked at each
+ * barrier up to the next tile: the last stands after the kernel, those before it in the kernel. All
+ * cores stand there: one that goes on may write before core 0 declares the next tile. */
 void sim_meet(void) {
   if (tile_is_due) sim_check_at_barrier();
 }

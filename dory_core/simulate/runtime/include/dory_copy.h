@@ -39,9 +39,12 @@ static inline dory_ticket_t dory_copy_pieces(dory_ticket_t ticket, const dory_co
   return ticket;
 }
 
+/* A core copies bytes. A HAL defines DORY_COPY_BYTES where it has another way. */
+#ifndef DORY_COPY_BYTES
+#define DORY_COPY_BYTES dory_copy_bytes
+#endif
 static inline void dory_copy_bytes(uint8_t *dst, const uint8_t *src, uint32_t bytes)
 {
-  DORY_SIM_COPY(dst, src, bytes);
   if (bytes > 8) {
     memcpy(dst, src, bytes);
   } else {
@@ -60,14 +63,14 @@ static inline void dory_copy_share(const dory_copy_t *copy, uint32_t core, uint3
     const uint32_t part = (row + cores - 1) / cores;
     const uint32_t start = part * core;
     if (start < row) {
-      dory_copy_bytes((uint8_t *)copy->dst + start, (const uint8_t *)copy->src + start,
+      DORY_COPY_BYTES((uint8_t *)copy->dst + start, (const uint8_t *)copy->src + start,
                       row - start < part ? row - start : part);
     }
     return;
   }
   for (uint32_t n = core; n < copy->n1 * copy->n2; n += cores) {
     const int32_t plane = (int32_t)(n / copy->n1), r = (int32_t)(n % copy->n1);
-    dory_copy_bytes((uint8_t *)copy->dst + plane * copy->dst_s2 + r * copy->dst_s1,
+    DORY_COPY_BYTES((uint8_t *)copy->dst + plane * copy->dst_s2 + r * copy->dst_s1,
                     (const uint8_t *)copy->src + plane * copy->src_s2 + r * copy->src_s1, row);
   }
 }

@@ -48,14 +48,6 @@ enum {
 /* The next part of a layer runs. */
 #define DORY_RUN {DORY_KIND_END, 1, 0, 0, 0, 0}
 
-/* For the simulation: nobody reads these bytes again once the event of this number is reached;
- * where `over` is 1, nobody but the part that runs next, which writes over them. */
-typedef struct {
-  uint32_t event;
-  uint8_t memory;
-  uint32_t over, offset, bytes;
-} dory_dead_t;
-
 /* A network that runs. Core 0 alone uses it. */
 typedef struct {
   const dory_network_io_t *io;
@@ -63,76 +55,71 @@ typedef struct {
   dory_ticket_t *tickets; /* of transfers of L3, where there are any */
   const dory_event_t *events;
   uint32_t next; /* event */
-  const dory_dead_t *dead; /* NULL but in the simulation */
   volatile int *status; /* of all cores, where rows pass: DORY_OK, or DORY_EROWS from then on */
-  const uint32_t *row_bytes; /* of each input that comes by rows; NULL but in the simulation */
 } dory_stream_t;
+
+/* Hands the output of a layer to the caller. Every core may call it. */
+static inline void dory_report(const dory_network_io_t *io, int layer, const uint8_t *data,
+                               uint32_t bytes) {
+  if (io->on_layer != NULL && dory_core_id() == 0) {
+    io->on_layer(io->user, layer, data, bytes);
+  }
+}
+
+/* Does what the next event says. Returns whether another one follows before a part of a layer runs. */
+static inline int dory_stream_event(dory_stream_t *stream) {
+  const dory_event_t *const event = &stream->events[stream->next];
+  uint8_t *const place = stream->memories[event->memory] + event->offset;
+  switch (event->kind) {
+#ifdef DORY_L3_SIZE /* of network.h */
+    case DORY_KIND_LOAD:
+      stream->tickets[event->number] =
+          dory_ext_start(place, stream->io->l3 + event->from, event->bytes, DORY_L3_TO_L2);
+      break;
+    case DORY_KIND_STORE:
+      stream->tickets[event->number] =
+          dory_ext_start(place, stream->io->l3 + event->from, event->bytes, DORY_L2_TO_L3);
+      break;
+    case DORY_KIND_WAIT:
+      dory_ext_wait(stream->tickets[event->number]);
+      break;
+#endif
+    case DORY_KIND_MOVE:
+      DORY_MOVE(place, stream->memories[event->memory] + event->from, event->bytes);
+      break;
+#ifdef DORY_NETWORK_INPUT_ROWS /* of network.h */
+    case DORY_KIND_TAKE:
+      if (stream->io->next_rows(stream->io->user, event->number, place, event->from,
+                                event->bytes) != 0) {
+        *stream->status = DORY_EROWS;
+        return 0;
+      }
+      break;
+#endif
+#ifdef DORY_NETWORK_OUTPUT_ROWS
+    case DORY_KIND_PUT:
+      if (stream->io->put_rows(stream->io->user, event->number, place, event->from,
+                               event->bytes) != 0) {
+        *stream->status = DORY_EROWS;
+        return 0;
+      }
+      break;
+#endif
+    case DORY_KIND_REPORT:
+      dory_report(stream->io, event->number, place, event->bytes);
+      break;
+    default:
+      stream->next++;
+      return 0;
+  }
+  stream->next++;
+  return 1;
+}
 
 /* Does what is to be done before the next part of a layer runs. Every core may call it. */
 static inline void dory_stream_step(dory_stream_t *stream) {
-  if (dory_core_id() != 0) {
-    return;
-  }
-  DORY_SIM_LAYER_END();
-  for (;; stream->next++) {
-    const dory_event_t *const event = &stream->events[stream->next];
-    uint8_t *const place = stream->memories[event->memory] + event->offset;
-    for (; stream->dead != NULL && stream->dead->event == stream->next; stream->dead++) {
-      if (stream->dead->over) {
-        DORY_SIM_L2_REPLACED(stream->memories[stream->dead->memory] + stream->dead->offset,
-                             stream->dead->bytes);
-      } else {
-        DORY_SIM_L2_DEAD(stream->memories[stream->dead->memory] + stream->dead->offset,
-                         stream->dead->bytes);
-      }
-    }
-    switch (event->kind) {
-#ifdef DORY_L3_SIZE /* of network.h */
-      case DORY_KIND_LOAD:
-        stream->tickets[event->number] =
-            dory_ext_start(place, stream->io->l3 + event->from, event->bytes, DORY_L3_TO_L2);
-        break;
-      case DORY_KIND_STORE:
-        stream->tickets[event->number] =
-            dory_ext_start(place, stream->io->l3 + event->from, event->bytes, DORY_L2_TO_L3);
-        break;
-      case DORY_KIND_WAIT:
-        dory_ext_wait(stream->tickets[event->number]);
-        break;
-#endif
-      case DORY_KIND_MOVE: {
-        const uint8_t *const source = stream->memories[event->memory] + event->from;
-        DORY_MOVE(place, source, event->bytes);
-        DORY_SIM_L2_MOVED(place, source, event->bytes);
-        break;
-      }
-#ifdef DORY_NETWORK_INPUT_ROWS /* of network.h */
-      case DORY_KIND_TAKE:
-        if (stream->io->next_rows(stream->io->user, event->number, place, event->from,
-                                  event->bytes) != 0) {
-          *stream->status = DORY_EROWS;
-          return;
-        }
-        DORY_SIM_L2_DEFINE(place, event->bytes * stream->row_bytes[event->number]);
-        break;
-#endif
-#ifdef DORY_NETWORK_OUTPUT_ROWS
-      case DORY_KIND_PUT:
-        if (stream->io->put_rows(stream->io->user, event->number, place, event->from,
-                                 event->bytes) != 0) {
-          *stream->status = DORY_EROWS;
-          return;
-        }
-        break;
-#endif
-      case DORY_KIND_REPORT:
-        if (stream->io->on_layer != NULL) {
-          stream->io->on_layer(stream->io->user, event->number, place, event->bytes);
-        }
-        break;
-      default:
-        stream->next++;
-        return;
+  if (dory_core_id() == 0) {
+    while (dory_stream_event(stream)) {
     }
   }
 }
