@@ -14,7 +14,7 @@ The file of the network has the SHA-256 `${plan.file_digest}`.
 | `src/`, `inc/` | `${plan.prefix}_network_run` and one file per layer; `inc/${plan.prefix}_network.h` is all that a program reads |
 | `kernels/` | the kernels that the layers call |
 | `weights/` | constants, one file per layer, in the order in which tiles load them |
-| `hal/` | the hardware abstraction: `hal/include` is the contract, `hal/host` the simulation${", the rest the chip's" if chip_hal else ""} |
+| `hal/` | the hardware abstraction: `hal/include` is the contract, `hal/host` the simulation, with what it is told of `src/` in `hal/host/marks`${", the rest the chip's" if chip_hal else ""} |
 | `vectors/` | test input and the exact output of every layer |
 | `plan.json` | every decision: tiles, buffers, offsets, lifetimes, estimates |
 
