@@ -256,7 +256,7 @@ class _Cutting:
     alignment: int
 
     def __hash__(self) -> int:
-        return hash((id(self.graph), self.cuts, self.over))
+        return hash((self.cuts, self.unit, self.by_rows, self.over, self.alignment))
 
 
 @lru_cache(maxsize=4)

@@ -35,20 +35,16 @@ class Move:
         summary: What the move does, in one sentence.
         propose: Yields the decisions to be tried.
         grows: Whether the network may need more L2 by the move, within the budget.
+        again_after: Name of a move after which it is tried again.
     """
 
     name: str
     summary: str
     propose: Callable[[Problem, Candidate], Iterator[Decision]]
     grows: bool = False
+    again_after: str = ""
 
 
-_EARLY_FETCH = Move(
-    "early-fetch",
-    "Fetch constants from L3 as early as free L2 allows.",
-    early_fetch.propose,
-    grows=True,
-)
 #: All moves in order.
 MOVES = (
     Move(
@@ -57,7 +53,13 @@ MOVES = (
         coarsen.propose,
         grows=True,
     ),
-    _EARLY_FETCH,
+    Move(
+        "early-fetch",
+        "Fetch constants from L3 as early as free L2 allows.",
+        early_fetch.propose,
+        grows=True,
+        again_after=l1_residency.NAME,  # tensors that stay in L1 leave it more L2
+    ),
     Move(
         l1_residency.NAME,
         "Keep tensors in L1 between layers.",
@@ -100,14 +102,12 @@ MOVES = (
 def tried(without: Collection[str] = ()) -> tuple[Move, ...]:
     """Return the moves as they are tried, some left out.
 
-    Tensors that stay in L1 leave L2 to early fetches, so these are tried again then.
-
     Args:
         without: Names of moves that are left out.
     """
     order = list[Move]()
     for move in MOVES:
-        order += [move, _EARLY_FETCH] if move.name == l1_residency.NAME else [move]
+        order += [move, *(one for one in MOVES if one.again_after == move.name)]
     return tuple(move for move in order if move.name not in without)
 
 
