@@ -48,6 +48,15 @@ def test_plan_json_is_the_plan(app: tuple[Path, Plan]) -> None:
     assert read_plan(directory) == json.loads(json.dumps(plan.to_json()))
 
 
+def test_shipped_files_know_nothing_of_the_simulation(app: tuple[Path, Plan]) -> None:
+    directory, plan = app
+    marked = {path.name for path in (directory / MARKS_FOLDER).iterdir()}
+    shipped = {path for path in directory.rglob("*.[ch]") if "host" not in path.parts}
+    assert {path.name for path in shipped if path.parent.name == "src"} - marked == {"network.h"}
+    assert len(marked) == len(plan.program.functions) + 1
+    assert not [path for path in shipped if "DORY_SIM" in path.read_text()]
+
+
 def test_application_carries_its_network_and_vectors(app: tuple[Path, Plan]) -> None:
     directory, _ = app
     graph = read_graph(directory)

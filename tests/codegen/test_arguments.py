@@ -89,7 +89,7 @@ def test_arrays_are_literals_where_they_are_pointed_to() -> None:
 
 
 def test_members_that_a_call_does_not_give_are_not_cleared() -> None:
-    """An initialiser clears them; the host simulation fills them with nonsense."""
+    """An initialiser clears them; on the host they hold a pattern."""
     before, call = lines(**named("x", "y_h"))
     assert before == DEFINED
     assert call == (

@@ -13,9 +13,9 @@ import pytest
 from dory_core.errors import DoryError, ToolMissing, UsageError
 from dory_core.simulate import build as build_module
 from dory_core.simulate import compiler as compiler_module
-from dory_core.simulate.build import build
+from dory_core.simulate.build import UNSET, build
 from dory_core.simulate.cache import ObjectCache, cache_dir, cache_use, cached_file, clean_cache
-from dory_core.simulate.compiler import find_compiler, probe_sanitizer
+from dory_core.simulate.compiler import Compiler, find_compiler, probe_sanitizer
 from dory_core.testing.sanitizers import require_sanitizer
 
 from .mini import write_app
@@ -104,6 +104,12 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(build_module, "_call", spy)
     return seen
+
+
+def test_a_flag_is_asked_for(tmp_path: Path) -> None:
+    old = script(tmp_path / "old", 'case "$*" in *pattern*) exit 1;; esac; echo old 1')
+    compiler = Compiler((str(old),), "1")
+    assert compiler.accepts("-O1") and not compiler.accepts(UNSET)
 
 
 def test_objects_are_shared_between_applications(tmp_path: Path, compiled: list[str]) -> None:
