@@ -43,18 +43,15 @@ from dory_core.plan.spans import Tiles, product, table
 from dory_core.schedule.loops import TILE_PHASES, Phase
 
 
-def lower_layer(
-    step: LayerStep, any_core: bool, cores: int, later: LayerStep | None = None
-) -> LayerProgram:
+def lower_layer(step: LayerStep, any_core: bool, later: LayerStep | None = None) -> LayerProgram:
     """Return the operations of a layer.
 
     Args:
         step: The layer.
         any_core: Whether each core may start transfers.
-        cores: Number of cores.
         later: The layer whose first constants it loads, None for none.
     """
-    return _Lowering(step, any_core, cores, later).program()
+    return _Lowering(step, any_core, later).program()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,12 +84,9 @@ _COMPUTED = Barrier("every core has computed its share")
 class _Lowering:
     """Turns one layer into operations."""
 
-    def __init__(
-        self, step: LayerStep, any_core: bool, cores: int, later: LayerStep | None
-    ) -> None:
+    def __init__(self, step: LayerStep, any_core: bool, later: LayerStep | None) -> None:
         self.step = step
         self.any_core = any_core
-        self.cores = cores
         self.later = later
         self.tiles = Tiles.of(step)
         self.sizes = self.tiles.sizes()

@@ -32,7 +32,7 @@ from dory_core.plan.share import layer_functions
 
 
 def lower(
-    steps: Sequence[LayerStep], operations: Iterable[NetworkOperation], any_core: bool, cores: int
+    steps: Sequence[LayerStep], operations: Iterable[NetworkOperation], any_core: bool
 ) -> Program:
     """Return all operations of one inference.
 
@@ -40,11 +40,10 @@ def lower(
         steps: The layers in the order of execution.
         operations: Those of the network.
         any_core: Whether each core may start transfers.
-        cores: Number of cores.
     """
     later = (None if one.ahead is None else steps[one.ahead.step] for one in steps)
     pairs = zip(steps, later, strict=True)
-    layers = tuple(lower_layer(step, any_core, cores, one) for step, one in pairs)
+    layers = tuple(lower_layer(step, any_core, one) for step, one in pairs)
     return Program(tuple(operations), layers, layer_functions(steps, layers))
 
 

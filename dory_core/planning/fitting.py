@@ -125,7 +125,7 @@ def _linked(
     level, alignment = ctx.memory.level(HOME), level_alignment(ctx.memory, HOME)
     for _ in range(_ATTEMPTS):
         planned = _placed(problems, ctx, budgets, code, least)
-        program = _lower(planned.map, alignment, any_core, ctx.memory.cores)
+        program = _lower(planned.map, alignment, any_core)
         found = replace(code, functions=len(program.functions), measured=None)
         taken = code_bytes(planned, program, level, found.layers)
         needed = planned.map.home_bytes + taken
@@ -339,14 +339,13 @@ def resident_map(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> Memor
     return searched(problem, evaluate(problem, whole(problem))).map
 
 
-def _lower(found: MemoryMap, alignment: int, any_core: bool, cores: int) -> Program:
+def _lower(found: MemoryMap, alignment: int, any_core: bool) -> Program:
     """Return the operations of a network with everything in its place.
 
     Args:
         found: The network.
         alignment: Granule of blocks of home, in bytes.
         any_core: As for :func:`place_network`.
-        cores: Number of cores.
     """
     operations = lower_network(
         found.steps,
@@ -357,4 +356,4 @@ def _lower(found: MemoryMap, alignment: int, any_core: bool, cores: int) -> Prog
         with_padding(found.blocks[HOME], alignment),
         found.states,
     )
-    return lower(found.steps, operations, any_core, cores)
+    return lower(found.steps, operations, any_core)

@@ -125,7 +125,7 @@ def mutants(plan: Plan, draw: random.Random) -> tuple[str, Callable[[], Plan]]:
 
     def of_step() -> Plan:
         step = make()
-        lowered = lower_layer(step, plan.any_core and plan.cores > 1, plan.cores)
+        lowered = lower_layer(step, plan.any_core and plan.cores > 1)
         changed = (*layers[:number], lowered, *layers[number + 1 :])
         others = (*steps[:number], step, *steps[number + 1 :])
         return replace(plan, steps=others, program=_program(plan, others, changed))

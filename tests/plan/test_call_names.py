@@ -32,7 +32,7 @@ CALL_NAMES = (*kernel_call.POINTERS, *kernel_call.SIZES)
 def calls(graph: Graph, chip: ToyChip) -> list[Call]:
     setup = setup_for(chip.plugins(), NAME, None, None, frontend="testing")
     plan: Plan = pipeline.run(graph, setup, after=IMPORTED)
-    programs = [lower_layer(step, any_core=False, cores=8) for step in plan.steps]
+    programs = [lower_layer(step, any_core=False) for step in plan.steps]
     operations = (op for program in programs for op in all_operations(program))
     return [op for op in operations if isinstance(op, Call)]
 

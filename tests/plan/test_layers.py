@@ -50,7 +50,7 @@ def test_a_layer_in_one_tile_has_no_loop_and_numbers_for_addresses() -> None:
     net = GraphBuilder((4, 6, 6))
     net.conv(8, SAME)
     [step] = plan_of(net).steps
-    program = lower_layer(step, any_core=False, cores=8)
+    program = lower_layer(step, any_core=False)
     assert program.loop is None
     lines = program_text(program).splitlines()
     kinds = [line.split()[0] for line in lines]
@@ -116,7 +116,7 @@ EVERY_NET = pytest.mark.parametrize("net", NETS)
 def test_walking_a_program_follows_the_schedule(net: str) -> None:
     """Tiles, loads and stores come in the schedule's order, in the slots that it says."""
     for step, later in layers_of(net):
-        program = lower_layer(step, any_core=False, cores=8, later=later)
+        program = lower_layer(step, any_core=False, later=later)
         for number, part in enumerate(step.parts):
             schedule = part.schedule
             steps = list(schedule.steps())
@@ -146,7 +146,7 @@ def test_walking_a_program_follows_the_schedule(net: str) -> None:
 @EVERY_NET
 def test_every_tile_waits_for_what_it_reads_before_it_is_computed(net: str) -> None:
     for step, later in layers_of(net):
-        program = lower_layer(step, any_core=False, cores=8, later=later)
+        program = lower_layer(step, any_core=False, later=later)
         for number in range(len(step.parts)):
             open_: dict[str, set[int]] = {"w": {0}} if step.finds_constants(number) else {}
             for operation, values in walk(program, number):
@@ -203,7 +203,7 @@ def without_barrier_behind_the_kernel(program: LayerProgram) -> LayerProgram:
 def test_all_cores_have_left_what_a_load_overwrites() -> None:
     faults = 0
     for step, later in every_layer():
-        program = lower_layer(step, any_core=False, cores=8, later=later)
+        program = lower_layer(step, any_core=False, later=later)
         for part in range(len(step.parts)):
             assert not overtaken(program, step, part)
             if program.loop is not None:
@@ -220,7 +220,7 @@ def test_loads_of_the_next_tile_start_when_the_cores_have_met_right_before_the_k
     for step, later in doubled:
         shares = {**step.carriages, "x": Carriage(CORES)}
         for one in (step, replace(step, carriages=shares)):
-            loop = lower_layer(one, any_core=False, cores=8, later=later).loop
+            loop = lower_layer(one, any_core=False, later=later).loop
             assert loop is not None
             bodies = [op.body if isinstance(op, When) else (op,) for op in loop.body]
             copies = ((n, body[0]) for n, body in enumerate(bodies))
@@ -257,7 +257,7 @@ def test_slots_have_closed_forms(order: str, counts: tuple[int, int, int]) -> No
     tile = chunk.tiles[0][0]
     chunk = replace(chunk, tiles=((tile,),) * o)
     step = replace(split, l1=placed, parts=(part,), weights=replace(weights, chunks=(chunk,)))
-    program = lower_layer(step, any_core=False, cores=8)
+    program = lower_layer(step, any_core=False)
     tiles = {values["tile"]: values for op, values in walk(program) if isinstance(op, Call)}
     for wanted in schedule.steps():
         values = tiles[wanted.index]
@@ -270,7 +270,7 @@ def test_slots_have_closed_forms(order: str, counts: tuple[int, int, int]) -> No
 def test_the_estimator_does_the_same_in_the_same_order(net: str) -> None:
     """Copies and calls of the program are the events of the part's timeline, one by one."""
     for step, later in layers_of(net):
-        program = lower_layer(step, any_core=False, cores=8, later=later)
+        program = lower_layer(step, any_core=False, later=later)
         for number, timeline in enumerate(step.timelines):
             done = []
             for operation, values in walk(program, number):
@@ -297,7 +297,7 @@ def test_a_part_with_one_tile_along_the_innermost_axis_loads_its_input_once() ->
     always = []
     for last in (part, replace(part, schedule=replace(part.schedule, **short))):
         one = replace(step, parts=(part, last))
-        program = lower_layer(one, any_core=False, cores=8, later=None)
+        program = lower_layer(one, any_core=False, later=None)
         [function] = layer_functions((one,), (program,))
         always.append(Values("dory", one, function).changes_always((axis,)))
     assert always == [True, False]

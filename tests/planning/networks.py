@@ -57,7 +57,7 @@ def changed_plan(plan: Plan, **changes: Any) -> Plan:
         blocks,
         plan.states,
     )
-    program = lower(plan.steps, operations, plan.any_core and plan.cores > 1, plan.cores)
+    program = lower(plan.steps, operations, plan.any_core and plan.cores > 1)
     return replace(plan, program=program)
 
 

@@ -129,7 +129,7 @@ def verify(plan: Plan, number: int, **changes: Any) -> None:
     steps = list(plan.steps)
     steps[number] = replace(steps[number], **changes)
     operations = lower_network(steps, plan.transfers, plan.inputs, plan.outputs)
-    verify_contents(lower(steps, operations, plan.any_core, plan.cores), steps)
+    verify_contents(lower(steps, operations, plan.any_core), steps)
 
 
 def test_the_check_of_contents_finds_wrong_loads(tmp_path: Path) -> None:

@@ -171,9 +171,7 @@ def rebuilt(plan: Plan, steps: list[LayerStep]) -> Plan:
     operations = lower_network(
         steps, plan.transfers, plan.inputs, plan.outputs, plan.final_conversions, blocks
     )
-    return replace(
-        plan, steps=tuple(steps), program=lower(steps, operations, plan.any_core, plan.cores)
-    )
+    return replace(plan, steps=tuple(steps), program=lower(steps, operations, plan.any_core))
 
 
 def with_part(plan: Plan, number: int, part: int, **changes: object) -> Plan:

@@ -116,7 +116,7 @@ def verify(plan: Plan, number: int, parts: dict[int, dict[str, Any]], **changes:
         found[part] = replace(found[part], **fields)
     steps[number] = replace(steps[number], parts=tuple(found))
     operations = lower_network(steps, plan.transfers, plan.inputs, plan.outputs)
-    verify_contents(lower(steps, operations, plan.any_core, plan.cores), steps)
+    verify_contents(lower(steps, operations, plan.any_core), steps)
 
 
 def test_the_check_of_contents_finds_wrong_parts(tmp_path: Path) -> None:
