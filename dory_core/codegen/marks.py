@@ -7,7 +7,6 @@ and then make the call. So shipped sources know nothing of the simulation, and i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dory_core.codegen.body import network_body, packed
@@ -24,36 +23,6 @@ from dory_core.simulate.build import MARKS_FOLDER
 _SOURCE = "../" * len(MARKS_FOLDER.split("/")) + "src/"
 #: What follows the name of a function to which marks are added.
 _SHIPPED = "_shipped"
-_MACRO = re.compile(r"^#define (\w+)", re.MULTILINE)
-_RESIDENT = """\
-/* A layer has ended when its output is reported. */
-#define dory_report(io, layer, data, bytes) \\
-  do { \\
-    DORY_SIM_LAYER_END(); \\
-    dory_report(io, layer, data, bytes); \\
-    dory_sim_ended(__FILE__, __LINE__); \\
-  } while (0)
-"""
-_STREAMED = """\
-static void step(dory_stream_t *stream) {
-  DORY_SIM_LAYER_END();
-  if (dory_core_id() == 0) {
-    do {
-      dory_sim_event(stream->next, __FILE__, __LINE__);
-    } while (dory_stream_event(stream));
-  }
-}
-#define dory_stream_step step
-"""
-_CONVERT = """\
-#define dory_convert_layout(dst, dst_layout, src, src_layout, c, h, w) \\
-  do { \\
-    dory_sim_convert(dst, src, __FILE__, __LINE__); \\
-    dory_convert_layout(dst, dst_layout, src, src_layout, c, h, w); \\
-  } while (0)
-"""
-#: Where events are not those of a table.
-_CONVERT_AND_END = _CONVERT.replace("w); ", "w); \\\n    dory_sim_ended(__FILE__, __LINE__); ")
 
 
 def layer_marks(
@@ -104,27 +73,32 @@ def network_marks(plan: Plan) -> str:
     """Return the C file with the marks of the network."""
     body, symbol = network_body(plan), f"{plan.prefix}_network_run"
     sizes = ((c.source.size_bytes, c.target.size_bytes) for c in plan.conversions)
-    ranges = [f"{{{p.memory + 1}, {p.offset}, {p.size_bytes}}}" for p in given(plan)]
-    conversions = [f"{{{source}, {target}}}" for source, target in sizes]
-    counted = (_counted("ranges", ranges), _counted("dead", body.dead))
-    pointers = (*counted, "conversions" if conversions else "NULL")
-    macros = (_STREAMED if body.events else _RESIDENT).splitlines()
-    if conversions:
-        macros += (_CONVERT if body.events else _CONVERT_AND_END).splitlines()
+    tables = {
+        "ranges": [f"{{{p.memory + 1}, {p.offset}, {p.size_bytes}}}" for p in given(plan)],
+        "conversions": [f"{{{source}, {target}}}" for source, target in sizes],
+        "dead": body.dead,
+    }
+    ranges, conversions, dead = (name if rows else "NULL" for name, rows in tables.items())
+    members = {
+        "given": ranges,
+        "given_count": len(tables["ranges"]),
+        "conversions": conversions,
+        "dead": dead,
+        "dead_count": len(body.dead),
+        "has_events": int(bool(body.events)),
+    }
     lines = [
         "/* network.c for the simulation: what lies in L2, and which bytes die when. */",
-        '#include "network.h"',
+        '#include "dory_marks.h"',
         "",
-        '#include "dory_events.h"',
-        "",
-        *macros,
-        "",
-        *_table("dory_sim_range_t", "ranges", ranges),
+        *_table("dory_sim_range_t", "ranges", tables["ranges"]),
+        *_table("dory_sim_conversion_t", "conversions", tables["conversions"]),
         *_table("dory_sim_dead_t", "dead", body.dead),
-        *_table("dory_sim_conversion_t", "conversions", conversions),
-        f"static const dory_sim_network_t network = {{{', '.join(pointers)}}};",
+        "static const dory_sim_network_t network = {",
+        *(f"{INDENT}.{name} = {value}," for name, value in members.items()),
+        "};",
         "",
-        *_include("network", symbol, *_MACRO.findall("\n".join(macros))),
+        *_include("network", symbol),
         "",
         f"int {symbol}(const dory_network_io_t *io) {{",
         f"{INDENT}dory_sim_network(&network);",
@@ -139,11 +113,6 @@ def _table(type_: str, name: str, rows: Sequence[str]) -> Iterator[str]:
         yield f"static const {type_} {name}[] = {{"
         yield from packed(rows)
         yield "};"
-
-
-def _counted(name: str, rows: Sequence[str]) -> str:
-    """Return the table of rows, and their number."""
-    return f"{name}, {len(rows)}" if rows else "NULL, 0"
 
 
 def _include(source: str, symbol: str, *macros: str) -> Iterator[str]:

@@ -125,14 +125,16 @@ typedef struct {
 typedef struct {
   uint32_t src_bytes, dst_bytes;
 } dory_sim_conversion_t;
-/* given: inputs and state that are there when the first layer begins. dead: by events; they are those
- * of dory_events.h, else the ends of layers and conversions, from 1. conversions: in order. */
+/* given: inputs and state that are there when the first layer begins. conversions: in order. dead: by
+ * events, those of dory_events.h where the network has a table of them (has_events), else the ends of
+ * layers and conversions, from 1. */
 typedef struct {
   const dory_sim_range_t *given;
   uint32_t given_count;
+  const dory_sim_conversion_t *conversions;
   const dory_sim_dead_t *dead;
   uint32_t dead_count;
-  const dory_sim_conversion_t *conversions;
+  int has_events;
 } dory_sim_network_t;
 
 /* A run begins. */

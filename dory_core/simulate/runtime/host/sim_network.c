@@ -34,7 +34,8 @@ void dory_sim_event(uint32_t number, const char *file, int line) {
 }
 
 void dory_sim_ended(const char *file, int line) {
-  if (dory_core_id() == 0) dory_sim_event(++ended, file, line);
+  if (dory_core_id() != 0 || network->has_events) return;
+  dory_sim_event(++ended, file, line);
 }
 
 void dory_sim_convert(const void *dst, const void *src, const char *file, int line) {
