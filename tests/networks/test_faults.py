@@ -102,7 +102,7 @@ TRANSFERS: dict[str, Fault] = {
     "input_slot_is_not_changed": (
         CONV,
         replaced(r"L1_X \+ \(n % 2\) \* L1_X_STEP", "L1_X", 0),
-        r"tile \d+: ",
+        "layer 0",
     ),
     "weights_stay_those_of_the_first_tile": (
         CONV,
