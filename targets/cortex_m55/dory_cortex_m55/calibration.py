@@ -123,6 +123,27 @@ FINISH = {
 FINISH_SIGNED_BY_16 = {"TURNED": 33}
 # The shift to the right that narrowing has.
 FAST_DOWN = 16
+# CMSIS-NN with MVE (sources of July 2026, -O2): least squares over instructions of 299 layers on
+# QEMU, one cycle each; its loops over products alternate between loads and products, as those
+# above. A call; a word whose bits turn over, or that is copied.
+CMSIS_CALL = 300
+CMSIS_TURN = 5
+# A pixel of a convolution and of a depthwise layer, a tap of it, 16 channels of a tap.
+CMSIS_COLUMN, CMSIS_WINDOW = 102, 80
+CMSIS_TAP = 14
+CMSIS_TAP_VECTOR = 6
+# A channel of four columns, 16 inputs of it; of one column.
+CMSIS_FOUR, CMSIS_FOUR_VECTOR = 58, 11
+CMSIS_ONE, CMSIS_ONE_VECTOR = 26, 6
+# Four channels of four windows, a tap of them; of one window.
+CMSIS_DEPTHWISE_FOUR, CMSIS_DEPTHWISE_FOUR_TAP = 126, 13
+CMSIS_DEPTHWISE_ONE, CMSIS_DEPTHWISE_ONE_TAP = 20, 10
+# Four outputs of a fully connected layer, 16 inputs of them; one output.
+CMSIS_OUTPUTS, CMSIS_OUTPUTS_VECTOR = 66, 34
+CMSIS_OUTPUT, CMSIS_OUTPUT_VECTOR = 27, 15
+# A pixel of a pool, 16 channels of it, a tap, 16 channels of a tap.
+CMSIS_POOL, CMSIS_POOL_VECTOR = 7, 4
+CMSIS_POOL_TAP, CMSIS_POOL_TAP_VECTOR = 27, 16
 
 
 def finish_two(form: str, down: int) -> int:

@@ -19,7 +19,7 @@ from dory_cortex_m55 import calibration as costs
 from dory_cortex_m55 import parts
 
 NAME = "cortex_m55"
-BUILTIN, PORTABLE = "builtin", "portable"
+BUILTIN, PORTABLE = KERNELS = ("builtin", "portable")
 #: Values of the option ``dma``.
 CORE, DMA = "core", "dma"
 
@@ -41,8 +41,8 @@ TARGET = Target(
             "kernels",
             str,
             BUILTIN,
-            "builtin: kernels in Helium, portable C where they reject a layer; portable: all in C",
-            (BUILTIN, PORTABLE),
+            "builtin: kernels in Helium, portable C where they reject a layer; cmsis-nn=PATH: "
+            "those of CMSIS-NN first, from sources at PATH or CMSIS_NN_PATH; portable: all in C",
         ),
         Option(
             "dma",

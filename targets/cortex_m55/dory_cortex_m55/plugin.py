@@ -34,8 +34,11 @@ def dory_targets() -> list[Target]:
 @hookimpl(target=NAME)
 def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy:
     """Return the memories of the part. Raises UsageError for options that it cannot have."""
-    from dory_cortex_m55.hardware import hierarchy
+    from dory_cmsis_nn.options import check_kernels
 
+    from dory_cortex_m55.hardware import KERNELS, hierarchy
+
+    check_kernels(ctx, KERNELS)
     return hierarchy(ctx)
 
 

@@ -26,8 +26,11 @@ FLAGS = (
     "-Wextra",
     "-Werror",
 )
-SOURCES = ("src", "weights", "kernels", "hal/cortex_m55", "board")
-INCLUDES = ("inc", "src", "hal/include", "hal/cortex_m55", "kernels", "board", "board/libc")
+SOURCES = ("src", "weights", "kernels", "kernels/external", "hal/cortex_m55", "board")
+INCLUDES = (
+    *("inc", "src", "hal/include", "hal/cortex_m55", "kernels", "kernels/external"),
+    *("board", "board/libc"),
+)
 SCRIPT = "board/corstone300.ld"
 VARIANT = "corstone300"
 PROGRAM = "app.elf"

@@ -115,4 +115,4 @@ def _recipe(tools: toolchain.Toolchain) -> simulate.Recipe:
     sizes = (f"-DDORY_TESTING_{name}" for name in (f"NUMBERS={len(NUMBERS)}",))
     recipe = tools.recipe()
     flags = (*recipe.flags, *sizes, f"-DDORY_TESTING_POINTERS={len(POINTERS)}")
-    return replace(recipe, folders=("src", "kernels", "board"), flags=flags)
+    return replace(recipe, folders=("src", "kernels", "kernels/external", "board"), flags=flags)

@@ -26,7 +26,6 @@ from dory_stm32h7.part import MOST_CODE
 NAME = "stm32h7"
 PORTABLE = "portable"
 KERNELS = ("builtin", PORTABLE)
-CMSIS_NN = "cmsis-nn"  # cmsis-nn=PATH, or CMSIS_NN_PATH
 
 # Stack and variables of the application lie in DTCM, above the arena.
 STACK_BYTES = 8 * 1024

@@ -34,10 +34,11 @@ def dory_targets() -> list[Target]:
 @hookimpl(target=NAME)
 def dory_memory_hierarchy(ctx: TargetContext) -> MemoryHierarchy:
     """Return the memories of the STM32H743. Raises UsageError for unknown kernels."""
-    from dory_stm32h7.hardware import hierarchy
-    from dory_stm32h7.options import check_options
+    from dory_cmsis_nn.options import check_kernels
 
-    check_options(ctx)
+    from dory_stm32h7.hardware import KERNELS, hierarchy
+
+    check_kernels(ctx, KERNELS)
     return hierarchy(ctx)
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import cortex_m7
 import numpy as np
 import pytest
 from cortex_m7 import CortexM7
+from dory_cmsis_nn.library import CmsisNn
+from dory_cmsis_nn.testing import fake_library, require_library, tflm_layer
 from dory_stm32h7.backend.cmsis import (
     CmsisConv,
     CmsisDepthwise,
@@ -26,12 +26,10 @@ from dory_stm32h7.backend.cmsis import (
     NativePointwise,
     cmsis_kernels,
 )
-from dory_stm32h7.backend.cmsis_library import CmsisNn, find_cmsis_nn
-from dory_stm32h7.backend.cmsis_parameters import Parameters, find_native, rounded_twice
 from image import L1_BYTES, compiled, require_emulator, run_image
 from stm32h7_layers import SPACE
 
-from dory_core.api import Layer, Rejection, Requant, UsageError, ops
+from dory_core.api import Layer, Requant, ops
 from dory_core.importing import Array, requant
 from dory_core.testing import (
     IMPORTED,
@@ -59,82 +57,7 @@ POINT = ops.Window(kernel=(1, 1))
 
 @pytest.fixture(scope="session")
 def library() -> CmsisNn:
-    path = os.environ.get("CMSIS_NN_PATH")
-    if not path:
-        pytest.skip("needs the sources of CMSIS-NN: set CMSIS_NN_PATH")
-    return find_cmsis_nn(Path(path))
-
-
-def _fake(root: Path, text: str = "") -> Path:
-    (root / "Include").mkdir(parents=True)
-    (root / "Source").mkdir()
-    (root / "Include" / "arm_nnfunctions.h").write_text(text)
-    return root
-
-
-COMPLETE = "arm_fully_connected_per_channel_s8 arm_nn_mat_mult_nt_t_s8_s32 upscale_dims"
-
-
-@pytest.mark.parametrize(
-    "folder",
-    [
-        *("", "NN", "CMSIS/NN", "CMSIS-NN", "Drivers/CMSIS/NN"),
-        "Middlewares/Third_Party/ARM_CMSIS/CMSIS/NN",
-        *("6.0.0", "CMSIS-NN/7.0.0", "ARM/CMSIS-NN/7.0.0", "Packs/ARM/CMSIS-NN/7.0.0"),
-    ],
-)
-def test_library_is_found_in_checkouts_packages_and_packs(folder: str, tmp_path: Path) -> None:
-    root = _fake(tmp_path / "sdk" / folder, COMPLETE)
-    assert find_cmsis_nn(tmp_path / "sdk").root.resolve() == root.resolve()
-
-
-def test_newest_release_of_a_pack_is_taken(tmp_path: Path) -> None:
-    for version in ("4.1.0", "10.0.0", "7.0.0"):
-        _fake(tmp_path / "ARM/CMSIS-NN" / version, COMPLETE)
-    assert find_cmsis_nn(tmp_path).root.name == "10.0.0"
-
-
-def test_old_library_of_a_package_does_not_hide_a_newer_one(tmp_path: Path) -> None:
-    _fake(tmp_path / "Drivers/CMSIS/NN", "arm_convolve_s8")
-    header = tmp_path / "Drivers/CMSIS/NN/Include/arm_nnfunctions.h"
-    header.write_bytes(b"/* \xa9 2018 */ void arm_convolve_HWC_q7_fast(void);")
-    with pytest.raises(UsageError, match="too old"):
-        find_cmsis_nn(tmp_path / "Drivers/CMSIS")
-    newer = _fake(tmp_path / "CMSIS-NN" / "7.0.0", COMPLETE)
-    assert find_cmsis_nn(tmp_path).root == newer
-
-
-def test_missing_and_old_libraries_are_usage_errors(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="need its sources") as none:
-        find_cmsis_nn(None)
-    assert "CMSIS_NN_PATH" in (none.value.hint or "")
-    with pytest.raises(UsageError, match="there is no CMSIS-NN in"):
-        find_cmsis_nn(tmp_path)
-    _fake(tmp_path / "NN", "arm_convolve_s8 arm_nn_mat_mult_nt_t_s8_s32")
-    with pytest.raises(UsageError, match="too old: it has no arm_fully_connected_per_channel_s8"):
-        find_cmsis_nn(tmp_path)
-
-
-def test_sources_follow_calls_and_stay_untouched(tmp_path: Path) -> None:
-    root = _fake(tmp_path, '#include "Internal/a.h"\n' + COMPLETE)
-    (root / "Include" / "Internal").mkdir()
-    (root / "Include" / "Internal" / "a.h").write_text("/* a */\n")
-    first = "void arm_max_pool_s8(void)\n{\n  arm_helper(); /* arm_other */\n}\n"
-    (root / "Source" / "arm_max_pool_s8.c").write_text(first)
-    (root / "Source" / "helpers.c").write_text("int arm_helper(void)\n{\n  return 0;\n}\n")
-    (root / "Source" / "arm_other.c").write_text("int arm_other(void)\n{\n  return 1;\n}\n")
-    files = {
-        f.path: f.content
-        for f in CmsisNn(root).application_files("arm_max_pool_s8", "arm_max_pool_s8", False)
-    }
-    external = "kernels/external"
-    assert files[f"{external}/cmsis-nn/Source/arm_max_pool_s8.c"] == first
-    assert f"{external}/cmsis-nn/Source/helpers.c" in files
-    assert f"{external}/cmsis-nn/Source/arm_other.c" not in files
-    assert f"{external}/Internal/a.h" in files
-    wrapper = str(files[f"{external}/helpers.c"]).split("\n")
-    assert wrapper[0] == '#include "dory_cmsis_nn_requantize.h"'
-    assert '#include "cmsis-nn/Source/helpers.c"' in wrapper
+    return require_library()
 
 
 def _step(channels: int, reach: int, hi: int = 255) -> Requant:
@@ -206,155 +129,11 @@ def test_parameters_are_a_bias_a_multiplier_and_a_rest_below_it(tmp_path: Path) 
         assert (got == np.clip((acc * step.mul[c] + step.add[c]) // step.div, 0, 255)).all()
 
 
-def _tflm_step(
-    channels: int, reach: int, zero_point: int, bounds: tuple[int, int], seed: int = 0
-) -> tuple[Requant, list[tuple[int, int]]]:
-    """Return a requantisation with two roundings, ties away, and (mantissa, shift) of each channel.
-
-    The closed form: the addend depends on the sign of the accumulator.
-    """
-    random = np.random.default_rng(seed)
-    size = max(1, reach // 200).bit_length()
-    pairs = [(int(random.integers(1 << 30, 1 << 31)), 1 - size) for _ in range(channels)]
-    forms = []
-    for mantissa, shift in pairs:
-        right = -shift
-        half = 1 << (30 + right) if right else 0
-        zero = zero_point << (31 + right)
-        away = (1 << 30) if right else 0
-        start = half if right else 1 << 30
-        forms.append((mantissa, start + away + zero, start - away + zero, 31 + right))
-    (bits,) = {form[3] for form in forms}
-    muls, adds, lows = ([form[k] for form in forms] for k in range(3))
-    return requant(muls, adds, 1 << bits, *bounds, add_negative=lows), pairs
-
-
-def _tflm_layer(
-    kind: str, seed: int, zero_point: int = -7, bounds: tuple[int, int] = (-128, 127)
-) -> Layer:
-    """Return a layer of signed bytes as TensorFlow Lite Micro computes it."""
-    random = np.random.default_rng(seed)
-    c_in, c_out = int(random.integers(1, 20)), int(random.integers(1, 20))
-    height, width = (int(n) for n in random.integers(4, 9, 2))
-    pad = int(random.choice([-128, -5, 0, 3, 127]))
-    if kind == "linear":
-        shape: tuple[int, ...] = (c_out, c_in)
-        fields: dict[str, object] = {}
-        image = (c_in, 1, 1)
-    else:
-        own = kind == "depthwise"
-        c_out = c_in if own else c_out
-        kernel = (1, 1) if kind == "pointwise" else tuple(int(n) for n in random.integers(1, 4, 2))
-        if own and seed % 2:
-            kernel = (3, 3)
-        pads = tuple(int(random.integers(0, k)) for k in (*kernel, *kernel))
-        window = ops.Window(kernel=kernel, pads=pads, pad_value=pad)
-        shape = (c_out, 1 if own else c_in, *kernel)
-        fields = {"window": window, "groups": c_in if own else 1}
-        image = (c_in, height, width)
-    weights = random.integers(-128, 128, shape)
-    step, _ = _tflm_step(c_out, int(np.prod(shape[1:])) * 128 * 100, zero_point, bounds, seed)
-    op = alone(
-        ops.Linear if kind == "linear" else ops.Conv,
-        weights=Array(weights),
-        bias=Array(random.integers(-3000, 3000, c_out)),
-        requants=(step,),
-        **fields,
-    )
-    layer = typed(op, (*image, -128, 127))
-    return replace(layer, output=replace(layer.output, scale=0.5, zero_point=zero_point))
-
-
-def _requantize_as_in_c(value: int, mantissa: int, shift: int) -> int:
-    """arm_nn_requantize of arm_nnsupportfunctions.h, word for word in Python integers."""
-    product = (value << max(shift, 0)) * mantissa + (1 << 30)
-    result, exponent = product >> 31, max(-shift, 0)
-    mask = (1 << exponent) - 1
-    remainder, result_threshold = mask & result, mask >> 1
-    result_threshold += result < 0
-    return (result >> exponent) + (remainder > result_threshold)
-
-
-@pytest.mark.parametrize("kind", ["conv", "pointwise", "depthwise", "linear"])
-def test_native_parameters_give_the_network_for_every_accumulator(kind: str) -> None:
-    for seed in range(6):
-        layer = _tflm_layer(kind, seed)
-        found = find_native(layer)
-        assert isinstance(found, Parameters) and found.mul is not None and found.rest is not None
-        step = layer.op.requants[0]
-        lowest, highest = accumulator_bounds(layer.op, layer.inputs)
-        for c in range(layer.output.channels):
-            for acc in range(int(lowest[c]), int(highest[c]) + 1, 997):
-                got = _requantize_as_in_c(acc, int(found.mul[c]), int(found.rest[c]))
-                assert min(max(got - 7, -128), 127) == step.scalar(acc, c)
-
-
-def test_native_multipliers_are_those_of_the_file() -> None:
-    layer = _tflm_layer("conv", 4)
-    reach = int(np.prod(layer.of(ops.Conv).weights.shape[1:])) * 128 * 100
-    _, pairs = _tflm_step(layer.output.channels, reach, -7, (-128, 127), 4)
-    found = find_native(layer)
-    assert isinstance(found, Parameters) and found.mul is not None and found.rest is not None
-    assert list(zip(found.mul.tolist(), found.rest.tolist(), strict=True)) == pairs
-
-
-def test_every_accumulator_of_every_channel_of_one_layer_is_equal() -> None:
-    layer = _tflm_layer("depthwise", 1)
-    found, step = find_native(layer), layer.op.requants[0]
-    assert isinstance(found, Parameters) and found.mul is not None and found.rest is not None
-    acc = np.arange(layer.ranges.acc_lo, layer.ranges.acc_hi + 1)
-    both = np.broadcast_to(acc, (layer.output.channels, len(acc)))
-    got = rounded_twice(both, found.mul[:, None], found.rest[:, None]) - 7
-    assert np.array_equal(np.clip(got, -128, 127), step.apply(both))
-
-
-def test_other_roundings_are_not_taken_for_the_library_s_own() -> None:
-    layer = _tflm_layer("conv", 2)
-    step = layer.op.requants[0]
-    up = requant(step.mul, step.add, step.div, step.lo, step.hi)
-    for wrong in (
-        up,
-        requant(step.mul, [a + step.div // 64 for a in step.add], step.div, -128, 127),
-    ):
-        other = replace(layer, op=replace(layer.op, requants=(wrong,)))
-        assert isinstance(find_native(other), Rejection)
-    unscaled = replace(layer, output=replace(layer.output, scale=None))
-    assert isinstance(find_native(unscaled), Rejection)
-
-
-def test_roundings_that_a_relu_hides_are_taken() -> None:
-    layer = _tflm_layer("conv", 2, zero_point=-128, bounds=(-128, 127))
-    step = layer.op.requants[0]
-    plain = requant(step.mul, step.add, step.div, -128, 127)
-    assert isinstance(
-        find_native(replace(layer, op=replace(layer.op, requants=(plain,)))), Parameters
-    )
-
-
-def test_channels_that_are_constant_and_huge_biases_are_taken() -> None:
-    layer = _tflm_layer("conv", 4)
-    step, channels = layer.op.requants[0], layer.output.channels
-    assert step.add_negative is not None
-    parts = (step.mul, step.add, step.add_negative)
-    mul, add, low = (list(part * (channels // len(part))) for part in parts)
-    mul[0], add[0], low[0] = 0, -7 * step.div, -7 * step.div
-    bias = np.zeros(channels, np.int64)
-    bias[1] = -(1 << 30)  # it is clipped, whatever the input
-    steps = (requant(mul, add, step.div, -128, 127, add_negative=low),)
-    op = replace(layer.of(ops.Conv), bias=Array(bias), requants=steps)
-    shape = layer.inputs[0].shape
-    other = typed(op, (*shape, -128, 127))
-    other = replace(other, output=replace(other.output, scale=0.5, zero_point=-7))
-    found = find_native(other)
-    assert isinstance(found, Parameters) and found.mul is not None
-    assert found.mul[0] == 0 and (found.mul[1:] >= 1 << 30).all()
-
-
 def _native_cases(library: CmsisNn, seeds: range) -> list[KernelCase]:
     random, cases = np.random.default_rng(5), []
     for kind in ("conv", "pointwise", "depthwise", "linear"):
         for seed in seeds:
-            layer = _tflm_layer(kind, seed)
+            layer = tflm_layer(kind, seed)
             taken = [k for k in cmsis_kernels(library) if k.accepts(layer) is None]
             assert taken[0].name.endswith("_tflm")
             cases += [make_case(k, layer, random) for k in taken if k.name.endswith("_tflm")]
@@ -487,9 +266,9 @@ def _estimated(library: CmsisNn) -> list[tuple[CmsisKernel, Layer]]:
         (CmsisDepthwise3x3(library), _conv(16, 16, (12, 12), SAME, groups=16)),
         (CmsisDepthwise3x3(library), _conv(32, 32, (3, 3), SAME, groups=32)),
         (CmsisDepthwise(library), _conv(16, 16, (12, 12), wide, groups=16)),
-        *((NativeConv(library), _tflm_layer("conv", seed)) for seed in (0, 5)),
-        *((NativePointwise(library), _tflm_layer("pointwise", seed)) for seed in (0, 1)),
-        (NativeLinear(library), _tflm_layer("linear", 6)),
+        *((NativeConv(library), tflm_layer("conv", seed)) for seed in (0, 5)),
+        *((NativePointwise(library), tflm_layer("pointwise", seed)) for seed in (0, 1)),
+        (NativeLinear(library), tflm_layer("linear", 6)),
         (CmsisLogits(library), _single(ops.Linear, (64, 1, 1), weights=logits, requants=())),
         (CmsisMaxPool(library), _single(ops.MaxPool, (16, 8, 8), window=pool)),
     ]
@@ -514,7 +293,7 @@ def test_estimates_are_those_of_the_pipeline(compiler: tuple[str, ...], library:
 
 def test_pixels_of_a_1x1_convolution_stay_together(tmp_path: Path) -> None:
     """Each call sums the weights up: 12 calls of few pixels cost twice what one costs."""
-    root = _fake(tmp_path / "library", COMPLETE)
+    root = fake_library(tmp_path / "library")
     (root / "Source" / "a.c").write_text("int arm_convolve_1x1_s8_fast(void)\n{\n}\n")
     layer = _conv(256, 256, (3, 3), POINT)
     kernel = CmsisPointwise(CmsisNn(root))
@@ -529,6 +308,28 @@ def test_pixels_of_a_1x1_convolution_stay_together(tmp_path: Path) -> None:
     assert planned["kernel"] == "arm_convolve_1x1_s8_fast"
     assert (planned["tiles"]["h"], planned["tiles"]["w"]) == (3, 3)
     assert planned["tiles"]["count"] <= 8
+
+
+def test_networks_have_plans_with_the_data_cache(tmp_path: Path) -> None:
+    """Every kernel is asked for the accesses of its tile."""
+    root = fake_library(tmp_path / "library")
+    names = ("arm_convolve_s8", "arm_convolve_1x1_s8_fast", "arm_depthwise_conv_3x3_s8")
+    names += ("arm_depthwise_conv_s8_opt", "arm_max_pool_s8")
+    names += ("arm_fully_connected_per_channel_s8", "arm_nn_mat_mult_nt_t_s8_s32")
+    text = "".join(f"int {name}(void)\n{{\n}}\n" for name in names)
+    (root / "Source" / "a.c").write_text(text)
+    builder = GraphBuilder((8, 12, 12), name="cached", values=(0, 127))
+    builder.conv(8, SAME, output=(0, 127))
+    builder.conv(8, POINT, output=(0, 127))
+    builder.conv(8, SAME, groups=8, output=(0, 127))
+    builder.conv(8, ops.Window(kernel=(5, 5)), groups=8, output=(0, 127))
+    builder.max_pool(ops.Window(kernel=(2, 2), strides=(2, 2)))
+    builder.linear(16, output=(0, 127))
+    builder.linear(10)
+    settings = {"kernels": f"cmsis-nn={root}", "memory": "dcache"}
+    setup = setup_for(load_plugins(), "stm32h7", settings, frontend="testing")
+    plan = run_stages(builder.graph(), setup, after=IMPORTED)
+    assert [layer["kernel"] for layer in plan.to_json()["layers"]] == [*names]
 
 
 def test_linear_kernel_is_named_after_the_function(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from dory_cmsis_nn.options import cmsis_nn_path, kernels_of
 from dory_stm32h7 import plugin
 from dory_stm32h7.hardware import TARGET
-from dory_stm32h7.options import cmsis_nn_path, kernels_of
 
 from dory_core.api import TargetContext, UsageError
 from dory_core.testing import Plugins

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """Return the kernels that may compute ``layer``, best first, portable C last."""
+    from dory_cmsis_nn.options import CMSIS_NN, cmsis_nn_path, kernels_of
+
     from dory_core.api import ops, portable_kernels
     from dory_cortex_m55.hardware import PORTABLE
 
@@ -18,8 +20,16 @@ def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     if isinstance(layer.op, ops.Lstm):  # it is not tiled: in SRAM where DTCM is too small
         whole = map(_timed, portable_kernels(ctx.memory.cores, in_place=True))
         portable += [kernel for kernel in whole if kernel.accepts(layer) is None]
-    if ctx.options.get("kernels") == PORTABLE:
+    chosen = kernels_of(ctx)
+    if chosen == PORTABLE:
         return portable
+    if chosen == CMSIS_NN:
+        from dory_cmsis_nn.library import find_cmsis_nn
+
+        from dory_cortex_m55.backend.cmsis import cmsis_kernels
+
+        library = find_cmsis_nn(cmsis_nn_path(ctx))
+        return [*cmsis_kernels(library), *vector_kernels(), *portable]
     return [*vector_kernels(), *portable]
 
 

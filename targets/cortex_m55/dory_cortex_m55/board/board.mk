@@ -31,6 +31,6 @@ $(IMAGE)/@PROGRAM@: $(IMAGE_OBJECTS) @SCRIPT@
 
 $(IMAGE)/%.o: %
 	@mkdir -p $(@D)
-	$(ARM_CC) $(IMAGE_FLAGS) -MMD -MP -c $< -o $@
+	$(ARM_CC) $(IMAGE_FLAGS) $(if $(filter kernels/external/%,$<),$(EXTERNAL_FLAGS)) -MMD -MP -c $< -o $@
 
 -include $(IMAGE_OBJECTS:.o=.d)

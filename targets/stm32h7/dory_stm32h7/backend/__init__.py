@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
     """Return the kernels that may compute ``layer``, best first, portable C last."""
+    from dory_cmsis_nn.options import CMSIS_NN, cmsis_nn_path, kernels_of
+
     from dory_core.api import ops, portable_kernels
-    from dory_stm32h7.hardware import CMSIS_NN
-    from dory_stm32h7.options import cmsis_nn_path, kernels_of
 
     portable = [timed_portable(kernel) for kernel in portable_kernels(ctx.memory.cores)]
     if isinstance(layer.op, ops.Lstm):  # it is not tiled: in L2 where L1 is too small
@@ -26,8 +26,9 @@ def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
         return portable
     if chosen != CMSIS_NN:
         return [*_on_core(ctx, builtin_kernels()), *portable]
+    from dory_cmsis_nn.library import find_cmsis_nn
+
     from dory_stm32h7.backend.cmsis import cmsis_kernels
-    from dory_stm32h7.backend.cmsis_library import find_cmsis_nn
 
     library = find_cmsis_nn(cmsis_nn_path(ctx))
     return [*_on_core(ctx, [*cmsis_kernels(library), *builtin_kernels()]), *portable]

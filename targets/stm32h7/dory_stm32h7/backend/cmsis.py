@@ -1,4 +1,4 @@
-"""The kernels of CMSIS-NN, exact, with proven parameters, each with weights in two forms.
+"""The kernels of CMSIS-NN on cores without vectors, exact, with proven parameters, in two forms.
 
 One is the library as it is, whose requantisation is that of TensorFlow Lite Micro; in the other one
 requantisation is replaced, for all other networks.
@@ -6,10 +6,10 @@ requantisation is replaced, for all other networks.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from dory_cmsis_nn import functions
+from dory_cmsis_nn.kernel import CmsisKernel
+from dory_cmsis_nn.library import CmsisNn
+from dory_cmsis_nn.parameters import Parameters, taps_of, turned, weights_of
 
 from dory_core.api import (
     Feature,
@@ -19,11 +19,9 @@ from dory_core.api import (
     Rejection,
     Term,
     Tile,
-    WeightBlock,
     caches,
     ceil_div,
     ops,
-    reject_maximum,
     size,
 )
 from dory_stm32h7 import calibration as costs
@@ -34,33 +32,35 @@ from dory_stm32h7.backend.accesses import (
     pixels_first,
     rows_first,
 )
-from dory_stm32h7.backend.cmsis_kernel import CmsisKernel, WeightedCmsisKernel
-from dory_stm32h7.backend.cmsis_library import CmsisNn
-from dory_stm32h7.backend.cmsis_parameters import (
-    Parameters,
-    find_parameters,
-    taps_of,
-    turned,
-    weights_of,
-)
+from dory_stm32h7.backend.cmsis_parameters import find_parameters
+from dory_stm32h7.backend.instance import TimedKernel
 from dory_stm32h7.objective import BETA_BLOCK
 
 
-class CmsisConv(WeightedCmsisKernel, caches.MemoryAccesses):
-    """Convolution with any filter and groups."""
+class _OnCore(CmsisKernel, TimedKernel, caches.MemoryAccesses):
+    """A function with what a call and turned bits take."""
 
-    name = function = "arm_convolve_s8"
-    summary = "CMSIS-NN: convolution"
+    def copy_tenths(self, layer: Layer, tile: Tile) -> Number:
+        """Return the tenths of cycles of a call, and of turning bits of input and output."""
+        count = costs.CMSIS_CALL + costs.CMSIS_TURN * self.copied_bytes(layer, tile) // 4
+        if turned(layer.output):
+            count = count + costs.CMSIS_TURN * tile.h * tile.w * tile.c_out // 4
+        return count
+
+
+class _Replaced(CmsisKernel):
+    """The library with its requantisation replaced by the upper half of a product."""
+
+    native = False
     features = frozenset({Feature.PAD_VALUE})
 
-    def accepts(self, layer: Layer) -> Rejection | None:
-        """Any window; one input channel per group is for the depthwise kernels."""
-        conv = layer.op
-        if not isinstance(conv, ops.Conv):
-            return Rejection("it computes convolutions only")
-        if conv.groups > 1 and conv.weights.shape[1] == 1:
-            return Rejection("it computes no depthwise convolution")
-        return self.reject(layer)
+    def parameters(self, layer: Layer) -> Parameters | Rejection | None:
+        """Those of the product."""
+        return find_parameters(layer)
+
+
+class NativeConv(functions.Convolution, _OnCore):
+    """Convolution with any filter and groups."""
 
     def buffer_bytes(self, layer: Layer, tile: Tile) -> Number:
         """arm_convolve_s8_get_buffer_size: two columns of 16-bit numbers."""
@@ -73,7 +73,7 @@ class CmsisConv(WeightedCmsisKernel, caches.MemoryAccesses):
     def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """Columns of two pixels, then all weights; columns are copies of rows of channels."""
         weights = int(self.weight_bytes(layer, tile))
-        x, *others = columns(layer, tile, weights, 3, 4)
+        x, *others = columns(layer, tile, weights, 3, 4, together=2, store=1)
         return (*copied(x, int(self.copied_bytes(layer, tile))), *others)
 
     def tenths(self, layer: Layer, tile: Tile) -> Number:
@@ -90,26 +90,8 @@ class CmsisConv(WeightedCmsisKernel, caches.MemoryAccesses):
         return self.copy_tenths(layer, tile) + groups * (pixels * column + blocks)
 
 
-class CmsisPointwise(WeightedCmsisKernel, caches.MemoryAccesses):
-    """1x1 convolution; the copy of the input leaves out pixels that strides skip."""
-
-    name = function = "arm_convolve_1x1_s8_fast"
-    summary = "CMSIS-NN: 1x1 convolution"
-
-    def accepts(self, layer: Layer) -> Rejection | None:
-        """Dense 1x1 filters without padding."""
-        conv = layer.op
-        if not isinstance(conv, ops.Conv) or not conv.is_pointwise:
-            return Rejection("it computes dense 1x1 convolutions only")
-        if any(conv.window.pads):
-            return Rejection("it computes 1x1 convolutions without padding only")
-        return self.reject(layer)
-
-    def copied_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """The pixels that are used, where strides skip some."""
-        if self._strided(layer):
-            return tile.h * tile.w * tile.c_in
-        return super().copied_bytes(layer, tile)
+class NativePointwise(functions.Pointwise, _OnCore):
+    """1x1 convolution."""
 
     def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """All pixels for every two output channels."""
@@ -138,56 +120,14 @@ class CmsisPointwise(WeightedCmsisKernel, caches.MemoryAccesses):
         blocks = pixels // 2 * (channels // 2) * block + single * one
         return self.copy_tenths(layer, tile) + rows + blocks
 
-    def _has_scratch(self, layer: Layer) -> bool:
-        return self._strided(layer) or super()._has_scratch(layer)
 
-    @staticmethod
-    def _strided(layer: Layer) -> bool:
-        conv = layer.op
-        return isinstance(conv, ops.Conv) and conv.window.strides != (1, 1)
-
-
-class _Depthwise(WeightedCmsisKernel, caches.MemoryAccesses):
-    features = frozenset({Feature.PAD_VALUE})
-
-    def accepts(self, layer: Layer) -> Rejection | None:
-        """One filter per channel, no dilation."""
-        conv = layer.op
-        if not isinstance(conv, ops.Conv) or not conv.is_depthwise:
-            return Rejection("it computes depthwise convolutions only")
-        if conv.groups != layer.output.channels:
-            return Rejection("it computes one filter per channel")
-        if conv.window.dilations != (1, 1):
-            return Rejection("it computes no dilated filters")
-        return self.reject_window(conv.window) or self.reject(layer)
-
-    def reject_window(self, window: ops.Window) -> Rejection | None:
-        """Return why the window is not possible."""
-        return None
+class NativeDepthwise3x3(functions.Depthwise3x3, _OnCore):
+    """Depthwise convolution with filters of 3x3."""
 
     def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """All channels of a pixel."""
         weights, copies = self.weight_bytes(layer, tile), self.copied_bytes(layer, tile)
         return pixels_first(layer, tile, int(weights), int(copies))
-
-    def arranged(self, weights: npt.NDArray[Any]) -> bytes:
-        """Taps, then the channels of the tile."""
-        return np.moveaxis(weights[:, 0], 0, 2).astype(np.int8).tobytes()
-
-
-class CmsisDepthwise3x3(_Depthwise):
-    """Depthwise convolution with filters of 3x3."""
-
-    name = function = "arm_depthwise_conv_3x3_s8"
-    summary = "CMSIS-NN: depthwise convolution with 3x3 filters"
-
-    def reject_window(self, window: ops.Window) -> Rejection | None:
-        """At most one column and row of padding."""
-        if window.kernel != (3, 3):
-            return Rejection("it computes filters of 3x3 only")
-        if max(window.pads) > 1:
-            return Rejection("it pads by one row and column at most")
-        return None
 
     def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Taps within the image, in fours of channels."""
@@ -199,11 +139,13 @@ class CmsisDepthwise3x3(_Depthwise):
         return self.copy_tenths(layer, tile) + tile.h * tile.w * pixel
 
 
-class CmsisDepthwise(_Depthwise):
+class NativeDepthwise(functions.Depthwise, _OnCore):
     """Depthwise convolution with filters of any size."""
 
-    name = function = "arm_depthwise_conv_s8_opt"
-    summary = "CMSIS-NN: depthwise convolution"
+    def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
+        """All channels of a pixel."""
+        weights, copies = self.weight_bytes(layer, tile), self.copied_bytes(layer, tile)
+        return pixels_first(layer, tile, int(weights), int(copies))
 
     def buffer_bytes(self, layer: Layer, tile: Tile) -> Number:
         """arm_depthwise_conv_s8_opt_get_buffer_size_dsp: a window of 16-bit numbers."""
@@ -237,17 +179,8 @@ def _taps_inside(layer: Layer) -> tuple[float, float]:
     return rows, columns
 
 
-class CmsisLinear(WeightedCmsisKernel, caches.MemoryAccesses):
+class NativeLinear(functions.FullyConnected, _OnCore):
     """Fully connected layer."""
-
-    name = function = "arm_fully_connected_per_channel_s8"
-    summary = "CMSIS-NN: fully connected layer"
-
-    def accepts(self, layer: Layer) -> Rejection | None:
-        """Any number of inputs and outputs."""
-        if not isinstance(layer.op, ops.Linear):
-            return Rejection("it computes fully connected layers only")
-        return self.reject(layer)
 
     def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """All inputs for every output."""
@@ -263,12 +196,11 @@ class CmsisLinear(WeightedCmsisKernel, caches.MemoryAccesses):
         return self.copy_tenths(layer, tile) + blocks + outputs
 
 
-class CmsisLogits(CmsisKernel, caches.MemoryAccesses):
+class CmsisLogits(_OnCore):
     """Fully connected layer with 32-bit outputs."""
 
     name = function = "arm_nn_mat_mult_nt_t_s8_s32"
     summary = "CMSIS-NN: fully connected layer with 32-bit outputs"
-    native = True  # it has no requantisation
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """No requantisation."""
@@ -299,33 +231,8 @@ class CmsisLogits(CmsisKernel, caches.MemoryAccesses):
         return self.copy_tenths(layer, tile) + steps + tile.c_out * each
 
 
-class CmsisMaxPool(CmsisKernel, caches.MemoryAccesses):
+class CmsisMaxPool(functions.MaxPool, _OnCore):
     """Maximum pooling."""
-
-    name = function = "arm_max_pool_s8"
-    summary = "CMSIS-NN: maximum pooling"
-    native = True  # it has no requantisation
-
-    def accepts(self, layer: Layer) -> Rejection | None:
-        """Any window without dilation."""
-        rejection = reject_maximum(layer)
-        if rejection is not None:
-            return rejection
-        if layer.window.dilations != (1, 1):
-            return Rejection("it computes no dilated windows")
-        if turned(layer.inputs[0]) != turned(layer.output):
-            return Rejection("input and output have different ranges")
-        return self.reject_types(layer)
-
-    def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """No constants."""
-        return 0
-
-    def weight_block(
-        self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
-    ) -> WeightBlock | None:
-        """No constants."""
-        return None
 
     def accesses(self, layer: Layer, tile: Tile, line_bytes: int) -> tuple[caches.Access, ...]:
         """All channels of a pixel."""
@@ -340,46 +247,39 @@ class CmsisMaxPool(CmsisKernel, caches.MemoryAccesses):
         return self.copy_tenths(layer, tile) + tile.h * tile.w * pixel
 
 
-class _Native(WeightedCmsisKernel):
-    """The library as it is: its requantisation is that of TensorFlow Lite Micro."""
+class CmsisConv(_Replaced, NativeConv):
+    """Convolution with its requantisation replaced."""
 
-    native = True
-    features = frozenset({Feature.PAD_VALUE, Feature.TWO_ADDENDS})
-
-
-class NativePointwise(_Native, CmsisPointwise):
-    """1x1 convolution with the library's own requantisation."""
-
-    name = "arm_convolve_1x1_s8_fast_tflm"
-    summary = "CMSIS-NN as it is: 1x1 convolution"
+    name = "arm_convolve_s8"
+    summary = "CMSIS-NN: convolution"
 
 
-class NativeConv(_Native, CmsisConv):
-    """Convolution with the library's own requantisation."""
+class CmsisPointwise(_Replaced, NativePointwise):
+    """1x1 convolution with its requantisation replaced."""
 
-    name = "arm_convolve_s8_tflm"
-    summary = "CMSIS-NN as it is: convolution"
-
-
-class NativeDepthwise3x3(_Native, CmsisDepthwise3x3):
-    """Depthwise convolution with filters of 3x3 and the library's own requantisation."""
-
-    name = "arm_depthwise_conv_3x3_s8_tflm"
-    summary = "CMSIS-NN as it is: depthwise convolution with 3x3 filters"
+    name = "arm_convolve_1x1_s8_fast"
+    summary = "CMSIS-NN: 1x1 convolution"
 
 
-class NativeDepthwise(_Native, CmsisDepthwise):
-    """Depthwise convolution with the library's own requantisation."""
+class CmsisDepthwise3x3(_Replaced, NativeDepthwise3x3):
+    """Depthwise convolution with filters of 3x3 with its requantisation replaced."""
 
-    name = "arm_depthwise_conv_s8_opt_tflm"
-    summary = "CMSIS-NN as it is: depthwise convolution"
+    name = "arm_depthwise_conv_3x3_s8"
+    summary = "CMSIS-NN: depthwise convolution with 3x3 filters"
 
 
-class NativeLinear(_Native, CmsisLinear):
-    """Fully connected layer with the library's own requantisation."""
+class CmsisDepthwise(_Replaced, NativeDepthwise):
+    """Depthwise convolution with its requantisation replaced."""
 
-    name = "arm_fully_connected_per_channel_s8_tflm"
-    summary = "CMSIS-NN as it is: fully connected layer"
+    name = "arm_depthwise_conv_s8_opt"
+    summary = "CMSIS-NN: depthwise convolution"
+
+
+class CmsisLinear(_Replaced, NativeLinear):
+    """Fully connected layer with its requantisation replaced."""
+
+    name = "arm_fully_connected_per_channel_s8"
+    summary = "CMSIS-NN: fully connected layer"
 
 
 def cmsis_kernels(library: CmsisNn) -> list[Kernel]:

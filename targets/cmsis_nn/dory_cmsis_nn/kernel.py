@@ -8,9 +8,18 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dory_cmsis_nn.library import CmsisNn
+from dory_cmsis_nn.parameters import (
+    Parameters,
+    find_native,
+    output_bounds,
+    turned,
+    weights_of,
+)
 from dory_core.api import (
     Argument,
     FunctionCall,
+    Kernel,
     Layer,
     Number,
     Operand,
@@ -20,34 +29,28 @@ from dory_core.api import (
     Tile,
     WeightBlock,
     ceil_div,
+    named,
     ops,
     reject_type,
     size,
 )
-from dory_stm32h7 import calibration as costs
-from dory_stm32h7.backend.cmsis_library import CmsisNn
-from dory_stm32h7.backend.cmsis_parameters import (
-    Parameters,
-    find_native,
-    find_parameters,
-    output_bounds,
-    turned,
-    weights_of,
-)
-from dory_stm32h7.backend.instance import BYTES, TimedKernel, tile_arguments
+
+BYTES = ("u8", "i8")
 
 
 @dataclass(frozen=True)
-class CmsisKernel(TimedKernel):
-    """A function of CMSIS-NN. library: where its sources lie.
+class CmsisKernel(Kernel):
+    """A function of CMSIS-NN.
 
-    function: its name, which is also that of the kernel unless there is another form of it.
-    native: the library is compiled as it is; else its requantisation is replaced.
+    Attributes:
+        library: Where its sources lie.
+        function: Its name.
+        native: True where the library is compiled as it is; else its requantisation is replaced.
     """
 
     library: CmsisNn
     function: ClassVar[str]
-    native: ClassVar[bool] = False
+    native: ClassVar[bool] = True
 
     def symbol(self, layer: Layer) -> str:
         """Our call of the function."""
@@ -134,14 +137,14 @@ class CmsisKernel(TimedKernel):
             name for name, part in (("mul", values.mul), ("bias", values.bias)) if part is not None
         }
         arguments: list[tuple[str, Argument]] = [
-            *tile_arguments("x", "y"),
+            *named("x", "y").items(),
             ("weights", Operand("weights") if found is not None else 0),
             ("mul", Operand("mul", "const int32_t *") if "mul" in has else 0),
             ("rest", Operand("add", "const int32_t *") if "mul" in has else 0),
             ("bias", Operand("bias", "const int32_t *") if "bias" in has else 0),
-            ("scratch", Operand("scratch") if self._has_scratch(layer) else 0),
+            ("scratch", Operand("scratch") if self.has_scratch(layer) else 0),
             ("buffer", self.buffer_size(layer)),
-            *tile_arguments("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left"),
+            *named("x_h", "x_w", "x_c", "y_h", "y_w", "y_c", "pad_top", "pad_left").items(),
             ("group_in", weights_of(layer).shape[1] if grouped else size("x_c")),
             ("kernel_h", window.kernel[0]),
             ("kernel_w", window.kernel[1]),
@@ -163,15 +166,10 @@ class CmsisKernel(TimedKernel):
         """Return the size of the library's buffer."""
         return 0
 
-    def _has_scratch(self, layer: Layer) -> bool:
-        return not isinstance(self.buffer_size(layer), int) or turned(layer.inputs[0])
-
-    def copy_tenths(self, layer: Layer, tile: Tile) -> Number:
-        """Return the tenths of cycles of a call, and of turning bits of input and output."""
-        count = costs.CMSIS_CALL + costs.CMSIS_TURN * self.copied_bytes(layer, tile) // 4
-        if turned(layer.output):
-            count = count + costs.CMSIS_TURN * tile.h * tile.w * tile.c_out // 4
-        return count
+    def has_scratch(self, layer: Layer) -> bool:
+        """Return whether the call has scratch memory."""
+        buffer = self.buffer_size(layer)
+        return not isinstance(buffer, int) or buffer > 0 or turned(layer.inputs[0])
 
 
 class WeightedCmsisKernel(CmsisKernel):
@@ -189,5 +187,5 @@ class WeightedCmsisKernel(CmsisKernel):
         return found if isinstance(found, Rejection) else None
 
     def parameters(self, layer: Layer) -> Parameters | Rejection | None:
-        """Those of the library's own requantisation where it is native."""
-        return find_native(layer) if self.native else find_parameters(layer)
+        """Those of the library's own requantisation."""
+        return find_native(layer)

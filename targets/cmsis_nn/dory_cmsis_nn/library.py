@@ -180,4 +180,4 @@ def _code(path: Path) -> str:
 
 @cache
 def _shipped(name: str) -> str:
-    return (files("dory_stm32h7") / "kernels" / "cmsis" / name).read_text(encoding="utf-8")
+    return (files("dory_cmsis_nn") / "calls" / name).read_text(encoding="utf-8")
