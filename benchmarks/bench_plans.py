@@ -30,6 +30,7 @@ PACKAGES = (
     "frontends/onnx",
     "frontends/nemo",
     "frontends/quantlab",
+    "targets/cmsis_nn",
     "targets/gap8",
     "targets/stm32h7",
 )

@@ -27,6 +27,8 @@ PACKAGES = sorted(
 )
 TEMPLATES = ROOT / "dory_core" / "cli" / "scaffold" / "templates"
 NAMESPACES = (api, importing, tools)
+#: No plugins: what frontends of ONNX share, and targets that take CMSIS-NN.
+LIBRARIES = ("dory_onnx", "dory_cmsis_nn")
 #: What plugins import, and what their tests import beside it.
 PUBLIC = ("dory_core.api", "dory_core.importing", "dory_core.tools")
 ALLOWED = (*PUBLIC, "dory_core.testing")
@@ -202,8 +204,8 @@ def test_plugin_uses_the_pinned_names_of_groups_alone(package: Path) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
 def test_plugin_imports_no_other_plugin(package: Path) -> None:
-    """Plugins depend on the core alone, those that read ONNX on ``dory_onnx``, too."""
-    assert requirements_of(package) <= {"dory_core", "dory_onnx"}
+    """Plugins depend on the core alone, and on the libraries that some of them share."""
+    assert requirements_of(package) <= {"dory_core", *LIBRARIES}
     for path in sorted(package.rglob("*.py")):
         imported = packages_of_ours(path.read_text(encoding="utf-8"))
         assert imported <= {package.name, *requirements_of(package)}, path

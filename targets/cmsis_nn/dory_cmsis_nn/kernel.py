@@ -167,7 +167,7 @@ class CmsisKernel(Kernel):
         return 0
 
     def has_scratch(self, layer: Layer) -> bool:
-        """Return whether the call has scratch memory."""
+        """Return True when the call has scratch memory."""
         buffer = self.buffer_size(layer)
         return not isinstance(buffer, int) or buffer > 0 or turned(layer.inputs[0])
 
