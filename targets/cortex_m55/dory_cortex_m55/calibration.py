@@ -90,6 +90,8 @@ SUMS_OTHER = 36
 LINE_FOUR = 18
 # 16 bytes by a table.
 LUT_VECTOR = 14
+# Outputs of a pixel by a table.
+TABLE_PIXEL = 12
 # Four numbers by a table.
 LUT_WORDS = 8
 # A pool: a vector of channels, a tap of it.

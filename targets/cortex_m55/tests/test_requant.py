@@ -1,4 +1,4 @@
-"""Requantisations that no line in 32 bits is equal to: in binary32, and in 64 bits."""
+"""Requantisations that no line in 32 bits is equal to: in binary32, in 64 bits, of two steps."""
 
 from __future__ import annotations
 
@@ -63,6 +63,34 @@ def in_64_bits(layer: Layer, random: np.random.Generator) -> Layer:
     return stepped(layer, requant(*numbers, below.tolist(), turn=int(random.integers(-99, 99))))
 
 
+def of_two_steps(layer: Layer, signed: bool, random: np.random.Generator) -> Layer:
+    """Return a layer with bytes after a first step, and a second one that leaves some out."""
+    lo, hi = (-128, 127) if signed else (0, 200)
+    mul = (slopes(layer, random) * 2.0**20 / 4).astype(np.int64)
+    first = requant(mul.tolist(), (mul * 9 + 7).tolist(), 1 << 20, lo, hi)
+    second = requant(1437, 512, 1024, *[(-128, 127), (0, 255), (-9, 100)][random.integers(3)])
+    op = replace(layer.op, index=0, inputs=("input",), output="layer_00", requants=(first, second))
+    return typed(op, (*SHAPE, layer.inputs[0].lo, layer.inputs[0].hi))
+
+
+def grouped(seed: int) -> Layer:
+    """Return a convolution of four groups."""
+    builder = GraphBuilder(SHAPE, values=(0, 255), seed=seed)
+    builder.conv(36, AROUND, groups=4, bias=True)
+    return builder.graph().layers[0]
+
+
+def cases_of_two_steps(seed: int) -> list[KernelCase]:
+    """Return cases of every kernel with rows of weights; that of groups takes depthwise layers."""
+    random = np.random.default_rng(seed)
+    layers = [own for signed in (True, False) for own in layers_of(signed, seed)]
+    layers.append(grouped(seed))
+    drawn = [of_two_steps(own, bool(random.integers(2)), random) for own in layers]
+    tables = [form is not None and form.table is not None for form in map(find_form, drawn)]
+    assert sum(tables) > len(tables) // 2
+    return [case_of(layer, seed) for layer in drawn]
+
+
 def with_form(form: str, own: Layer, random: np.random.Generator) -> Layer:
     """Return a layer with a random step that has a form."""
     for _ in range(40):
@@ -109,6 +137,20 @@ def test_steps_that_are_no_line_are_exact(seed: int) -> None:
     HostLibrary(cases_of(seed)).check()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_second_step_of_bytes_is_a_table(seed: int) -> None:
+    HostLibrary(cases_of_two_steps(seed)).check()
+
+
+def test_kernels_without_rows_of_weights_leave_two_steps_to_others() -> None:
+    steps = (requant(1, 0, 16, 0, 200), requant(1437, 512, 1024, 0, 255))
+    window = ops.Window(kernel=(4, 4))
+    layer = typed(alone(ops.AvgPool, window=window, requants=steps), (*SHAPE, 0, 255))
+    found = find_form(layer)
+    assert found is not None and found.table is not None
+    assert not any(takes(kernel, layer) for kernel in vector_kernels())
+
+
 def test_a_zero_point_beyond_16_bits_has_another_form() -> None:
     """The vector unit adds it in 16 bits, after numbers that saturate there."""
     own, forms = layers_of(False, 5)[0], {}
@@ -126,7 +168,7 @@ def test_a_zero_point_beyond_16_bits_has_another_form() -> None:
 def test_helium_computes_the_same(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     require_qemu()
     choose_compiler(compiler, monkeypatch)
-    Qemu(cases_of(7)).check()
+    Qemu([*cases_of(7), *cases_of_two_steps(7)]).check()
 
 
 def test_a_channel_whose_bias_has_32_bits_is_exact() -> None:

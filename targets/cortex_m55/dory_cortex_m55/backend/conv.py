@@ -71,7 +71,7 @@ class RowsKernel(VectorKernel):
             return Rejection("its weights are no bytes with a sign, and inputs have 16 bits")
         if not are_sums(layer):
             wrong = wrong or reject_elements(y, "output")
-        return wrong or reject_form(layer)
+        return wrong or reject_form(layer, tables=True)
 
     def rows(self, layer: Layer) -> npt.NDArray[np.int64]:
         """Return the weights, a row for each output channel."""
@@ -110,13 +110,14 @@ class RowsKernel(VectorKernel):
         return self.pitch(layer) // _lanes(layer)
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Parameters of channels in eights, then their rows."""
-        return whole(tile.c_out, EIGHT) * (form_of(layer).channel_bytes + self.pitch(layer))
+        """Parameters of channels in eights, their rows, a table."""
+        form, rows = form_of(layer), whole(tile.c_out, EIGHT)
+        return rows * (form.channel_bytes + self.pitch(layer)) + form.table_bytes
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
-        """Return parameters and rows of weights."""
+        """Return parameters, rows of weights and a table."""
         form, rows, places = form_of(layer), self.rows(layer), self.places(c_out, layer)
         if are_sums(layer):
             channels = np.arange(c_out[0], c_out[0] + len(places))
@@ -129,7 +130,12 @@ class RowsKernel(VectorKernel):
         data = filled.reshape(-1, 2, self.vectors(layer), _lanes(layer))
         if self.vectors(layer) > _HELD:
             data = data.swapaxes(1, 2)
-        return WeightBlock(parameters + data.tobytes(), {"mul": 0, "weights": len(parameters)})
+        parts = {"mul": 0, "weights": len(parameters)}
+        block = parameters + data.tobytes()
+        if form.table is not None:
+            parts["add"] = len(block)
+            block += (form.table & 0xFF).astype(np.uint8).tobytes()
+        return WeightBlock(block, parts)
 
     def pixels(self, layer: Layer) -> int:
         """Return how many pixels are computed together: an even number, as the sums have room."""

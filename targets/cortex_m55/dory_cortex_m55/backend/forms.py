@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Argument, Number, Operand, Requant, Struct, Symbol
+from dory_core.api import Argument, Number, Operand, Requant, Struct, Symbol, ceil_div
 from dory_cortex_m55 import calibration as costs
 
 #: The same channel eight times: the places of a form with one step for all channels.
@@ -28,6 +28,7 @@ class Form:
 
     below: what is added as well where x is negative, None for nothing. up: of SCALAR without use.
     Of BINARY32 mul are the bits of the scales, and up is what is added last, the same for all.
+    table: what becomes of each byte in a step that follows, shape (256,); None without one.
     """
 
     form: str
@@ -38,6 +39,7 @@ class Form:
     up: Integers
     down: int
     clip: tuple[int, int]
+    table: Integers | None = None
 
     @property
     def _parts(self) -> tuple[Integers | None, ...]:
@@ -60,17 +62,27 @@ class Form:
         return len(self._parts) * (8 if self.form == "SCALAR" else 4)
 
     @property
+    def table_bytes(self) -> int:
+        """Bytes of the table."""
+        return 0 if self.table is None else len(self.table)
+
+    @property
     def cycles(self) -> int:
         """Cycles of eight outputs, one after another."""
         return costs.finish(self.form, self.down, self.clip == (-128, 127))
 
     def finish_cycles(self, eights: Number, pixels: Number, calls: Number) -> Number:
         """Return the cycles of outputs of some pixels, of channels in eights."""
+        table: Number = 0
+        if self.table is not None:
+            vectors = ceil_div(eights, 2) * costs.LUT_VECTOR
+            table = pixels * (costs.TABLE_PIXEL + vectors)
         if self.form in ("PLAIN", "BINARY32") and self.clip in ((-128, 127), (0, 255)):
             each = costs.finish_two(self.form, self.down)
             start = calls * (costs.FINISH_CALL + eights * costs.FINISH_EIGHT)
-            return start + pixels * eights * each // 2
-        return calls * costs.FINISH_CALL + pixels * (costs.FINISH_PIXEL + eights * self.cycles)
+            return table + start + pixels * eights * each // 2
+        each_pixel = costs.FINISH_PIXEL + eights * self.cycles
+        return table + calls * costs.FINISH_CALL + pixels * each_pixel
 
     def parameters(self, places: npt.NDArray[np.intp]) -> bytes:
         """Return ``channels``.
@@ -92,6 +104,7 @@ class Form:
             "down": self.down,
             "lo": self.clip[0],
             "hi": self.clip[1],
+            "table": None if self.table is None else Operand("add"),
         }
         return Struct(members)
 
@@ -140,3 +153,15 @@ def wide(step: Requant, bias: Integers, most: Integers) -> Form | None:
     mul, add, below = (values.astype(np.int64) for values in (mul, add, below))
     clip = (step.lo, step.hi)
     return Form("SCALAR", bias, add, mul, below if other else None, 0 * add[:1], step.shift, clip)
+
+
+def byte_table(before: Requant, last: Requant) -> Integers | None:
+    """Return the outputs of a step for each byte that the one before it gives, shape (256,)."""
+    lo, hi = before.lo, before.hi
+    if lo is None or hi is None or last.is_channelwise:
+        return None
+    if not (-128 <= lo <= hi <= 127 or 0 <= lo <= hi <= 255):
+        return None
+    bytes_ = np.arange(256, dtype=np.int64)
+    values = np.clip(np.where((bytes_ > 127) & (lo < 0), bytes_ - 256, bytes_), lo, hi)
+    return last.apply(values[None])[0]

@@ -65,7 +65,8 @@ class GroupedKernel(ConvKernel):
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Parameters of each group in eights, then their rows."""
         rows = tile.c_out // self.channels(layer) * whole(self.channels(layer), EIGHT)
-        return rows * (form_of(layer).channel_bytes + self.pitch(layer))
+        form = form_of(layer)
+        return rows * (form.channel_bytes + self.pitch(layer)) + form.table_bytes
 
     def products_cycles(
         self, layer: Layer, channels: Number, lines: Number, length: Number

@@ -9,6 +9,7 @@ which is a line of slope mul * 2^up / 2^(32 + down). Where its steps lie far fro
 them there first; where thresholds of a channel allow none, the same line is computed in 64 bits
 (SCALAR). Steps of formats that rescale in binary32 have thresholds that may be on no line at all:
 they are computed as they are (BINARY32), as are integer steps with too many thresholds (SCALAR).
+Where bytes lie between two steps that are no line together, the second one is a table.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import Layer, Rejection, Requant, ops, requantisation
+from dory_cortex_m55.backend import forms
 from dory_cortex_m55.backend.base import by_bytes, flip_of
-from dory_cortex_m55.backend.forms import FAST_DOWN, Form, Integers, binary32, rounded, wide
+from dory_cortex_m55.backend.forms import FAST_DOWN, Form, Integers
 
 _INT32 = (1 << 31) - 1
 _INT16 = (1 << 15) - 1
@@ -37,13 +39,17 @@ _NEAR, _ROUNDS = 9, 32
 _FAR = 1 << 40
 
 
-def reject_form(layer: Layer) -> Rejection | None:
-    """Return why the requantisation of a layer is not possible."""
+def reject_form(layer: Layer, tables: bool = False) -> Rejection | None:
+    """Return why the requantisation of a layer is not possible.
+
+    tables: the kernel knows a table for a last step.
+    """
     if layer.op.requants:
         _, *ends = requantisation.steps_of_sums(layer)
         if max(int(np.abs(end).max()) for end in ends) > _INT32:
             return Rejection("its sums may have more than 32 bits")
-    if find_form(layer) is None:
+    found = find_form(layer)
+    if found is None or (found.table is not None and not tables):
         return Rejection("no factor, addend and shift have the values of its requantisation")
     return None
 
@@ -63,7 +69,14 @@ def find_form(layer: Layer) -> Form | None:
     if not layer.op.requants:
         return None
     sums, lo, hi = requantisation.steps_of_sums(layer)
-    return form_of_steps(layer, sums, (lo, hi), layer.output.channels, _lifted(layer))
+    channels, lifted = layer.output.channels, _lifted(layer)
+    line = form_of_steps(layer, sums, (lo, hi), channels, lifted)
+    if line is not None or len(layer.op.requants) < 2 or layer.output.bits != 8:
+        return line
+    *before, last = clipped(sums, layer)
+    table = forms.byte_table(before[-1], last)
+    first = None if table is None else form_between(before, lo, hi, channels, lifted)
+    return None if first is None else replace(first, table=table)
 
 
 def form_of_steps(
@@ -169,8 +182,8 @@ def _as_it_is(
         return None
     step, most = last.from_turn(), np.maximum(*map(abs, ends))
     if step.float32:
-        return None if halves else binary32(step, bias)
-    return (rounded(step, bias, most) if halves else None) or wide(step, bias, most)
+        return None if halves else forms.binary32(step, bias)
+    return (forms.rounded(step, bias, most) if halves else None) or forms.wide(step, bias, most)
 
 
 def _only_adds(step: Requant) -> bool:

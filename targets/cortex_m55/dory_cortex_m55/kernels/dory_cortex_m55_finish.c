@@ -1,5 +1,7 @@
 #include "dory_cortex_m55_finish.h"
 
+#include <stddef.h>
+
 /* Outputs of eight channels, or of fewer, in lanes of 16 bits. */
 DORY_M55_INLINE int16x8_t eight(const dory_cortex_m55_requant_t *a, uint32_t form,
                                 const int32_t *sums, uint32_t at)
@@ -230,7 +232,21 @@ static void finish_sums(const dory_cortex_m55_requant_t *a, const dory_cortex_m5
   }
 }
 
-void dory_cortex_m55_finish(const dory_cortex_m55_requant_t *a, const dory_cortex_m55_outputs_t *all)
+/* A step that follows, of bytes where they lie. */
+static void by_table(const uint8_t *table, const dory_cortex_m55_outputs_t *o)
+{
+  uint8_t *y = o->y;
+  for (uint32_t i = 0; i < o->pixels; i++, y += o->y_step) {
+    for (uint32_t c = 0; c < o->count; c += 16u) {
+      const mve_pred16_t lanes = vctp8q(o->count - c);
+      const uint8x16_t x = vldrbq_z_u8(y + c, lanes);
+      vstrbq_p_u8(y + c, vldrbq_gather_offset_z_u8(table, x, lanes), lanes);
+    }
+  }
+}
+
+/* Outputs of all steps but one by a table. */
+static void finish_steps(const dory_cortex_m55_requant_t *a, const dory_cortex_m55_outputs_t *all)
 {
   if (a->form == DORY_REQUANT_SUMS) {
     finish_sums(a, all);
@@ -245,4 +261,13 @@ void dory_cortex_m55_finish(const dory_cortex_m55_requant_t *a, const dory_corte
 #else
   finish_form(a, a->form, all);
 #endif
+}
+
+void dory_cortex_m55_finish(const dory_cortex_m55_requant_t *a, const dory_cortex_m55_outputs_t *all)
+{
+  const uint8_t *const table = a->table; /* y might lie in *a */
+  finish_steps(a, all);
+  if (table != NULL) {
+    by_table(table, all);
+  }
 }

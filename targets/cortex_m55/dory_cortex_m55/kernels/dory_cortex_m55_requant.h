@@ -40,6 +40,7 @@ typedef struct {
   uint32_t form;
   int32_t up, down;
   int32_t lo, hi;
+  const uint8_t *table; /* of a step that follows, by the bytes of the others; NULL without one */
 } dory_cortex_m55_requant_t;
 
 /* Parts of a form. */
