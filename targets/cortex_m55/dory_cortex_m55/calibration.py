@@ -106,6 +106,10 @@ SOFTMAX_PIXEL = 190
 SOFTMAX_LARGEST = 12
 SOFTMAX_SUM = 12
 SOFTMAX_SHARE = 26
+# Normalisation: a pixel with its root, 16 channels of its sums, four outputs.
+NORM_PIXEL = 250
+NORM_SUM = 10
+NORM_FOUR = 40
 # Requantisation: a call; eight channels of its pixels, two of these pixels, and where the shift is
 # 16, which narrowing has. Where pixels go one by one: a pixel, eight outputs of it by form.
 FINISH_CALL = 60

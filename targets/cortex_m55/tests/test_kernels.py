@@ -42,6 +42,7 @@ KINDS = (
     "concat",
     "resize",
     "softmax",
+    "norm",
     "matmul",
     "transpose",
 )

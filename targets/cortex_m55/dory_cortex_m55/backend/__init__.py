@@ -51,6 +51,7 @@ def vector_kernels() -> list[Kernel]:
     from dory_cortex_m55.backend.grouped import GroupedKernel
     from dory_cortex_m55.backend.matrices import MatricesKernel
     from dory_cortex_m55.backend.movers import ConcatKernel, MoveKernel, TransposeKernel
+    from dory_cortex_m55.backend.norm import NormKernel
     from dory_cortex_m55.backend.pairs import LineKernel, ProductsKernel, SumsKernel
     from dory_cortex_m55.backend.pools import AvgPoolKernel, MaxPoolKernel, MeanKernel
     from dory_cortex_m55.backend.resize import ResizeKernel
@@ -75,4 +76,5 @@ def vector_kernels() -> list[Kernel]:
         TransposeKernel(),
         ResizeKernel(),
         SoftmaxKernel(),
+        NormKernel(),
     ]

@@ -292,9 +292,29 @@ static inline int32_t vaddvaq_s8(int32_t sum, int8x16_t a)
   EACH(16) sum = (int32_t)((uint32_t)sum + (uint32_t)a.lane[i]);
   return sum;
 }
+static inline uint32_t vmladavaq_u8(uint32_t sum, uint8x16_t a, uint8x16_t b)
+{
+  EACH(16) sum += (uint32_t)a.lane[i] * b.lane[i];
+  return sum;
+}
+static inline uint32_t vaddvaq_u8(uint32_t sum, uint8x16_t a)
+{
+  EACH(16) sum += a.lane[i];
+  return sum;
+}
 static inline void vst1q_p_s32(int32_t *to, int32x4_t x, mve_pred16_t lanes)
 {
   EACH(4) if (in_lane(lanes, 4 * i)) to[i] = x.lane[i];
+}
+static inline int32x4_t quotients(int32x4_t x, uint32_t factor, int32_t bits)
+{
+  EACH(4)
+  {
+    const uint64_t size = (uint64_t)(x.lane[i] < 0 ? -(int64_t)x.lane[i] : x.lane[i]);
+    const int32_t quotient = (int32_t)((uint32_t)(2u * size * factor >> 32) >> bits);
+    x.lane[i] = x.lane[i] < 0 ? -quotient : quotient;
+  }
+  return x;
 }
 static inline int16_t saturated16(int32_t x)
 {
@@ -336,6 +356,8 @@ static inline int16x8_t vminq_s16(int16x8_t a, int16x8_t b)
  * sums_in_binary32: sums of numbers in binary32, which are given and returned as bits.
  * even_products: products in binary32 with factors given as bits, of x in binary32; the nearest
  *   integers, ties to even, saturated.
+ * quotients: x / d rounded towards 0, of |x| < 2^31, for the factor floor(2^(31 + bits) / d) + 1 where
+ *   2^(bits - 1) < d <= 2^bits.
  * narrowed: saturated to half the bits, even lanes first and third and so on.
  * bytes_of: lower halves, likewise. */
 #if defined(__ARM_FEATURE_MVE)
@@ -354,6 +376,13 @@ static inline int32x4_t words_of_table(const int32_t *base, const uint8_t *at, m
 static inline int8x16_t bytes_of_words(const uint8_t *base, uint32x4_t offsets)
 {
   return vreinterpretq_s8_u32(vldrwq_gather_offset_u32((const uint32_t *)(const void *)base, offsets));
+}
+static inline int32x4_t quotients(int32x4_t x, uint32_t factor, int32_t bits)
+{
+  const uint32x4_t sizes = vreinterpretq_u32_s32(vabsq_s32(x));
+  const uint32x4_t upper = vmulhq_u32(vaddq_u32(sizes, sizes), vdupq_n_u32(factor));
+  const int32x4_t signs = vshrq_n_s32(x, 31);
+  return vsubq_s32(veorq_s32(vreinterpretq_s32_u32(vshlq_r_u32(upper, -bits)), signs), signs);
 }
 static inline int16x8_t narrowed(int32x4_t even, int32x4_t odd)
 {
