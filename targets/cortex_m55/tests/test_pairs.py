@@ -55,6 +55,21 @@ def pairs(kind: type[ops.Pairwise]) -> list[Layer]:
     return [*layers, typed(constant, (*SHAPE, *HALF)), typed(constant, (*SHAPE, *BYTE))]
 
 
+def scaled(random: np.random.Generator) -> list[Layer]:
+    """Return sums of words by a factor of each channel, with bytes and with such words."""
+    size, layers = 1 << 17, []
+    for first, second in ((BYTE, (-size, size)), ((-size, 9), UNSIGNED), ((-99, size), (-size, 7))):
+        steps = []
+        for values in (first, second):
+            muls = random.integers(-(1 << 23), 1 << 23, SHAPE[0]).tolist()
+            words = requant(muls, 1 << 12, 1 << 13)
+            steps.append(words if max(values) - min(values) > 255 else requant(1 << 18))
+        step = requant(1, 1 << 20, 1 << 21, 0, 255)
+        op = alone(ops.Add, operand_requants=tuple(steps), requants=(step,))
+        layers.append(typed(op, (*SHAPE, *first), (*SHAPE, *second)))
+    return layers
+
+
 def cases_of(seed: int) -> list[KernelCase]:
     """Return cases of all operands and outputs."""
     random, cases = np.random.default_rng(seed), []
@@ -64,6 +79,9 @@ def cases_of(seed: int) -> list[KernelCase]:
         cases += [make_case(kernel, layer, random) for layer in layers]
     words = alone(ops.Add, requants=(requant(1, 1 << 13, 1 << 14, 0, 255),))
     cases.append(make_case(SumsKernel(), typed(words, (*SHAPE, *WORD), (*SHAPE, *WORD)), random))
+    for layer in scaled(random):
+        assert takes(SumsKernel(), layer)
+        cases.append(make_case(SumsKernel(), layer, random))
     table = Array(random.integers(-(1 << 30), 1 << 30, 256))
     lut = typed(alone(ops.Lut, table=table), (*SHAPE, *BYTE))
     return [*cases, make_case(WordsKernel(), lut, random)]
@@ -83,13 +101,22 @@ def test_helium_computes_the_same(compiler: str, monkeypatch: pytest.MonkeyPatch
 def test_cases_have_operands_of_all_kinds() -> None:
     layers = [case.layer for case in cases_of(4) if isinstance(case.layer.op, ops.Pairwise)]
     kinds = {one.kind for layer in layers for one in operands_of(layer) if one is not None}
-    assert kinds == {"BYTES", "HALVES", "WORDS", "ONE"}
+    assert kinds == {"BYTES", "HALVES", "WORDS", "ONE", "SCALED"}
 
 
 def test_a_second_operand_of_one_row_is_for_portable_code() -> None:
     op = alone(ops.Add, requants=(requant(1, 0, 2),))
     rejection = SumsKernel().accepts(typed(op, (*SHAPE, *BYTE), (13, 1, 5, *BYTE)))
     assert rejection is not None and "neither as large, one pixel nor one channel" in str(rejection)
+
+
+def test_factors_that_no_upper_half_is_exact_for_are_left_to_portable_code() -> None:
+    step, words = requant(1, 1 << 20, 1 << 21, 0, 255), (-(1 << 17), 1 << 17)
+    for mul, add, div in (((3, 4000), 0, 1 << 13), ((3, 4000), 50, 100)):
+        muls = [mul[c % 2] for c in range(SHAPE[0])]
+        op = alone(ops.Add, operand_requants=(None, requant(muls, add, div)), requants=(step,))
+        layer = typed(op, (*SHAPE, *BYTE), (*SHAPE, *words))
+        assert operands_of(layer)[1] is None and not takes(SumsKernel(), layer)
 
 
 def test_constants_of_channels_go_with_the_channels_of_a_tile(tmp_path: Path) -> None:

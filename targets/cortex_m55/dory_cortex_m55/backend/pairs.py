@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -40,7 +40,7 @@ from dory_cortex_m55.backend.base import (
     reject_elements,
     whole,
 )
-from dory_cortex_m55.backend.forms import ONE_CHANNEL, Form
+from dory_cortex_m55.backend.forms import ONE_CHANNEL, Form, rounded
 from dory_cortex_m55.backend.requant import clipped, form_of_steps
 
 _TABLE = 256
@@ -74,17 +74,17 @@ class SumsKernel(VectorKernel):
         return wrong
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
-        """Parameters, tables, and constants of channels."""
+        """Parameters, tables, and numbers of channels."""
         total: Number = 8 * _form_of(layer).channel_bytes
         for one in operands_of(layer):
             assert one is not None
-            total += whole(4 * tile.c_out, 8) if one.is_constant else 4 * len(one.numbers)
-        return total
+            total += 4 * (tile.c_out if one.by_channel else len(one.numbers))
+        return whole(total, 8)
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
-        """Return the parameters of one channel eight times, tables, and constants of channels."""
+        """Return the parameters of one channel eight times, tables, and numbers of channels."""
         parameters = _form_of(layer).parameters(ONE_CHANNEL)
         data = parameters
         for one in operands_of(layer):
@@ -107,9 +107,10 @@ class SumsKernel(VectorKernel):
         first, second = operands_of(layer)
         assert first is not None and second is not None
         is_one = _is_one_run(layer)
+        first_numbers = size("y_c") if first.by_channel else len(first.numbers)
         members: dict[str, Argument] = {
             "first": first.struct("x", 0),
-            "second": second.struct("x2", 4 * len(first.numbers)),
+            "second": second.struct("x2", 4 * first_numbers),
             "y": Operand("y"),
             "y_bytes": bytes_of(layer.output),
             "runs": 1 if is_one else size("y_h") * size("y_w"),
@@ -132,25 +133,35 @@ class OneOperand:
     """One of two operands.
 
     Attributes:
-        kind: BYTES by a table, HALVES or WORDS as they are, or ONE byte for a pixel.
-        numbers: The table, int64, or constants, one or of each channel; empty for none.
+        kind: BYTES by a table, HALVES or WORDS as they are, ONE byte for a pixel, or words that are
+            SCALED by a factor of each channel.
+        numbers: The table, int64, or constants, one or of each channel, or factors; empty for none.
         next: Bytes from a pixel to the next, 0 where all have the same.
         is_constant: The operand is no tensor.
+        up: Bits by which scaled words are shifted to the left, before the product.
+        down: Bits by which the upper half of the product is shifted to the right.
     """
 
     kind: str
     numbers: npt.NDArray[np.int64]
     next: Argument
     is_constant: bool = False
+    up: int = 0
+    down: int = 0
+
+    @property
+    def by_channel(self) -> bool:
+        """Return True when the numbers are those of channels."""
+        return self.is_constant or self.kind == "SCALED"
 
     def of_channels(self, first: int, end: int) -> npt.NDArray[np.int64]:
         """Return the numbers of a tile of channels."""
-        if not self.is_constant:
+        if not self.by_channel:
             return self.numbers
         own = self.numbers if len(self.numbers) == 1 else self.numbers[first:end]
         return np.broadcast_to(own, (end - first,))
 
-    def struct(self, name: str, place: int) -> Struct:
+    def struct(self, name: str, place: Number) -> Struct:
         """Return the ``dory_cortex_m55_operand_t``. place: where its numbers begin."""
         numbers = Operand("weights", "const int32_t *", offset=place)
         data = Operand("weights", offset=place) if self.is_constant else Operand(name)
@@ -159,6 +170,8 @@ class OneOperand:
             "table": numbers if len(self.numbers) and not self.is_constant else None,
             "kind": Symbol(f"DORY_OPERAND_{self.kind}"),
             "next": self.next,
+            "up": self.up,
+            "down": self.down,
         }
         return Struct(members)
 
@@ -182,7 +195,7 @@ def _of_tensor(layer: Layer, number: int) -> OneOperand | None:
     axes = layer.whole_axes(1) if number else _SAME
     next_run = size("y_c") * bytes_of(x) if axes == _SAME else int(axes == _CHANNEL)
     if step is not None and step.is_channelwise:
-        return None
+        return None if axes == _CHANNEL else _scaled(x, step, next_run)
     if x.type_name in BYTES:
         table = _by_byte(x, step)
         if np.abs(table).max() > _INT31:
@@ -194,6 +207,18 @@ def _of_tensor(layer: Layer, number: int) -> OneOperand | None:
     if reject_elements(x, "input") is None:
         return OneOperand("HALVES", none, next_run)
     return OneOperand("WORDS", none, next_run) if x.bits == 32 else None
+
+
+def _scaled(x: Tensor, step: Requant, next_run: Argument) -> OneOperand | None:
+    """Return words by a factor of each channel, None where no upper half of a product is exact."""
+    most = max(-x.lo, x.hi)
+    if x.bits != 32 or step.lo is not None or most * max(map(abs, step.mul)) // step.div >= _INT31:
+        return None
+    within = replace(step, lo=-_INT31, hi=_INT31)
+    form = rounded(within, np.zeros(1, np.int64), np.array([most], np.int64))
+    if form is None:
+        return None
+    return OneOperand("SCALED", form.mul, next_run, up=int(form.up[0]), down=form.down)
 
 
 def _reject_shape(layer: Layer) -> Rejection | None:
@@ -213,8 +238,10 @@ def _reject_output(layer: Layer) -> Rejection | None:
 
 
 def _is_one_run(layer: Layer) -> bool:
-    """Return True when both operands have an element for each output."""
-    return layer.of(ops.Pairwise).constant is None and layer.whole_axes(1) == _SAME
+    """Return True when both operands have an element for each output, and channels are alike."""
+    if any(one is not None and one.by_channel for one in operands_of(layer)):
+        return False
+    return layer.whole_axes(1) == _SAME
 
 
 @requantisation.cached_per_layer

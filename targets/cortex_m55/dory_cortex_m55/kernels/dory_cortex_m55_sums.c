@@ -8,6 +8,11 @@ DORY_M55_INLINE int32x4_t operand(const dory_cortex_m55_operand_t *o, uint32_t k
     case DORY_OPERAND_HALVES: return vldrhq_z_s32((const int16_t *)(const void *)x + i, lanes);
     case DORY_OPERAND_WORDS: return vldrwq_z_s32((const int32_t *)(const void *)x + i, lanes);
     case DORY_OPERAND_ONE: return vdupq_n_s32(o->table[x[0]]);
+    case DORY_OPERAND_SCALED: {
+      const int32x4_t own = vldrwq_z_s32((const int32_t *)(const void *)x + i, lanes);
+      const int32x4_t factors = vldrwq_z_s32(o->table + i, lanes);
+      return vrshlq_n_s32(vmulhq_s32(vqshlq_r_s32(own, o->up), factors), -o->down);
+    }
     default: return words_of_table(o->table, x + i, lanes);
   }
 }

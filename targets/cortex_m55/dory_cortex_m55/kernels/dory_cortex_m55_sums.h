@@ -7,14 +7,22 @@
 #include "dory_cortex_m55_requant.h"
 
 /* Operands: bytes that a table turns into numbers; 16 bits with a sign, or 32, as they are; one byte for
- * all elements of a run. */
-enum { DORY_OPERAND_BYTES, DORY_OPERAND_HALVES, DORY_OPERAND_WORDS, DORY_OPERAND_ONE };
+ * all elements of a run; 32 bits by a factor of each element of a run: ((x << up) * factor >> 32) >> down,
+ * the last shift rounds ties up. */
+enum {
+  DORY_OPERAND_BYTES,
+  DORY_OPERAND_HALVES,
+  DORY_OPERAND_WORDS,
+  DORY_OPERAND_ONE,
+  DORY_OPERAND_SCALED
+};
 
 typedef struct {
   const uint8_t *x;
-  const int32_t *table; /* the number of each byte */
+  const int32_t *table; /* the number of each byte, or factors */
   uint32_t kind;
   uint32_t next; /* bytes from the elements of a run to those of the next one */
+  int32_t up, down;
 } dory_cortex_m55_operand_t;
 
 typedef struct {
