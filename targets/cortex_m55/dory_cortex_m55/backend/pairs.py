@@ -238,7 +238,7 @@ def _reject_output(layer: Layer) -> Rejection | None:
 
 
 def _is_one_run(layer: Layer) -> bool:
-    """Return True when both operands have an element for each output, and channels are alike."""
+    """Return True when operands have an element for each output, and no numbers of channels."""
     if any(one is not None and one.by_channel for one in operands_of(layer)):
         return False
     return layer.whole_axes(1) == _SAME
