@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import pytest
 from dory_cmsis_nn.library import CmsisNn
 from dory_cmsis_nn.parameters import Parameters, find_native, weights_of
 from dory_cmsis_nn.testing import fake_library, require_library, tflm_layer
+from dory_cortex_m55 import toolchain
 from dory_cortex_m55.backend.cmsis import CmsisConv, CmsisDepthwise, cmsis_kernels
 from emulated import Qemu, choose_compiler, require_qemu
-from test_plugin import context
+from test_plugin import cmake, context
+from test_qemu import MLPERF
 
 from dory_core.api import Layer, Rejection, UsageError, ops
 from dory_core.testing import CompileOptions, compile_network, make_tile, run_application
@@ -23,6 +26,7 @@ from dory_core.testing.kernels import HostLibrary, KernelCase, alone, make_case,
 from dory_core.tools import load_plugins, read_plan
 from tests.nets import tflite_net
 
+ROOT = Path(__file__).resolve().parents[3]
 WEIGHTED = ("conv", "grouped", "pointwise", "depthwise", "linear")
 # The zero point of outputs, their bounds, and values of inputs.
 RANGES = (
@@ -31,14 +35,6 @@ RANGES = (
     (0, (0, 127), (0, 127)),
 )
 POOL = ops.Window(kernel=(3, 2), strides=(2, 2), pads=(1, 0, 1, 1))
-# Each has a kind of layers that the others lack: fully connected layers, columns of 1 channel, sums
-# of branches, strides of depthwise layers.
-MLPERF = (
-    "mlperf_ad01_int8",
-    "mlperf_kws_ref_model",
-    "mlperf_pretrainedResnet_quant",
-    "mlperf_vww_96_int8",
-)
 
 
 @pytest.fixture(scope="session")
@@ -113,14 +109,8 @@ def test_scratch_is_what_the_library_asks_for(library: CmsisNn, tmp_path: Path) 
         assert CmsisDepthwise(library).buffer_bytes(own, tile) == sizes.depthwise(c, *kernel)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        MLPERF[1],
-        *(pytest.param(name, marks=pytest.mark.slow) for name in MLPERF[::2]),
-        pytest.param(MLPERF[3], marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("name", MLPERF)
 def test_networks_are_exact_and_as_long_as_estimated(
     name: str, library: CmsisNn, tmp_path: Path
 ) -> None:
@@ -147,6 +137,24 @@ def test_networks_are_exact_and_as_long_as_estimated(
         count, estimate = counts[planned["index"]], planned["estimate"]["cycles"]
         if planned["kind"] == "Conv" and count > 10_000:
             assert 0.85 * count < estimate < 1.2 * count, (name, planned["index"])
+
+
+def test_make_and_cmake_compile_the_library(library: CmsisNn, tmp_path: Path) -> None:
+    """Its sources have warnings, and other flags than ours."""
+    if any(shutil.which(tool) is None for tool in ("make", "cmake", "ninja", toolchain.GCC)):
+        pytest.skip(f"make, cmake, ninja or {toolchain.GCC} is not installed")
+    options = CompileOptions(
+        ROOT / "examples/tones/net.tflite",
+        "cortex_m55",
+        "tflite",
+        tmp_path / "app",
+        settings={"kernels": f"cmsis-nn={library.root}"},
+    )
+    compile_network(options, load_plugins())
+    assert cmake(tmp_path / "app", tmp_path / "build", cross=True) == ""
+    for command in (["cmake", "--build", str(tmp_path / "build")], ["make", "-C", "app", "image"]):
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert (tmp_path / "app/build" / toolchain.VARIANT / toolchain.PROGRAM).exists()
 
 
 def test_other_roundings_are_left_to_the_other_kernels(tmp_path: Path) -> None:
