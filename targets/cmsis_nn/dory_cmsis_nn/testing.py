@@ -12,6 +12,7 @@ import pytest
 from dory_cmsis_nn.library import CmsisNn, find_cmsis_nn
 from dory_core.api import Layer, Requant, ops
 from dory_core.importing import Array, requant
+from dory_core.testing import CompileOptions, Plugins, compile_network, run_application
 from dory_core.testing.kernels import alone, typed
 
 #: What tells a release that is new enough.
@@ -32,6 +33,25 @@ def fake_library(root: Path, text: str = COMPLETE) -> Path:
     (root / "Source").mkdir()
     (root / "Include" / "arm_nnfunctions.h").write_text(text)
     return root
+
+
+def run_as_it_is(
+    network: Path, golden: Path, target: str, library: CmsisNn, app: Path, plugins: Plugins
+) -> None:
+    """Compile a network of TensorFlow Lite with the library as it is, and run it on this machine.
+
+    Raises AssertionError where a layer with weights has another kernel, or other values.
+    """
+    settings = {"kernels": f"cmsis-nn={library.root}"}
+    options = CompileOptions(network, target, "tflite", app, golden=(golden,), settings=settings)
+    result = compile_network(options, plugins)
+    assert result.golden_exact
+    steps = result.plan.steps
+    weighted = [s.kernel.name for s in steps if isinstance(s.layer.op, (ops.Conv, ops.Linear))]
+    assert weighted and all(kernel.endswith("_tflm") for kernel in weighted)
+    includes = [path.read_text() for path in (app / "kernels/external").glob("*.c")]
+    assert not any("dory_cmsis_nn_requantize.h" in text for text in includes)
+    assert run_application(app, plugins=plugins, runner="host", dma="late").exact
 
 
 def tflm_step(

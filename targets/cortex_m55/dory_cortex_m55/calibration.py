@@ -106,6 +106,9 @@ SOFTMAX_PIXEL = 190
 SOFTMAX_LARGEST = 12
 SOFTMAX_SUM = 12
 SOFTMAX_SHARE = 26
+# Shares of integers: a pixel with its division, four quotients.
+SHARES_PIXEL = 420
+SHARES_FOUR = 36
 # Normalisation: a pixel with its root, 16 channels of its sums, four outputs.
 NORM_PIXEL = 250
 NORM_SUM = 10

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from dory_cmsis_nn.library import CmsisNn
 from dory_cmsis_nn.parameters import Parameters, find_native, weights_of
-from dory_cmsis_nn.testing import fake_library, require_library, tflm_layer
+from dory_cmsis_nn.testing import fake_library, require_library, run_as_it_is, tflm_layer
 from dory_cortex_m55 import toolchain
 from dory_cortex_m55.backend.cmsis import CmsisConv, CmsisDepthwise, cmsis_kernels
 from emulated import Qemu, choose_compiler, require_qemu
@@ -116,20 +116,7 @@ def test_networks_are_exact_and_as_long_as_estimated(
 ) -> None:
     require_qemu()
     plugins, net = load_plugins(), tflite_net(name)
-    options = CompileOptions(
-        net.path,
-        "cortex_m55",
-        "tflite",
-        tmp_path / "app",
-        golden=(net.golden,),
-        settings={"kernels": f"cmsis-nn={library.root}"},
-    )
-    result = compile_network(options, plugins)
-    assert result.golden_exact
-    steps = result.plan.steps
-    weighted = [s.kernel.name for s in steps if isinstance(s.layer.op, (ops.Conv, ops.Linear))]
-    assert weighted and all(kernel.endswith("_tflm") for kernel in weighted)
-    assert run_application(tmp_path / "app", plugins=plugins, runner="host", dma="late").exact
+    run_as_it_is(net.path, net.golden, "cortex_m55", library, tmp_path / "app", plugins)
     run = run_application(tmp_path / "app", plugins=plugins, runner="qemu")
     assert run.exact
     counts = {layer.index: layer.instructions or 0 for layer in run.runs[0].layers}

@@ -42,6 +42,7 @@ KINDS = (
     "concat",
     "resize",
     "softmax",
+    "shares",
     "norm",
     "matmul",
     "transpose",

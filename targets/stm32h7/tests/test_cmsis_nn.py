@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cortex_m7 import CortexM7
 from dory_cmsis_nn.library import CmsisNn
-from dory_cmsis_nn.testing import fake_library, require_library, tflm_layer
+from dory_cmsis_nn.testing import fake_library, require_library, run_as_it_is, tflm_layer
 from dory_stm32h7.backend.cmsis import (
     CmsisConv,
     CmsisDepthwise,
@@ -33,9 +33,7 @@ from dory_core.api import Layer, Requant, ops
 from dory_core.importing import Array, requant
 from dory_core.testing import (
     IMPORTED,
-    CompileOptions,
     accumulator_bounds,
-    compile_network,
     make_tile,
     reference,
     run_application,
@@ -168,22 +166,7 @@ def test_tflite_networks_run_on_the_library_as_it_is(
     name: str, library: CmsisNn, tmp_path: Path
 ) -> None:
     plugins, net = load_plugins(), tflite_net(name)
-    options = CompileOptions(
-        net.path,
-        "stm32h7",
-        "tflite",
-        tmp_path / "app",
-        golden=(net.golden,),
-        settings={"kernels": f"cmsis-nn={library.root}"},
-    )
-    result = compile_network(options, plugins)
-    assert result.golden_exact
-    steps = result.plan.steps
-    weighted = [s.kernel.name for s in steps if isinstance(s.layer.op, (ops.Conv, ops.Linear))]
-    assert weighted and all(kernel.endswith("_tflm") for kernel in weighted)
-    includes = [p.read_text() for p in (tmp_path / "app/kernels/external").glob("*.c")]
-    assert not any("dory_cmsis_nn_requantize.h" in text for text in includes)
-    assert run_application(tmp_path / "app", plugins=plugins, runner="host", dma="late").exact
+    run_as_it_is(net.path, net.golden, "stm32h7", library, tmp_path / "app", plugins)
     require_emulator()
     run_image(tmp_path / "app", plugins)
 

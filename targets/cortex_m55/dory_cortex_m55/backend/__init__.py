@@ -55,7 +55,7 @@ def vector_kernels() -> list[Kernel]:
     from dory_cortex_m55.backend.pairs import LineKernel, ProductsKernel, SumsKernel
     from dory_cortex_m55.backend.pools import AvgPoolKernel, MaxPoolKernel, MeanKernel
     from dory_cortex_m55.backend.resize import ResizeKernel
-    from dory_cortex_m55.backend.softmax import SoftmaxKernel
+    from dory_cortex_m55.backend.softmax import SharesKernel, SoftmaxKernel
 
     return [
         DepthwiseKernel(),
@@ -76,5 +76,6 @@ def vector_kernels() -> list[Kernel]:
         TransposeKernel(),
         ResizeKernel(),
         SoftmaxKernel(),
+        SharesKernel(),
         NormKernel(),
     ]

@@ -30,7 +30,7 @@ class NormKernel(VectorKernel):
 
     name = "dory_cortex_m55_norm"
     file = "norm"
-    common = ("mve.h",)
+    common = ("mve.h", "divide.h")
     summary = "Layer normalisation of bytes in integers, four channels at a time"
 
     def accepts(self, layer: Layer) -> Rejection | None:

@@ -1,4 +1,4 @@
-"""Softmax of bytes in the integers of TensorFlow Lite."""
+"""Softmax of bytes in integers: those of TensorFlow Lite, and quotients."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SoftmaxKernel(VectorKernel):
 
     name = "dory_cortex_m55_softmax"
     file = "softmax"
-    common = ("mve.h",)
+    common = ("mve.h", "divide.h")
     summary = "Softmax of bytes in integers, four channels at a time"
 
     def accepts(self, layer: Layer) -> Rejection | None:
@@ -48,7 +48,9 @@ class SoftmaxKernel(VectorKernel):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Return the exponentials, 32 bits each."""
-        table = layer.of(ops.Softmax).table.values
+        kind = layer.op
+        assert isinstance(kind, ops.Softmax | ops.Shares)
+        table = kind.table.values
         return WeightBlock(table.astype("<i4").tobytes(), {"weights": 0})
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
@@ -60,16 +62,43 @@ class SoftmaxKernel(VectorKernel):
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of a tile."""
-        step = layer.of(ops.Softmax).requants[0]
-        assert step.lo is not None and step.hi is not None
+        steps, y = layer.op.requants, layer.output
+        lo, hi = (steps[0].lo, steps[0].hi) if steps else (None, None)
         members: dict[str, Argument] = {
             **named("x", "y", "x_c", "y_c"),
             "table": Operand("weights", "const int32_t *"),
             "pixels": size("y_h") * size("y_w"),
             "channel": size("y_channel"),
             "x_signed": int(layer.inputs[0].signed),
-            "add": step.add[0],
-            "lo": step.lo,
-            "hi": step.hi,
+            "factor": layer.op.factor if isinstance(layer.op, ops.Shares) else 0,
+            "add": steps[0].add[0] if steps else 0,
+            "lo": y.lo if lo is None else lo,
+            "hi": y.hi if hi is None else hi,
         }
         return self.struct_call(layer, members)
+
+
+class SharesKernel(SoftmaxKernel):
+    """Softmax as quotients of integers."""
+
+    name = "dory_cortex_m55_shares"
+    summary = "Softmax of bytes as quotients of integers, four channels at a time"
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Bytes; what follows adds a number and clips."""
+        kind = layer.op
+        if not isinstance(kind, ops.Shares):
+            return Rejection("it computes shares of integers", other_kind=True)
+        if len(kind.requants) > 1 or any(step.offset is None for step in kind.requants):
+            return Rejection("what follows it is more than a sum and a clip")
+        most = int(kind.table.values.max()) * max(kind.factor, layer.inputs[0].channels)
+        if most >= 1 << 31:
+            return Rejection(f"its sums or products may reach {most}, possible are 31 bits")
+        return reject_bytes(layer)
+
+    def cycles(self, layer: Layer, tile: Tile) -> Number:
+        """Pixels: the largest channel, the sum, the quotients."""
+        sums = ceil_div(tile.c_in, 16) * costs.SOFTMAX_LARGEST
+        sums += ceil_div(tile.c_in, 4) * costs.SOFTMAX_SUM
+        shares = ceil_div(tile.c_out, 4) * costs.SHARES_FOUR
+        return costs.CALL + tile.h * tile.w * (costs.SHARES_PIXEL + sums + shares)

@@ -1,23 +1,7 @@
 #include "dory_cortex_m55_norm.h"
 
+#include "dory_cortex_m55_divide.h"
 #include "dory_cortex_m55_mve.h"
-
-/* A divisor of 1 to 2^16 as a factor (quotients in dory_cortex_m55_mve.h). */
-typedef struct {
-  uint32_t factor;
-  int32_t bits;
-} divisor_t;
-
-static divisor_t divisor_of(uint32_t value)
-{
-  divisor_t d = {0, 0};
-  while (value > (1u << d.bits)) {
-    d.bits++;
-  }
-  const uint32_t whole = 0x80000000u / value, rest = 0x80000000u % value;
-  d.factor = (whole << d.bits) + (rest << d.bits) / value + 1u;
-  return d;
-}
 
 /* The integer part of the root of a number below 2^18. */
 static uint32_t root_of(uint32_t value)
@@ -51,7 +35,7 @@ DORY_M55_INLINE void pixel_of(const dory_cortex_m55_norm_t *a, const uint8_t *x,
     mean = sum / (int32_t)a->x_c;
     deviations -= (uint32_t)mean * (2u * (uint32_t)sum - a->x_c * (uint32_t)mean);
   }
-  const divisor_t d = divisor_of(root_of(deviations / a->x_c + 1u));
+  const dory_m55_divisor_t d = dory_m55_divisor(root_of(deviations / a->x_c + 1u));
   const int32_t *const weights = a->weights, *const biases = weights + ((a->y_c + 3u) & ~3u);
   const int32x4_t up = vdupq_n_s32((int32_t)(1u << a->up));
   x += a->channel;

@@ -1,5 +1,6 @@
 #include "dory_cortex_m55_softmax.h"
 
+#include "dory_cortex_m55_divide.h"
 #include "dory_cortex_m55_mve.h"
 
 /* a * b / 2^31, rounded to nearest, ties up. */
@@ -47,18 +48,33 @@ DORY_M55_INLINE int32x4_t powers(const int32_t *table, int32_t largest, const ui
   return words_at(table, vsubq_s32(vdupq_n_s32(largest), values), lanes);
 }
 
-DORY_M55_INLINE void pixel_of(const dory_cortex_m55_softmax_t *a, const uint8_t *x, uint8_t *y,
-                              uint32_t is_signed)
+/* The sum of all exponentials of a pixel, or of their upper 20 bits, rounded. */
+DORY_M55_INLINE uint32_t sum_of(const dory_cortex_m55_softmax_t *a, int32_t largest,
+                                const uint8_t *x, uint32_t is_signed, uint32_t is_whole)
 {
-  const int32_t largest = largest_of(x, a->x_c, is_signed);
   int32x4_t sums = vdupq_n_s32(0);
   for (uint32_t c = 0; c < a->x_c; c += 4u) {
     const int32x4_t own = powers(a->table, largest, x + c, vctp32q(a->x_c - c), is_signed);
-    sums = vaddq_s32(sums, vrshlq_n_s32(own, -12));
+    sums = vaddq_s32(sums, is_whole ? own : vrshlq_n_s32(own, -12));
   }
   int32_t parts[4];
   vst1q_s32(parts, sums);
-  uint32_t sum = (uint32_t)parts[0] + (uint32_t)parts[1] + (uint32_t)parts[2] + (uint32_t)parts[3];
+  return (uint32_t)parts[0] + (uint32_t)parts[1] + (uint32_t)parts[2] + (uint32_t)parts[3];
+}
+
+DORY_M55_INLINE void put(const dory_cortex_m55_softmax_t *a, uint8_t *y, int32x4_t shares,
+                         mve_pred16_t lanes)
+{
+  shares = vaddq_s32(shares, vdupq_n_s32(a->add));
+  shares = vminq_s32(vmaxq_s32(shares, vdupq_n_s32(a->lo)), vdupq_n_s32(a->hi));
+  vstrbq_p_s32((int8_t *)y, shares, lanes);
+}
+
+DORY_M55_INLINE void softmax_of(const dory_cortex_m55_softmax_t *a, const uint8_t *x, uint8_t *y,
+                                uint32_t is_signed)
+{
+  const int32_t largest = largest_of(x, a->x_c, is_signed);
+  uint32_t sum = sum_of(a, largest, x, is_signed, 0);
   int32_t shift = 35;
   for (; (sum & 0x80000000u) == 0; sum <<= 1) {
     shift--;
@@ -67,23 +83,42 @@ DORY_M55_INLINE void pixel_of(const dory_cortex_m55_softmax_t *a, const uint8_t 
   for (uint32_t c = 0; c < a->y_c; c += 4u) {
     const mve_pred16_t lanes = vctp32q(a->y_c - c);
     const int32x4_t own = powers(a->table, largest, x + a->channel + c, lanes, is_signed);
-    int32x4_t shares = vrshlq_n_s32(vqrdmulhq_n_s32(own, scale), -shift);
-    shares = vaddq_s32(shares, vdupq_n_s32(a->add));
-    shares = vminq_s32(vmaxq_s32(shares, vdupq_n_s32(a->lo)), vdupq_n_s32(a->hi));
-    vstrbq_p_s32((int8_t *)y + c, shares, lanes);
+    put(a, y + c, vrshlq_n_s32(vqrdmulhq_n_s32(own, scale), -shift), lanes);
+  }
+}
+
+DORY_M55_INLINE void shares_of(const dory_cortex_m55_softmax_t *a, const uint8_t *x, uint8_t *y,
+                               uint32_t is_signed)
+{
+  const int32_t largest = largest_of(x, a->x_c, is_signed);
+  const dory_m55_divisor_t d = dory_m55_divisor(sum_of(a, largest, x, is_signed, 1));
+  for (uint32_t c = 0; c < a->y_c; c += 4u) {
+    const mve_pred16_t lanes = vctp32q(a->y_c - c);
+    const int32x4_t own = powers(a->table, largest, x + a->channel + c, lanes, is_signed);
+    put(a, y + c, quotients(vmulq_s32(own, vdupq_n_s32(a->factor)), d.factor, d.bits), lanes);
   }
 }
 
 void dory_cortex_m55_softmax(const dory_cortex_m55_softmax_t *given)
 {
   const dory_cortex_m55_softmax_t a = *given; /* y might lie in *given */
-  const uint8_t *x = a.x;
-  uint8_t *y = a.y;
-  for (uint32_t pixel = 0; pixel < a.pixels; pixel++, x += a.x_c, y += a.y_c) {
+  for (uint32_t i = 0; i < a.pixels; i++) {
     if (a.x_signed) {
-      pixel_of(&a, x, y, 1);
+      softmax_of(&a, a.x + i * a.x_c, a.y + i * a.y_c, 1);
     } else {
-      pixel_of(&a, x, y, 0);
+      softmax_of(&a, a.x + i * a.x_c, a.y + i * a.y_c, 0);
+    }
+  }
+}
+
+void dory_cortex_m55_shares(const dory_cortex_m55_softmax_t *given)
+{
+  const dory_cortex_m55_softmax_t a = *given; /* y might lie in *given */
+  for (uint32_t i = 0; i < a.pixels; i++) {
+    if (a.x_signed) {
+      shares_of(&a, a.x + i * a.x_c, a.y + i * a.y_c, 1);
+    } else {
+      shares_of(&a, a.x + i * a.x_c, a.y + i * a.y_c, 0);
     }
   }
 }
