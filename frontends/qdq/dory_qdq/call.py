@@ -26,6 +26,7 @@ class Call:
         lo, hi: Bounds of activations after it, as reals.
         result: The value of the file that holds the result.
         turned: Onnxruntime computes with uint8 what the file has as int8.
+        integer: Onnxruntime has an integer operator for it, rather than reals.
     """
 
     node: Node
@@ -36,6 +37,7 @@ class Call:
     lo: float | None = None
     hi: float | None = None
     turned: bool = False
+    integer: bool = True
 
     @property
     def shift(self) -> int:

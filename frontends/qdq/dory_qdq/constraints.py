@@ -71,11 +71,6 @@ _COMPUTED = Constraint(
     lambda call: not (_is_constant(call, 0) and _is_constant(call, 1)),
     "fold the constants before",
 )
-_CEIL = Constraint(
-    "ceil_mode is 0 where count_include_pad is 1",
-    lambda call: not (call.attribute("ceil_mode", 0) and call.attribute("count_include_pad", 0)),
-    "versions of onnxruntime differ in what the last windows count: set one of them to 0",
-)
 _GEMM = "export it as a fully connected layer"
 _PADDINGS = (
     *("constant", "reflect", "edge", "wrap"),
@@ -125,7 +120,7 @@ CONSTRAINTS: Mapping[str, tuple[Constraint, ...]] = MappingProxyType(
             _has("beta", 1, _GEMM),
         ),
         "MatMul": (_COMPUTED,),
-        "AveragePool": (_CEIL, _ones("dilations")),
+        "AveragePool": (_ones("dilations"),),
         "Pad": (_PAD,),
         "Div": (_DIVISOR,),
         **dict.fromkeys(

@@ -203,7 +203,7 @@ class _Import:
         node, lo, hi = pending.node, pending.lo, pending.hi
         integer = y is not None and self.fusion.is_integer(node, y, lo, hi)
         turned = y is not None and integer and self.fusion.is_turned(node, y)
-        call = Call(node, self.network, inputs, y, result, lo, hi, turned)
+        call = Call(node, self.network, inputs, y, result, lo, hi, turned, integer)
         place = lower(call)
         if isinstance(place, Sums):
             self.network.sums(place.place.tensor, place.scales, name)

@@ -21,7 +21,7 @@ from dory_core.tools import load_plugins
 IMAGE = (1, 6, 4, 4)
 IN_APPLICATIONS = [
     *("conv_transpose", "depth_to_space", "add_constant", "max", "where", "cumsum"),
-    *("grouped_transpose", "reduce_min", "extreme_of_several", "div"),
+    *("grouped_transpose", "reduce_min", "extreme_of_several", "div", "average_pool_up"),
 ]
 Layer = Callable[[Builder, Tensor], str]
 
@@ -82,6 +82,28 @@ def test_quotients_are_exact(tmp_path: Path) -> None:
         golden = write_golden(infer(model, tmp_path, seed).golden, tmp_path / "golden.npz")
         _, report = make_vectors(import_file(tmp_path / "net.onnx").graph, [golden])
         assert report is not None and report.layers and report.apart == (), seed
+
+
+@pytest.mark.parametrize("pads", [[0, 0, 0, 0], [0, 1, 1, 0]])
+@pytest.mark.parametrize("is_real", [False, True])
+def test_windows_that_ceil_mode_adds_count_as_onnxruntime_does(
+    is_real: bool, pads: list[int], tmp_path: Path
+) -> None:
+    """By all of their elements in integers, by those in image and pads in reals."""
+    pytest.importorskip("onnxruntime", reason="the extra test of dory-qdq is not installed")
+
+    def pool(b: Builder, x: Tensor) -> str:
+        form = {"kernel_shape": [3, 3], "strides": [3, 2], "ceil_mode": 1, "count_include_pad": 1}
+        out = b.node("AveragePool", [x.name], pads=pads, **form)
+        return b.node("Clip", [out, "", b.constant(np.float32(0.9))]) if is_real else out
+
+    path = built(pool, (1, 6, 2, 2), tmp_path, zero=100)
+    golden = write_golden(infer(path.read_bytes(), tmp_path, 1).golden, tmp_path / "golden.npz")
+    graph = import_file(path).graph
+    _, report = make_vectors(graph, [golden])
+    assert report is not None and report.layers
+    assert any(graph.form(op.output).apart for op in graph.ops) == is_real
+    assert any("ceil_mode" in note for note in graph.notes) == (not is_real)
 
 
 def test_a_channel_shuffle_is_one_transposition(tmp_path: Path) -> None:

@@ -31,12 +31,7 @@ def lower_average(call: Call) -> Place:
     """
     real = call.real()
     place = real.place
-    name = call.image(place)
-    window = window_of(call.node, call.attribute("kernel_shape", ()), place.shape[2:])
-    # What ceil_mode adds after the image counts as little as pads that are left out.
-    inside = any(window.pads) and not call.attribute("count_include_pad", 0)
-    if window.taps > _MOST_TAPS:
-        raise call.error(f"a window of {window.taps} elements; {_MOST_TAPS} are possible")
+    name, window, inside = _windows(call, place, real.x)
     x, y, clip = real.x, call.output, call.clip()
     if any(window.pads):
         window = replace(window, pad_value=x.zero_point)
@@ -53,6 +48,36 @@ def lower_average(call: Call) -> Place:
     step = scaled(call, factor, y.zero_point, clip, window.taps * x.zero_point)
     output = call.emit(ops.AvgPool, name, window=window, requants=(step,))
     return pooled(call, output, place)
+
+
+def _windows(call: Call, place: Place, x: Quantisation) -> tuple[str, ops.Window, bool]:
+    """Return the tensor, the window, and whether means are those of what it has in the tensor.
+
+    What ceil_mode adds after the pads counts where onnxruntime counts pads in integers, and
+    never in its reals, as ONNX says: pads are a layer of their own then.
+    """
+    name, size = call.image(place), place.shape[2:]
+    kernel = call.attribute("kernel_shape", ())
+    window = window_of(call.node, kernel, size)
+    if window.taps > _MOST_TAPS:
+        raise call.error(f"a window of {window.taps} elements; {_MOST_TAPS} are possible")
+    if not call.attribute("count_include_pad", 0):
+        return name, window, any(window.pads)
+    top, left, bottom, right = given = window_of(call.node, kernel, size, ceil=False).pads
+    if given == window.pads:
+        return name, window, False
+    if call.integer:
+        call.network.notes.append(
+            f"{call.node.label}: windows that ceil_mode adds are divided by all of their elements, as"
+            " in onnxruntime's QLinearAveragePool, not by those in image and pads, as ONNX says"
+        )
+        return name, window, False
+    if any(given):
+        before, after, value = (0, top, left), (0, bottom, right), x.zero_point
+        append = call.network.append
+        name = append(ops.Pad, call.node.title, (name,), before=before, after=after, value=value)
+    rest = tuple(pad - known for pad, known in zip(window.pads, given, strict=True))
+    return name, replace(window, pads=rest), True
 
 
 def _is_certain(x: Quantisation, y: Quantisation, taps: int, clip: tuple[int, int]) -> bool:

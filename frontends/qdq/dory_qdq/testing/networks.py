@@ -357,8 +357,9 @@ def max_pool_up(b: Builder, x: Tensor) -> Tensor:
 
 
 def average_pool_up(b: Builder, x: Tensor) -> Tensor:
-    """AveragePool with ceil_mode, which leaves padding out."""
+    """AveragePool with ceil_mode, which counts padding or not."""
     form, shape = _ceiled(b, x)
+    form["count_include_pad"] = int(b.rng.integers(0, 2))
     return b.quantised(b.node("AveragePool", [x.name], **form), shape, b.scale())
 
 

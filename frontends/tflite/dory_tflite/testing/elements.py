@@ -98,6 +98,9 @@ def rsqrt(draft: Draft, x: int) -> int:
 def choice(draft: Draft, x: int) -> int:
     """Add a choice between two functions of x, by a comparison of x with a constant."""
     shape = draft.shape(x)
+    if draft.quantisation(x)[0] >= 1:  # TensorFlow Lite Micro ends the process at such a comparison
+        wide, x = x, draft.tensor(shape, draft.scale(), draft.zero_point())
+        draft.builder.operator("QUANTIZE", [wide], [x])
 
     def constant() -> int:
         values = draft.random.integers(-128, 127, (), endpoint=True).astype(np.int8)
