@@ -18,6 +18,7 @@ from dory_core.api import Graph, NotSupported
 from dory_core.importing import FrontendOptions, ranges
 from dory_qdq.call import QUANTISE_HINT, Call
 from dory_qdq.decomposed import join_norms
+from dory_qdq.double_pairs import join_pairs
 from dory_qdq.forms import OPSETS, check_form, opset_of
 from dory_qdq.fusion import MOVES, Fusion
 from dory_qdq.known import HEADS, check_operators, check_stored, is_lowered, lower, move, moves
@@ -65,7 +66,7 @@ def parse(path: Path, options: FrontendOptions) -> Graph:
 
 def import_file(path: Path) -> Imported:
     """Return the network of a file with the places of its values; raises like :func:`parse`."""
-    return _Import(join_norms(load(Path(path), check_form))).run()
+    return _Import(join_norms(join_pairs(load(Path(path), check_form)))).run()
 
 
 class _Import:

@@ -68,8 +68,8 @@ def _windows(call: Call, place: Place, x: Quantisation) -> tuple[str, ops.Window
         return name, window, False
     if call.integer:
         call.network.notes.append(
-            f"{call.node.label}: windows that ceil_mode adds are divided by all of their elements, as"
-            " in onnxruntime's QLinearAveragePool, not by those in image and pads, as ONNX says"
+            f"{call.node.label}: windows that ceil_mode adds are divided by all of their elements,"
+            " as in onnxruntime's QLinearAveragePool, not by those in image and pads, as ONNX says"
         )
         return name, window, False
     if any(given):

@@ -144,3 +144,12 @@ def grouped_transpose(b: Builder, x: Tensor) -> Tensor:
     weights = b.weights(values, scales if b.rng.random() < 0.5 else scales[0], 1)
     out = b.node("ConvTranspose", [x.name, weights], group=groups, **spread)
     return b.quantised(out, (1, each * groups, *result), b.scale(0.5))
+
+
+def requantised(b: Builder, x: Tensor) -> Tensor:
+    """Pairs of QuantizeLinear and DequantizeLinear that follow each other, and a Sigmoid."""
+    for _ in range(int(b.rng.integers(1, 4))):
+        name = b.node("Identity", [x.name]) if b.rng.random() < 0.3 else x.name
+        same = b.rng.random() < 0.2
+        x = b.quantised(name, x.shape, x.scale if same else b.scale(), x.zero if same else None)
+    return b.quantised(b.node("Sigmoid", [x.name]), x.shape, b.scale(0.4))

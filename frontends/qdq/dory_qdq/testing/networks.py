@@ -573,6 +573,7 @@ MORE_OPERATORS: Mapping[str, Layer] = MappingProxyType(
         "cumsum": choices.running_sum,
         "extreme_of_several": choices.extreme_of_several,
         "grouped_transpose": choices.grouped_transpose,
+        "requantised": choices.requantised,
         "max": extreme("Max"),
         "min": extreme("Min"),
         **{
