@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dory_tflite.exponentials import logistic, tanh
+from dory_tflite.exponentials import logistic, one_over_one_plus, tanh
 from dory_tflite.fixed_point import (
     INT32_MAX,
     FactorError,
@@ -26,6 +26,7 @@ from dory_tflite.fixed_point import (
 from dory_tflite.preparation import quantized
 
 _ROOT_BITS = 20  # of fraction
+_INVERSE_OF_0 = -1515870816  # Q0.31
 _HALF_ROOT_OF_2 = 1518500250  # Q0.31
 
 
@@ -169,6 +170,27 @@ def hard_swish_table(x: Quantisation, y: Quantisation) -> Integers:
     gate = (gate + (1 << 15)) >> 1
     product = _saturated_16(c_divide(gate * scaled, 1 << 15))
     return _stored(divide_by_power(product, -output.exponent), y)
+
+
+def quotients(above: Integers, below: Integers, scale: float) -> Integers:
+    """DIV of centred bytes, without the zero point of the output. Source: ``reference/div.h``.
+
+    scale: factor of the quotient. Over 0 it has the other sign, as the kernel's sums of 32 bits
+    wrap then. Raises: FactorError for factors with which it shifts by more than 31 bits, or to the
+    left.
+    """
+    factor = quantize_multiplier(scale)
+    over = np.where(below < 0, -above, above)
+    size = np.abs(below)
+    bits = np.ceil(np.log2(size + 1)).astype(np.int64)
+    inverse = np.where(size == 0, _INVERSE_OF_0, one_over_one_plus((size << 32 - bits) - (1 << 31)))
+    width = np.ceil(np.log2(np.abs(over) + (over >= 0))).astype(np.int64)
+    quotient = high_product(over << 31 - width, inverse)
+    shift = 31 - width + bits - 1 - factor.exponent
+    if (((shift < 0) | (shift > 31)) & (over != 0)).any():
+        raise FactorError(f"scales that bring quotients to a factor of {scale:.3g}")
+    scaled = divide_by_power(high_product(quotient, factor.mantissa), np.clip(shift, 0, 31))
+    return np.asarray(np.where(over == 0, 0, scaled))
 
 
 def _signed_product(values: Integers, factor: float) -> Integers:

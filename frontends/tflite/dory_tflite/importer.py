@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dory_core.api import Graph, NotSupported
+from dory_core.api import Graph, NotSupported, ops
 from dory_core.importing import Array, FrontendOptions, State, ranges
 from dory_tflite.fixed_point import FactorError
 from dory_tflite.grids import Triple
@@ -199,12 +199,27 @@ def _finish(name: str, subgraph: Subgraph, network: Network, host: Host) -> Impo
     graph = ranges.infer_types(
         name,
         tuple(network.tensors[name] for name in (*network.inputs, *network.states)),
-        tuple(network.ops),
+        _read_layers(network, {*outputs, *(state.written for state in states)}),
         outputs,
         tuple(network.notes),
         REFERENCE,
         network.scales,
         states,
     )
-    bound = {n: one for n, one in network.bound.items() if n not in network.phases}
-    return Imported(replace(graph, forms=network.forms()), bound)
+    forms = {name: form for name, form in network.forms().items() if name in graph.tensors}
+    bound = {
+        n: one
+        for n, one in network.bound.items()
+        if n not in network.phases and one.name in graph.tensors
+    }
+    return Imported(replace(graph, forms=forms), bound)
+
+
+def _read_layers(network: Network, read: set[str]) -> tuple[ops.Operator, ...]:
+    """Return the layers on which tensors depend; tables leave functions before them unread."""
+    found = []
+    for op in reversed(network.ops):
+        if op.output in read:
+            read |= set(op.inputs)
+            found.append(op)
+    return tuple(replace(op, index=index) for index, op in enumerate(reversed(found)))

@@ -19,6 +19,7 @@ from dory_tflite.operators import (
     pairwise,
     phases,
     pools,
+    quotients,
     state,
     svdf,
     tables,
@@ -26,7 +27,7 @@ from dory_tflite.operators import (
 
 _FAMILIES = (
     *(convolution, matmul, phases, pools, pairwise, tables, functions, movers, gathers),
-    *(choices, border, state, svdf, lstm),
+    *(choices, quotients, border, state, svdf, lstm),
 )
 
 OPERATORS: Mapping[str, Operator] = {

@@ -53,31 +53,41 @@ def select(node: Node) -> None:
         if tensor.data is not None and tensor.elements == 1:
             parts.append(np.full(len(values), int(tensor.data.reshape(-1)[0])))
             continue
-        found = None
+        known: list[str] = []
         if tensor.data is None and tensor.shape == node.output().shape:
-            found = _function(network, network.value(tensor), place.name, values)
-        if found is None:
+            known = origins(network, name := network.value(tensor))
+        if place.name not in known:
             raise node.error(
                 f"{tensor.label} is no function of the bytes that its condition compares", _HINT
             )
-        parts.append(found)
+        parts.append(function_of(network, name, place.name, values))
     table = np.where(place.real.array, parts[0], parts[1])
     node.emit(ops.Lut, node.output(), place.name, table=by_byte(table, place.real.x))
 
 
-def _function(network: Network, name: str, origin: str, values: Integers) -> Integers | None:
-    """Return a tensor for each value of another one that alone decides it; None for others."""
-    if name == origin:
-        return values
-    op = next((op for op in network.ops if op.output == name), None)
-    if op is None or len(op.inputs) != 1 or not _is_of_one_element(op):
-        return None
-    before = _function(network, op.inputs[0], origin, values)
-    if before is None:
-        return None
-    found = op.compute([before.reshape(1, 1, -1)])
-    for step in op.requants:
-        found = step.apply(found)
+def origins(network: Network, name: str) -> list[str]:
+    """Return the tensors of which each element decides that of a tensor at its place.
+
+    The tensor itself is the first one.
+    """
+    found = [name]
+    makers = {op.output: op for op in network.ops}
+    while (op := makers.get(found[-1])) is not None:
+        if len(op.inputs) != 1 or not _is_of_one_element(op):
+            break
+        found.append(op.inputs[0])
+    return found
+
+
+def function_of(network: Network, name: str, origin: str, values: Integers) -> Integers:
+    """Return a tensor for each value of one of its :func:`origins`."""
+    found, makers = values, {op.output: op for op in network.ops}
+    known = origins(network, name)
+    for tensor in reversed(known[: known.index(origin)]):
+        op = makers[tensor]
+        found = op.compute([found.reshape(1, 1, -1)])
+        for step in op.requants:
+            found = step.apply(found)
     return found.reshape(-1)
 
 

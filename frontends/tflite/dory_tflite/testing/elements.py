@@ -117,6 +117,25 @@ def choice(draft: Draft, x: int) -> int:
     return y
 
 
+def quotient(draft: Draft, x: int) -> int:
+    """Add a DIV by 1 + |x|, as Softsign is written, by a constant, or of a constant."""
+    shape, scale = draft.shape(x), draft.scale()
+    one = draft.builder.constant(np.array(127, np.int8), [scale / 255], [-128])
+    operands = [x, one] if draft.flag() else [one, x]
+    if draft.number(0, 2):
+        size = draft.tensor(shape, draft.quantisation(x)[0], -128)
+        draft.builder.operator("ABS", [x], [size])
+        below = draft.tensor(shape, draft.quantisation(x)[0] + scale / 255, -128)
+        draft.builder.operator("ADD", [size, one], [below])
+        operands = [x, below]
+    first, second = (draft.quantisation(tensor)[0] for tensor in operands)
+    # The interpreter's shifts stay below 32 bits where the factor is 64 at least.
+    y = draft.tensor(shape, first / second / draft.number(64, 400), draft.zero_point())
+    fused = {"FusedActivationFunction": draft.activation()}
+    draft.builder.operator("DIV", operands, [y], **fused)
+    return y
+
+
 def relu6(draft: Draft, x: int) -> int:
     """Add a RELU6."""
     y = draft.like(x, draft.shape(x))

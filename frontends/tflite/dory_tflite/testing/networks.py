@@ -8,7 +8,16 @@ import numpy as np
 
 from dory_tflite.testing.builder import TfliteBuilder
 from dory_tflite.testing.draft import Draft
-from dory_tflite.testing.elements import choice, pair, prelu, reduction, relu6, rsqrt, unary
+from dory_tflite.testing.elements import (
+    choice,
+    pair,
+    prelu,
+    quotient,
+    reduction,
+    relu6,
+    rsqrt,
+    unary,
+)
 from dory_tflite.testing.grids import (
     broadcast,
     depth_to_space,
@@ -68,6 +77,7 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
     "RELU": unary("RELU"),
     "RELU6": relu6,
     "SELECT_V2": choice,
+    "DIV": quotient,
     "ABS": unary("ABS"),
     "ELU": unary("ELU"),
     "RSQRT": rsqrt,
