@@ -54,6 +54,7 @@ OPTION_TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "MEAN": ("ReducerOptions", ("KeepDims",)),
     "SUM": ("ReducerOptions", ("KeepDims",)),
     "REDUCE_MAX": ("ReducerOptions", ("KeepDims",)),
+    "REDUCE_MIN": ("ReducerOptions", ("KeepDims",)),
     "PACK": ("PackOptions", ("Axis", "ValuesCount")),
     "UNPACK": ("UnpackOptions", ("Axis", "Num")),
     "SPLIT": ("SplitOptions", ("NumSplits",)),

@@ -1,4 +1,4 @@
-"""AVERAGE_POOL_2D, MAX_POOL_2D, MEAN, SUM and REDUCE_MAX."""
+"""AVERAGE_POOL_2D, MAX_POOL_2D, MEAN, SUM, REDUCE_MAX and REDUCE_MIN."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from dory_tflite.operators.common import (
     byte_tensors,
     constant,
 )
+from dory_tflite.operators.tables import falling_table
 from dory_tflite.preparation import mean_multiplier, same_padding
 from dory_tflite.requantisation import rescaling
 
@@ -95,7 +96,7 @@ def _reduced(node: Node, name: str, axes: set[int | None]) -> str:
     read = node.network.tensors[name]
     kernel = (read.height if _HEIGHT in axes else 1, read.width if _WIDTH in axes else 1)
     window = ops.Window(kernel=kernel, strides=kernel)
-    reduce = _largest if node.op.code == "REDUCE_MAX" else _summed
+    reduce = _EXTREMES.get(node.op.code, _summed)
     return reduce(node, name, window, _CHANNELS in axes)
 
 
@@ -146,12 +147,32 @@ def _summed(node: Node, name: str, window: ops.Window, channels: bool) -> str:
 
 
 def _largest(node: Node, name: str, window: ops.Window, channels: bool) -> str:
-    """Append the layers of a REDUCE_MAX over windows, and over all channels; return the output.
+    """Append the layers of a REDUCE_MAX over windows, and over all channels; return the output."""
+    kind, name, fields = _pooled(node, name, window, channels)
+    return _emit(node, kind, name, **fields)
+
+
+def _smallest(node: Node, name: str, window: ops.Window, channels: bool) -> str:
+    """Append a REDUCE_MIN: the largest of the values in falling order."""
+    network, falling = node.network, falling_table(node.quantisation(node.input()))
+    name = network.hidden(ops.Lut, f"{node.label} falling", (name,), table=falling)
+    kind, name, fields = _pooled(node, name, window, channels)
+    name = network.hidden(kind, f"{node.label} largest", (name,), **fields)
+    return _emit(node, ops.Lut, name, table=falling)
+
+
+_EXTREMES = {"REDUCE_MAX": _largest, "REDUCE_MIN": _smallest}
+
+
+def _pooled(
+    node: Node, name: str, window: ops.Window, channels: bool
+) -> tuple[type[ops.Operator], str, dict[str, Any]]:
+    """Append all layers but the last of the largest over windows; return the last one.
 
     Channels become rows for that: a pool works only along rows and columns.
     """
     if not channels:
-        return _emit(node, ops.MaxPool, name, window=window)
+        return ops.MaxPool, name, {"window": window}
     network, swapped = node.network, (1, 0, 2)
     if window.taps > 1:
         name = network.hidden(ops.MaxPool, f"{node.label} rows and columns", (name,), window=window)
@@ -160,7 +181,7 @@ def _largest(node: Node, name: str, window: ops.Window, channels: bool) -> str:
     most = network.hidden(
         ops.MaxPool, f"{node.label} rows", (rows,), window=ops.Window(kernel=column, strides=column)
     )
-    return _emit(node, ops.Transpose, most, perm=swapped)
+    return ops.Transpose, most, {"perm": swapped}
 
 
 def _emit(node: Node, kind: type[ops.Operator], name: str, **fields: Any) -> str:
@@ -205,6 +226,12 @@ OPERATORS = (
     Operator(
         "REDUCE_MAX",
         "MaxPool, and Transpose for channels",
+        _reduce,
+        (byte_tensors(), *_REDUCE, SAME_QUANTISATION),
+    ),
+    Operator(
+        "REDUCE_MIN",
+        "MaxPool between Luts, and Transpose for channels",
         _reduce,
         (byte_tensors(), *_REDUCE, SAME_QUANTISATION),
     ),

@@ -1,4 +1,4 @@
-"""Functions of one byte, SOFTMAX, LOG_SOFTMAX, L2_NORMALIZATION and ARG_MAX."""
+"""Functions of one byte, SOFTMAX, LOG_SOFTMAX, L2_NORMALIZATION, ARG_MAX and ARG_MIN."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ _BYTE = 256
 def by_byte(table: Integers, x: Quantisation) -> Array:
     """Return a table for ascending stored values as one for the bytes that store them."""
     return Array(np.roll(table, x.bounds[0], axis=-1))
+
+
+def falling_table(x: Quantisation) -> Array:
+    """Return the table that turns the order of stored values around."""
+    return by_byte(x.values[::-1], x)
 
 
 def _unary(
@@ -112,7 +117,11 @@ def _arg_max(node: Node) -> None:
     rank = max(len(node.input().shape), 1)
     if [dimension % rank for dimension in node.integers(1)] != [rank - 1]:
         raise node.error("it looks along another dimension than the last one")
-    node.emit(ops.ArgMax, node.output(), node.network.value(node.input()))
+    name = node.network.value(node.input())
+    if node.op.code == "ARG_MIN":
+        table = falling_table(node.quantisation(node.input()))
+        name = node.network.hidden(ops.Lut, f"{node.label} falling", (name,), table=table)
+    node.emit(ops.ArgMax, node.output(), name)
 
 
 def _output_is(scale: float, zero_point: dict[str, int], is_of_words: bool = False) -> Constraint:
@@ -231,14 +240,19 @@ OPERATORS = (
             option_is("FusedActivationFunction", ("NONE",), "there is no fused activation"),
         ),
     ),
-    Operator(
-        "ARG_MAX",
-        "ArgMax",
-        _arg_max,
-        (
-            Constraint("the input is INT8 or UINT8", lambda n: n.input().type in ("INT8", "UINT8")),
-            constant(1, "the dimension"),
-        ),
+    *(
+        Operator(
+            code,
+            becomes,
+            _arg_max,
+            (
+                Constraint(
+                    "the input is INT8 or UINT8", lambda n: n.input().type in ("INT8", "UINT8")
+                ),
+                constant(1, "the dimension"),
+            ),
+        )
+        for code, becomes in (("ARG_MAX", "ArgMax"), ("ARG_MIN", "Lut and ArgMax"))
     ),
 )
 

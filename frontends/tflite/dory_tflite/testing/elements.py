@@ -57,7 +57,7 @@ def reduction(code: str, axes: Sequence[tuple[int, ...]]) -> Callable[[Draft, in
         chosen = axes[draft.number(0, len(axes) - 1)]
         shape = tuple(1 if n in chosen else size for n, size in enumerate(draft.shape(x)))
         y = draft.output(shape, 60 * draft.quantisation(x)[0])
-        if draft.flag() or code == "REDUCE_MAX":
+        if draft.flag() or code in ("REDUCE_MAX", "REDUCE_MIN"):
             y = draft.like(x, shape)
         dimensions = draft.builder.constant(np.array(chosen, np.int32))
         draft.builder.operator(code, [x, dimensions], [y], KeepDims=True)

@@ -67,6 +67,7 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
     "MEAN of channels": reduction("MEAN", ((3,), (1, 3), (3, 2, 1))),
     "SUM of channels": reduction("SUM", ((3,), (2, 3))),
     "REDUCE_MAX": reduction("REDUCE_MAX", ((1,), (2, 1), (3,), (3, 1), (1, 2, 3))),
+    "REDUCE_MIN": reduction("REDUCE_MIN", ((2,), (2, 1), (3,), (3, 2), (1, 2, 3))),
     "LOGISTIC": unary("LOGISTIC", (1 / 256, -128)),
     "TANH": unary("TANH", (1 / 128, 0)),
     "LOG_SOFTMAX": unary("LOG_SOFTMAX", (1 / 16, 127)),
