@@ -66,7 +66,10 @@ def window_of(
     """
     rank = len(size)
     if rank not in (1, 2):
-        raise NotSupported(f"{node.label}: {rank}-dimensional windows are not supported")
+        raise NotSupported(
+            f"{node.label}: {rank}-dimensional windows are not supported",
+            "pool rows and columns, then the third dimension" if node.op.endswith(_POOLS) else "",
+        )
     strides = _ints(node, "strides", rank, 1)
     dilations = _ints(node, "dilations", rank, 1)
     if len(kernel) != rank or min(*kernel, *strides, *dilations) < 1:

@@ -231,8 +231,6 @@ class _Import:
         assert isinstance(found, Sums)
         return found
 
-    # --- operators ----------------------------------------------------------------------------
-
     def _quantised_form(self, node: Node) -> None:
         inputs = tuple(self._value(node, n) for n in range(len(node.inputs)))
         form = quantised_form(self.model, node, inputs, self._dequantised)

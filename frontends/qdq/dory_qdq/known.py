@@ -143,6 +143,25 @@ _WAYS_OUT: Mapping[str, str] = MappingProxyType(
             "quantise the float network with `dory quantize`, which writes it as one cell after the"
             " other",
         ),
+        "BatchNormalization": "quantise the float network with `dory quantize`, which folds it into"
+        " a convolution, or write it as Mul and Add",
+        "Sum": "write it as one Add after the other",
+        "Mean": "write it as Add, and a Mul by a constant",
+        "Einsum": "write it as Transpose, Reshape and MatMul",
+        "GatherND": "take elements by constant places with Gather or Slice",
+        "GatherElements": "take elements by constant places with Gather or Slice",
+        "Trilu": "multiply by a constant of zeros and ones",
+        "ReduceL2": "write it as a Mul by itself, ReduceSum and Sqrt, each quantised, or normalise"
+        " with LpNormalization",
+        "ReduceSumSquare": "write it as a Mul by itself and ReduceSum, each quantised",
+        "ReduceL1": "write it as Abs and ReduceSum, each quantised",
+        **dict.fromkeys(
+            ("NonMaxSuppression", "RoiAlign", "OneHot", "NonZero", "ScatterND", "Hardmax"),
+            "let the network end before it: the application computes it",
+        ),
+        **dict.fromkeys(
+            ("LpPool", "GlobalLpPool"), "use AveragePool or MaxPool, and train the network with it"
+        ),
         "LRN": "train the network with batch normalisation, which goes into the weights: no"
         " integers reproduce the powers of LRN",
     }

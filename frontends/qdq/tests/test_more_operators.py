@@ -314,3 +314,25 @@ def test_what_cannot_be_is_refused(layer: Layer, words: str, tmp_path: Path) -> 
     with pytest.raises(NotSupported) as caught:
         import_file(built(layer, IMAGE, tmp_path, zero=128))
     assert words in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("op", "words"),
+    [
+        ("LRN", "train the network with batch normalisation"),
+        ("Einsum", "Transpose, Reshape and MatMul"),
+        ("BatchNormalization", "which folds it into a convolution"),
+        ("NonMaxSuppression", "let the network end before it"),
+    ],
+)
+def test_operators_that_are_not_read_have_the_way_out(op: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(NotSupported) as caught:
+        graph_of(lambda b, x: b.node(op, [x.name]), IMAGE, tmp_path)
+    assert words in caught.value.hint
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin", "TopK", "LogSoftmax"])
+def test_what_only_the_host_computes_is_refused_in_the_middle(op: str, tmp_path: Path) -> None:
+    with pytest.raises(NotSupported) as caught:
+        graph_of(lambda b, x: b.node(op, [x.name]), IMAGE, tmp_path)
+    assert "it stands behind the last integers" in caught.value.message

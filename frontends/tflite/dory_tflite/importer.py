@@ -25,6 +25,7 @@ from dory_tflite.reader import read_model
 
 REFERENCE = "tflm"
 
+_AT_THE_END = "let it be the last operator, after a DEQUANTIZE: the application computes it"
 #: What to do instead of operators that are not supported.
 _WAYS_OUT = {
     "BIDIRECTIONAL_SEQUENCE_LSTM": "write it as keras.layers.Bidirectional does: two layers, one of"
@@ -35,6 +36,17 @@ _WAYS_OUT = {
         "export the recurrent layer unrolled (Keras: unroll=True): the operators that it consists"
         " of are supported; keep its state in variables where inferences follow one another",
     ),
+    "LOCAL_RESPONSE_NORMALIZATION": "train the network with batch normalisation, which goes into"
+    " the weights: TensorFlow Lite computes this one in reals only",
+    "CUMSUM": "multiply by a constant triangle of ones (BATCH_MATMUL or FULLY_CONNECTED)",
+    "ADD_N": "write it as one ADD after the other",
+    "TOPK_V2": _AT_THE_END,
+    "GATHER_ND": "take elements by constant places with GATHER, SLICE or STRIDED_SLICE",
+    "ONE_HOT": _AT_THE_END,
+    "L2_POOL_2D": "use AVERAGE_POOL_2D or MAX_POOL_2D",
+    "CONV_3D": "write it as a sum of CONV_2D, one for each plane of the filter",
+    "IF": "convert the branch that is taken as a network of its own",
+    "EMBEDDING_LOOKUP": "look the rows up in the application, and let them be the network's input",
 }
 
 
@@ -102,7 +114,7 @@ def _lower(node: Node) -> None:
             raise node.error(
                 f"not supported in the middle of a network, where reals become integers again:"
                 f" supported are {islands.SUPPORTED}",
-                HINT,
+                _WAYS_OUT.get(code, HINT),
             )
         islands.lower(node)
         return

@@ -178,3 +178,43 @@ def test_a_batch_is_refused() -> None:
     error = refusal(b, y)
     assert "has a batch, or four dimensions; supported are a batch of 1" in error.message
     assert "batch of 1" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("BIDIRECTIONAL_SEQUENCE_LSTM", "two layers, one of which reads the reversed sequence"),
+        ("CUMSUM", "multiply by a constant triangle of ones"),
+        ("TOPK_V2", "let it be the last operator"),
+        ("CONV_3D", "a sum of CONV_2D"),
+    ],
+)
+def test_operators_that_are_not_read_have_the_way_out(code: str, words: str) -> None:
+    b = TfliteBuilder()
+    x, y = b.input((1, 4), 0.05, 0), b.tensor((1, 4), 0.05, 0)
+    b.operator(code, (x,), (y,))
+    assert words in refusal(b, y).hint
+
+
+def test_reals_of_a_window_in_the_middle_have_the_way_out() -> None:
+    b = TfliteBuilder()
+    x, y = b.input((1, 2, 2, 4), 0.05, 0), b.tensor((1, 2, 2, 4), 0.05, 0)
+    reals = [b.plain((1, 2, 2, 4), "FLOAT32") for _ in range(2)]
+    b.operator("DEQUANTIZE", (x,), (reals[0],))
+    b.operator("LOCAL_RESPONSE_NORMALIZATION", (reals[0],), (reals[1],))
+    b.operator("QUANTIZE", (reals[1],), (y,))
+    assert "train the network with batch normalisation" in refusal(b, y).hint
+
+
+def test_the_largest_elements_at_the_end_are_left_to_the_application() -> None:
+    b = TfliteBuilder()
+    x, y = b.input((1, 8), 0.05, 0), b.tensor((1, 8), 0.05, 0)
+    b.operator("RELU", (x,), (y,))
+    reals, most, places = (
+        b.plain((1, n), t) for n, t in ((8, "FLOAT32"), (2, "FLOAT32"), (2, "INT32"))
+    )
+    b.operator("DEQUANTIZE", (y,), (reals,))
+    b.operator("TOPK_V2", (reals, b.constant(np.array(2, np.int32))), (most, places))
+    graph = import_model(model_of(b.build((most, places)), Path("net.tflite"))).graph
+    assert [op.kind for op in graph.ops] == ["Lut"]
+    assert any("TOPK_V2" in note for note in graph.notes)

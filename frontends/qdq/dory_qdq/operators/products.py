@@ -50,7 +50,10 @@ def lower_conv(call: Call) -> Place | Sums:
     x, weights = call.real(0), weights_of(call, 1)
     shape = weights.values.shape
     if not 3 <= len(shape) <= 4 or 0 in shape or len(x.place.shape) != len(shape):
-        raise call.error(f"weights of shape {list(shape)} on an input of {list(x.place.shape)}")
+        raise call.error(
+            f"weights of shape {list(shape)} on an input of {list(x.place.shape)}",
+            "write a convolution of three dimensions as a sum of such of two" * (len(shape) == 5),
+        )
     if weights.axis != 0 and weights.scales.size > 1:
         raise call.error(f"its weights have scales along axis {weights.axis}, not axis 0")
     rows = weights.centred

@@ -208,6 +208,12 @@ def _thresholded(call: Call, x: Floats) -> Floats:
     return np.where(x > single(call.attribute("alpha", 1.0)), x, single(0))
 
 
+def _shrink(call: Call, x: Floats) -> Floats:
+    limit, bias = (single(call.attribute(name, v)) for name, v in (("lambd", 0.5), ("bias", 0)))
+    above, below = np.where(x > limit, x - bias, 0), np.where(x < -limit, x + bias, 0)
+    return np.asarray(above + below, np.float32)
+
+
 def _swish(call: Call, x: Floats) -> Floats:
     default = _QUICK if call.node.op.endswith("QuickGelu") else 1.0
     alpha, wide = float(call.attribute("alpha", default)), x.astype(np.float64)
@@ -239,6 +245,12 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
         "Erf": _wide(_erf),
         "Sin": _wide(np.sin),
         "Cos": _wide(np.cos),
+        "Tan": _wide(np.tan),
+        "Atan": _wide(np.arctan),
+        "Sinh": _wide(np.sinh),
+        "Cosh": _wide(np.cosh),
+        "Asinh": _wide(np.arcsinh),
+        "Shrink": _shrink,
         "Softplus": _wide(_softplus),
         "Mish": _wide(lambda x: x * np.tanh(_softplus(x))),
         "Softsign": lambda call, x: np.asarray(x / (1 + np.abs(x)), np.float32),

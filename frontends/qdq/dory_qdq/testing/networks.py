@@ -541,6 +541,7 @@ OPERATORS: Mapping[str, Layer] = MappingProxyType(
 _FUNCTIONS = (
     *("Abs", "Ceil", "Celu", "Cos", "Elu", "Erf", "Exp", "Floor", "Neg", "Round", "Selu"),
     *("Sign", "Sin", "Softplus", "Softsign", "ThresholdedRelu"),
+    *("Asinh", "Atan", "Cosh", "Shrink", "Sinh", "Tan"),
 )
 #: Operators that :func:`random_network` makes only by name, so that seeds keep their networks.
 MORE_OPERATORS: Mapping[str, Layer] = MappingProxyType(
