@@ -29,8 +29,9 @@ Written by `python docs/operators.py`: the operators that each format may have, 
 become, and the kernels of these layers on each target for data of 8 bits. own: a kernel of the
 target; portable: plain C, which every target has; `-`: no layer is left of the operator. Where an
 operator becomes one of several kinds, the slower answer stands. An operator that is not listed is
-refused with a reason and, where others do the same, with the way out. `dory frontends --list-operators` also tells what each one must be like;
-[kernels](kernels.md) are listed with their types.
+refused with a reason and, where others do the same, with the way out. `dory frontends
+--list-operators` also tells what each one must be like; [kernels](kernels.md) are listed with their
+types.
 """
 
 
