@@ -189,7 +189,7 @@ def _tflite(
 
     path, golden = folder / "net.tflite", folder / "golden.npz"
     data = random_network(
-        draw.randrange(1 << 30), operations=max(steps, 1), type=type, packed=packed
+        draw.randrange(1 << 30), operations=max(steps, 1), type=type, packed=packed, more=True
     )
     path.write_bytes(data)
     model, numbers = model_of(data, path), np.random.default_rng(1)

@@ -8,7 +8,21 @@ data = builder.build([y])
 """
 
 from dory_tflite.testing.builder import TfliteBuilder
-from dory_tflite.testing.networks import OPERATIONS, OTHERS, WORDS, random_network
+from dory_tflite.testing.networks import (
+    MORE_OPERATIONS,
+    OPERATIONS,
+    OTHERS,
+    WORDS,
+    random_network,
+)
 from dory_tflite.testing.sequences import lstm_network
 
-__all__ = ["OPERATIONS", "OTHERS", "WORDS", "TfliteBuilder", "lstm_network", "random_network"]
+__all__ = [
+    "MORE_OPERATIONS",
+    "OPERATIONS",
+    "OTHERS",
+    "WORDS",
+    "TfliteBuilder",
+    "lstm_network",
+    "random_network",
+]

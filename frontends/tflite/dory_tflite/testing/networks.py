@@ -67,7 +67,6 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
     "MEAN of channels": reduction("MEAN", ((3,), (1, 3), (3, 2, 1))),
     "SUM of channels": reduction("SUM", ((3,), (2, 3))),
     "REDUCE_MAX": reduction("REDUCE_MAX", ((1,), (2, 1), (3,), (3, 1), (1, 2, 3))),
-    "REDUCE_MIN": reduction("REDUCE_MIN", ((2,), (2, 1), (3,), (3, 2), (1, 2, 3))),
     "LOGISTIC": unary("LOGISTIC", (1 / 256, -128)),
     "TANH": unary("TANH", (1 / 128, 0)),
     "LOG_SOFTMAX": unary("LOG_SOFTMAX", (1 / 16, 127)),
@@ -78,7 +77,6 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
     "RELU": unary("RELU"),
     "RELU6": relu6,
     "SELECT_V2": choice,
-    "DIV": quotient,
     "ABS": unary("ABS"),
     "ELU": unary("ELU"),
     "RSQRT": rsqrt,
@@ -102,6 +100,12 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
     "GATHER": gather,
     "DEPTH_TO_SPACE": depth_to_space,
     "five dimensions": shuffle,
+}
+
+#: Those that :func:`random_network` has only by name or with ``more``, so that seeds keep networks.
+MORE_OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
+    "DIV": quotient,
+    "REDUCE_MIN": reduction("REDUCE_MIN", ((2,), (2, 1), (3,), (3, 2), (1, 2, 3))),
 }
 
 #: Those of activations of 16 bits.
@@ -146,20 +150,23 @@ def random_network(
     only: str | None = None,
     type: str = "INT8",
     packed: bool = False,
+    more: bool = False,
 ) -> bytes:
     """Return a file with a number of consecutive random operations.
 
     The input of every seventh file is also an output.
     only: name of the only operation to use; by default all are used. type: of activations.
-    packed: weights have 4 bits.
+    packed: weights have 4 bits. more: with those of :data:`MORE_OPERATIONS`, of bytes.
     """
     draft = Draft(TfliteBuilder(), np.random.default_rng(seed), type, packed)
     known = WORDS if draft.words else PACKED if packed else OPERATIONS
+    if more and known is OPERATIONS:
+        known = OPERATIONS | MORE_OPERATIONS
     image = x = draft.image()
     name = ""
     for _ in range(operations):
         name = only or str(draft.random.choice(list(known)))
-        x = (known.get(name) or OTHERS[name])(draft, x)
+        x = (known.get(name) or (MORE_OPERATIONS | OTHERS)[name])(draft, x)
     if name in _MOVERS:  # one that moves nothing would leave a network without a layer
         x = relu6(draft, x)
     return draft.builder.build([x, image] if seed % _PASSED == 0 else [x])
