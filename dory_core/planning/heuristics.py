@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
-from operator import add
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -81,61 +80,64 @@ class Arena:
         spans[number] = offset, offset + size
         return True
 
-    def lowest(self, order: Sequence[Request], top: int | None = None) -> Offsets:
-        """Put blocks one after another at the lowest free offset, and return all offsets.
 
-        This is :meth:`place` in one loop: nearly all of the time of a packing passes here.
+def _filled(
+    order: Iterable[int],
+    sizes: Sequence[int],
+    near: Sequence[Sequence[int]],
+    tight: bool = False,
+    top: int | None = None,
+) -> list[tuple[int, int] | None]:
+    """Place blocks one after another, and return (start, end) of each.
 
-        Args:
-            order: The blocks.
-            top: Bytes: after a block that ends there or higher none is placed.
-        """
-        spans, alignment = self._spans, self.alignment
-        numbers, neighbours = self._neighbours
-        most = inf if top is None else top
-        for block, size_bytes, *_ in order:
-            size = -(-size_bytes // alignment) * alignment
-            number = numbers[block]
-            near = [span for n in neighbours[number] if (span := spans[n])]
-            near.sort()
-            offset = 0
-            for start, end in near:
+    Nearly all of the time of a packing passes here: blocks are numbers.
+
+    Args:
+        order: The blocks.
+        sizes: Aligned bytes of each.
+        near: As of :class:`Neighbours`.
+        tight: As for :func:`lowest_place`.
+        top: As for :func:`lowest_place`; None in place of the blocks that are left over.
+    """
+    spans: list[tuple[int, int] | None] = [None] * len(sizes)
+    most = inf if top is None else top
+    for number in order:
+        size, offset = sizes[number], 0
+        taken = [span for n in near[number] if (span := spans[n])]
+        taken.sort()
+        if tight:
+            offset = gap(taken, size, tight)
+        else:
+            for start, end in taken:
                 if start - offset >= size:
                     break
                 if end > offset:
                     offset = end
-            spans[number] = offset, offset + size
-            self.offsets[block] = offset
-            if offset + size >= most:
-                break
-        return self.offsets
+        spans[number] = offset, offset + size
+        if offset + size >= most:
+            break
+    return spans
 
 
-def lowest_place(
-    order: Sequence[Request],
-    alignment: int,
-    tight: bool = False,
-    near: Neighbours | None = None,
-    top: int | None = None,
-) -> Offsets:
-    """Place the blocks in ``order`` and return their offsets.
+def lowest_place(order: Sequence[Request], alignment: int) -> Offsets:
+    """Place the blocks in ``order``, each at the lowest free place, and return their offsets.
 
     Args:
         order: The blocks.
         alignment: Granule of offsets, in bytes.
-        tight: Whether a block goes to the smallest gap that holds it, in place of the lowest one.
-        near: Their :func:`neighbours`, where these are known.
-        top: Bytes: a packing as high is in vain; after the first block that ends there or higher
-            none is placed.
     """
-    arena = Arena(alignment, neighbours(order) if near is None else near)
-    if not tight:
-        return arena.lowest(order, top)
-    for request in order:
-        if not arena.place(request, tight=True, limit=None if top is None else top - 1):
-            arena.place(request, tight=True)
-            break
-    return arena.offsets
+    numbers, near = neighbours(order)
+    sizes = _by_number(order, numbers, alignment)
+    spans = _filled((numbers[one.id] for one in order), sizes, near)
+    return {one.id: span[0] for one in order if (span := spans[numbers[one.id]])}
+
+
+def _by_number(
+    requests: Iterable[Request], numbers: Mapping[BlockId, int], alignment: int
+) -> list[int]:
+    """Return the aligned bytes of blocks in the order of their numbers."""
+    ordered = sorted(requests, key=lambda one: numbers[one.id])
+    return [align_up(one.size_bytes, alignment) for one in ordered]
 
 
 def gap(occupied: Iterable[tuple[int, int]], size: int, tight: bool = False) -> int:
@@ -190,50 +192,56 @@ def best_fit(requests: Sequence[Request], alignment: int, enough: int) -> Offset
 
 def _improvements(requests: tuple[Request, ...], alignment: int) -> Iterator[tuple[int, Offsets]]:
     """Yield (peak, offsets) of packings, each better than the one before."""
-    near = neighbours(requests)
-    sizes = {r.id: align_up(r.size_bytes, alignment) for r in requests}
+    numbers, near = neighbours(requests)
+    sizes = _by_number(requests, numbers, alignment)
+    ids = sorted(numbers, key=numbers.__getitem__)
 
-    def highest(offsets: Mapping[BlockId, int]) -> int:
-        ends: Iterator[int] = map(add, offsets.values(), map(sizes.__getitem__, offsets))
-        return max(ends)
+    def offsets() -> Offsets:
+        return {block: span[0] for block, span in zip(ids, spans, strict=True) if span}
 
     best_peak: int | None = None
-    best_order: tuple[Request, ...] = ()
-    for order in orders(requests):
+    best_order: tuple[int, ...] = ()
+    for requested in orders(requests):
+        order = tuple(numbers[one.id] for one in requested)
         for tight in (False, True):
-            offsets = lowest_place(order, alignment, tight, near, top=best_peak)
-            peak = highest(offsets)
+            spans = _filled(order, sizes, near, tight, top=best_peak)
+            peak = _highest(spans)
             if best_peak is None or peak < best_peak:
                 best_peak, best_order = peak, order
-                yield peak, offsets
+                yield peak, offsets()
     order = best_order
-    seen = {_ids(order)}
+    seen = {order}
     effort = max(8, _REORDERINGS // max(1, len(requests) // 16))
-    offsets = lowest_place(order, alignment, near=near)
+    spans = _filled(order, sizes, near)
     for _ in range(effort):
-        order = _promote(order, offsets, sizes)
-        ids = _ids(order)
-        if ids in seen:
+        order = _promote(order, spans, near, ids)
+        if order in seen:
             break
-        seen.add(ids)
-        offsets = lowest_place(order, alignment, near=near)
-        peak = highest(offsets)
+        seen.add(order)
+        spans = _filled(order, sizes, near)
+        peak = _highest(spans)
         if best_peak is None or peak < best_peak:
             best_peak = peak
-            yield peak, offsets
+            yield peak, offsets()
 
 
-def _ids(order: Sequence[Request]) -> tuple[BlockId, ...]:
-    return tuple(r.id for r in order)
+def _highest(spans: Iterable[tuple[int, int] | None]) -> int:
+    """Return the end of the highest block."""
+    return max(span[1] for span in spans if span)
 
 
 def _promote(
-    order: tuple[Request, ...], offsets: Mapping[BlockId, int], sizes: Mapping[BlockId, int]
-) -> tuple[Request, ...]:
+    order: tuple[int, ...],
+    spans: Sequence[tuple[int, int] | None],
+    near: Sequence[Sequence[int]],
+    ids: Sequence[BlockId],
+) -> tuple[int, ...]:
     """Move the block that ends highest in front of the first block that it competes with."""
-    top = max(order, key=lambda r: (offsets[r.id] + sizes[r.id], r.id))
-    rest = [r for r in order if r is not top]
-    place = next((i for i, r in enumerate(rest) if r.overlaps(top)), 0)
+    peak = _highest(spans)
+    ends = (n for n, span in enumerate(spans) if span and span[1] == peak)
+    top = max(ends, key=ids.__getitem__)
+    rest, beside = [n for n in order if n != top], set(near[top])
+    place = next((i for i, n in enumerate(rest) if n in beside), 0)
     return (*rest[:place], top, *rest[place:])
 
 

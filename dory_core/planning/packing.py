@@ -119,6 +119,26 @@ def optimal_packing(
     return packing(requests, sunk, alignment, "optimal" if proven else "solver"), proven
 
 
+def peak_within(requests: Sequence[Request], alignment: int, room: int) -> int:
+    """Return the peak of a packing; of no more than some bytes where one is found soon.
+
+    Args:
+        requests: The blocks.
+        alignment: Granule of offsets, in bytes.
+        room: Bytes of the memory: any packing that fits will do.
+    """
+    owned = owners(requests)
+    start = best_fit(owned, alignment, room)
+    peak = peak_of(owned, start, alignment)
+    if peak <= room:
+        return peak
+    stack = bidirectional_stack(owned, alignment)
+    if stack.peak_bytes < peak:
+        peak, start = stack.peak_bytes, {block.id: block.offset for block in stack.blocks}
+    fits = peak <= room or repaired(owned, start, alignment, room) is not None
+    return min(peak, room) if fits else peak
+
+
 def check_ids(requests: Sequence[Request]) -> None:
     """Raise DoryError when two blocks are the same."""
     blocks = [r.id for r in requests]

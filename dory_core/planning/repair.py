@@ -8,6 +8,8 @@ where they find none more of them are taken: large networks take as long as thei
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import Bin, Request, align_up
@@ -48,6 +50,21 @@ def repaired(
     return found
 
 
+class _Near(NamedTuple):
+    """A block near others that find new places.
+
+    Attributes:
+        size_bytes: Its bytes.
+        first, last: Its live range, counted from the first step of all of them.
+        place: Where it stays; None where it finds a new place.
+    """
+
+    size_bytes: int
+    first: int
+    last: int
+    place: int | None
+
+
 def _new_places(
     requests: Sequence[Request],
     offsets: Mapping[BlockId, int],
@@ -60,13 +77,35 @@ def _new_places(
     first, last = min(one.first for one in free), max(one.last for one in free)
     near = [one for one in requests if _is_live(one, range(first, last + 1))]
     moved = {one.id for one in free}
-    fixed = {one.id: offsets[one.id] for one in near if one.id not in moved}
-    below = [one for one in near if fixed.get(one.id, 0) < top]
-    cut = [
-        one._replace(size_bytes=min(one.size_bytes, top - fixed.get(one.id, 0))) for one in below
+    blocks = list[_Near]()
+    start = min(one.first for one in near)
+    for one in near:
+        place = None if one.id in moved else offsets[one.id]
+        if place is None or place < top:
+            size = min(one.size_bytes, top - (place or 0))
+            blocks.append(_Near(size, one.first - start, one.last - start, place))
+    places = _solved(tuple(blocks), alignment, top)
+    if places is None:
+        return None
+    return dict(zip((one.id for one in near if one.id in moved), places, strict=True))
+
+
+@lru_cache(maxsize=1024)
+def _solved(blocks: tuple[_Near, ...], alignment: int, top: int) -> tuple[int, ...] | None:
+    """Return the new places of blocks below ``top``, in order; None where none are found.
+
+    Plans that are compared differ in a few layers: most bad places are the same in many of them.
+    """
+    requests = [
+        Request(BlockId(str(n)), size, first, last)
+        for n, (size, first, last, _) in enumerate(blocks)
     ]
-    solved, _ = solve(cut, (Bin("memory", top, alignment),), _EFFORT, fixed=fixed)
-    return None if solved is None else {block: solved[block].offset for block in moved}
+    pairs = [*zip(requests, (one.place for one in blocks), strict=True)]
+    fixed = {one.id: place for one, place in pairs if place is not None}
+    solved, _ = solve(requests, (Bin("memory", top, alignment),), _EFFORT, fixed=fixed)
+    if solved is None:
+        return None
+    return tuple(solved[one.id].offset for one, place in pairs if place is None)
 
 
 def _is_live(request: Request, steps: range) -> bool:

@@ -11,8 +11,10 @@ from dory_core.checks.verify import verify_packing
 from dory_core.errors import DoryError
 from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import Request, fullest_step, packing, requests
+from dory_core.planning import repair
+from dory_core.planning.exact import solve
 from dory_core.planning.heuristics import fit_into
-from dory_core.planning.packing import optimal_packing, plan_memory
+from dory_core.planning.packing import optimal_packing, peak_within, plan_memory
 from dory_core.planning.repair import repaired
 from dory_core.planning.stack import bidirectional_stack
 from tests.planning.samples import lifetimes, network, wanted
@@ -205,8 +207,8 @@ def test_repaired_packing_is_legal_and_as_high_as_it_may_be(blocks, alignment):
     assert repaired(blocks, stacked, alignment, fullest_step(blocks, alignment)[1] - 1) is None
 
 
-def test_bad_places_of_a_long_packing_are_repaired_without_its_other_blocks():
-    parts = 400  # more blocks than the solver gets at once
+def with_bad_places(parts, is_bad):
+    """Return blocks of some parts, three in each, and a packing that is too high in some parts."""
     wanted_blocks = [
         Request(BlockId(f"{name} {n}"), size, 4 * n + first, 4 * n + last)
         for n in range(parts)
@@ -219,11 +221,47 @@ def test_bad_places_of_a_long_packing_are_repaired_without_its_other_blocks():
     offsets = {}
     for block in wanted_blocks:
         name, n = block.id.tensor.split()
-        bad = name == "second" and int(n) % 50 == 7
+        bad = name == "second" and is_bad(int(n))
         offsets[block.id] = {"first": 0, "second": 40, "third": 0}[name] + 8 * bad
+    return wanted_blocks, offsets
+
+
+def test_bad_places_of_a_long_packing_are_repaired_without_its_other_blocks():
+    # More blocks than the solver gets at once.
+    wanted_blocks, offsets = with_bad_places(400, lambda n: n % 50 == 7)
     found = repaired(wanted_blocks, offsets, 4, 100)
     assert found is not None
     placed = packing(wanted_blocks, found, 4, "repaired")
     verify_packing(wanted_blocks, placed, alignment=4, capacity_bytes=100)
     moved = {block.tensor for block, offset in found.items() if offset != offsets[block]}
     assert all(int(name.split()[1]) % 50 == 7 for name in moved)
+
+
+def test_a_bad_place_that_packings_share_is_solved_once(monkeypatch):
+    sizes = []
+
+    def counted(blocks, *rest, **options):
+        sizes.append(len(blocks))
+        return solve(blocks, *rest, **options)
+
+    monkeypatch.setattr(repair, "solve", counted)
+    repair._solved.cache_clear()
+    for parts, bad in ((12, {3, 7}), (20, {11})):
+        blocks, offsets = with_bad_places(parts, bad.__contains__)
+        found = repaired(blocks, offsets, 4, 100)
+        assert found is not None
+        placed = packing(blocks, found, 4, "repaired")
+        verify_packing(blocks, placed, alignment=4, capacity_bytes=100)
+    assert len(sizes) == 1
+    blocks, offsets = with_bad_places(12, {3}.__contains__)
+    assert repaired(blocks, offsets, 4, 96) is None  # other places for other bytes
+    assert len(sizes) > 1
+
+
+@given(lifetimes(), st.sampled_from((1, 4, 8)), st.integers(0, 64))
+@settings(deadline=None, max_examples=60)
+def test_blocks_find_places_within_the_peak_that_is_told(blocks, alignment, more):
+    least = optimal_packing(blocks, alignment)[0].peak_bytes
+    peak = peak_within(blocks, alignment, least + more)
+    assert fullest_step(blocks, alignment)[1] <= peak <= least + more
+    assert peak_within(blocks, alignment, least - 1) >= least

@@ -18,11 +18,9 @@ from dory_core.plan.blocks import WEIGHTS, align_up, fullest_step, owners
 from dory_core.plan.budgets import for_simulation
 from dory_core.planning.cutting import ChunkBytes, groups_of_all, least_groups, with_split
 from dory_core.planning.decision import Decision
-from dory_core.planning.heuristics import best_fit, peak_of
-from dory_core.planning.packing import plan_memory
+from dory_core.planning.packing import peak_within
 from dory_core.planning.peaks import LiveBytes, Peak, Peaks
 from dory_core.planning.problem import Problem
-from dory_core.planning.repair import repaired
 from dory_core.tiling.outer import group_spans
 
 # Steps of the cascade per layer, far beyond what any network needed.
@@ -64,7 +62,7 @@ def needed_bytes(problem: Problem) -> int:
     needed = list[int]()
     for groups in dict.fromkeys((most, groups_of_all(problem))):
         try:
-            _Cascade(problem, groups, quick=True).run()
+            _Cascade(problem, groups).run()
         except DoesNotFit as error:
             needed.append(error.needed_bytes or problem.room + 1)
         else:
@@ -75,15 +73,13 @@ def needed_bytes(problem: Problem) -> int:
 class _Cascade:
     """The search for a decision that fits."""
 
-    def __init__(self, problem: Problem, groups: Sequence[int], quick: bool = False) -> None:
+    def __init__(self, problem: Problem, groups: Sequence[int]) -> None:
         """Prepare the search.
 
         Args:
             problem: The network.
             groups: The most groups of channels of each layer.
-            quick: Whether packings are repaired, but not searched by the solver as a whole.
         """
-        self.quick = quick
         assert problem.link is not None
         self.most_groups = groups
         self.problem = problem
@@ -120,20 +116,10 @@ class _Cascade:
 
     def _fits(self, decision: Decision) -> bool:
         """Return True when the blocks find places within the budget; else note their peak."""
-        requested = tuple(self.live.build(decision).requests.values())
-        requests = owners(requested)
+        requests = owners(tuple(self.live.build(decision).requests.values()))
         if fullest_step(requests, self.alignment)[1] > self.budget:
             return False
-        # Any packing that fits will do: the best one is searched when the decision is final.
-        offsets = best_fit(requests, self.alignment, self.budget)
-        if peak_of(requests, offsets, self.alignment) <= self.budget:
-            return True
-        if not self.quick:
-            peak = plan_memory(requested, self.alignment, self.budget).chosen.peak_bytes
-        elif repaired(requests, offsets, self.alignment, self.budget) is not None:
-            return True
-        else:
-            peak = peak_of(requests, offsets, self.alignment)
+        peak = peak_within(requests, self.alignment, self.budget)
         if peak > self.budget:
             self.peak = peak if self.peak is None else min(self.peak, peak)
         return peak <= self.budget
