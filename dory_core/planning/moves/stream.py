@@ -18,7 +18,7 @@ from dory_core.plan.blocks import WEIGHTS, align_up, fullest_step, owners
 from dory_core.plan.budgets import for_simulation
 from dory_core.planning.cutting import ChunkBytes, groups_of_all, least_groups, with_split
 from dory_core.planning.decision import Decision
-from dory_core.planning.packing import peak_within
+from dory_core.planning.packing import peak_within, plan_memory
 from dory_core.planning.peaks import LiveBytes, Peak, Peaks
 from dory_core.planning.problem import Problem
 from dory_core.tiling.outer import group_spans
@@ -62,7 +62,7 @@ def needed_bytes(problem: Problem) -> int:
     needed = list[int]()
     for groups in dict.fromkeys((most, groups_of_all(problem))):
         try:
-            _Cascade(problem, groups).run()
+            _Cascade(problem, groups, quick=True).run()
         except DoesNotFit as error:
             needed.append(error.needed_bytes or problem.room + 1)
         else:
@@ -73,13 +73,15 @@ def needed_bytes(problem: Problem) -> int:
 class _Cascade:
     """The search for a decision that fits."""
 
-    def __init__(self, problem: Problem, groups: Sequence[int]) -> None:
+    def __init__(self, problem: Problem, groups: Sequence[int], quick: bool = False) -> None:
         """Prepare the search.
 
         Args:
             problem: The network.
             groups: The most groups of channels of each layer.
+            quick: Whether packings are repaired, but not searched by the solver as a whole.
         """
+        self.quick = quick
         assert problem.link is not None
         self.most_groups = groups
         self.problem = problem
@@ -116,10 +118,12 @@ class _Cascade:
 
     def _fits(self, decision: Decision) -> bool:
         """Return True when the blocks find places within the budget; else note their peak."""
-        requests = owners(tuple(self.live.build(decision).requests.values()))
-        if fullest_step(requests, self.alignment)[1] > self.budget:
+        requests = tuple(self.live.build(decision).requests.values())
+        if fullest_step(owners(requests), self.alignment)[1] > self.budget:
             return False
         peak = peak_within(requests, self.alignment, self.budget)
+        if peak > self.budget and not self.quick:
+            peak = plan_memory(requests, self.alignment, self.budget).chosen.peak_bytes
         if peak > self.budget:
             self.peak = peak if self.peak is None else min(self.peak, peak)
         return peak <= self.budget
