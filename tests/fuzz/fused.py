@@ -17,6 +17,7 @@ from tests.fuzz import networks
 from tests.fuzz.cases import Case, Verdict
 from tests.fuzz.networks import Drawn, compiled_for, inferred, nemo, quantlab, way
 
+_TARGETS = (*networks.TARGETS, "cortex_m55")
 _STEPS = (2, 3, 4, 5, 6, 8)
 _L1 = (3000, 6000, 12000, 40000, 131072)
 _MOST_L2 = 400_000
@@ -66,7 +67,7 @@ def _compiled(
     network: Drawn, draw: random.Random, folder: Path
 ) -> tuple[CompileResult, dict[str, Any]]:
     """Compile with less L2 than layer by layer, or the least."""
-    chosen = way(draw, networks.TARGETS)
+    chosen = way(draw, _TARGETS)
     share, l1 = draw.choice(_SHARES), draw.choice(_L1)
     plain = {**chosen, "settings": {**chosen["settings"], "moves": "-fused-chains"}}
     large = [(l1, _MOST_L2), (1 << 16, _MOST_L2)]

@@ -40,6 +40,7 @@ SETTINGS: Mapping[str, Mapping[str, Sequence[str]]] = MappingProxyType(
             "memory": ("auto", "dtcm", "dcache", "uncached"),
         },
         "diana": {"l1_kib": ("256", "128"), "engines": ("digital,analog,host", "host")},
+        "cortex_m55": {"kernels": ("builtin", "builtin", "portable"), "dma": ("core", "dma")},
     }
 )
 _TRIES = 3  # with more memory each
