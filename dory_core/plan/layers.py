@@ -150,6 +150,8 @@ class PartPlan:
         ahead: Number of the tile before whose kernel it starts the load of the next part's first
             block; None when the next part does.
         takes: Rows of network inputs that come before it runs.
+        early: (rolling buffer, first byte, bytes) of rows of other tensors that move to the start
+            of their buffer before all this.
     """
 
     position: int
@@ -165,6 +167,7 @@ class PartPlan:
     w_copy: int = 0
     ahead: int | None = None
     takes: tuple[TakenRows, ...] = ()
+    early: tuple[tuple[Place, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,8 @@ def lower_network(
         step = steps[number]
         part = step.parts[index]
         yield from events.at(position)
+        for place, source, size in part.early:
+            yield _moved(number, place, source, size)
         for one in part.takes:
             if one.moves is not None:
                 yield _moved(number, one.place, *one.moves)
@@ -108,7 +110,7 @@ def _moved(step: int, place: Place, source: int, size: int) -> MoveRows | Dead:
     """Return the operation before rows are written at the start of a rolling buffer.
 
     Args:
-        step: The step for which it makes room.
+        step: The step before which they move.
         place: The buffer.
         source: First byte of the rows that are still read.
         size: Their bytes; 0 when no layer reads the rows in the buffer again.

@@ -7,6 +7,10 @@ the same turn.
     turns of   the maker of x   its reader   the maker of y
     x          | 0 | 1 | 2 |    | 0 | 1 | 2 |    |   | 1 | 2 |
     y                                            | 0 |           in the first row of x
+
+Rows that are read again move to the start of their buffer before its maker runs, or early: right
+after the layers before have read. Then the end of the buffer is free, and not its start. Where
+every second buffer is early, the end of one and the start of the next one take turns.
 """
 
 from __future__ import annotations
@@ -20,19 +24,23 @@ import numpy.typing as npt
 
 from dory_core.plan.blocks import align_up
 from dory_core.planning.rolling import Turn
-from dory_core.planning.shared_rows import SharedRows
+from dory_core.planning.shared_rows import Rolling, SharedRows
 
 #: Bytes by turn.
 Bytes = npt.NDArray[np.int64]
 
 #: More bytes than any memory has: where nothing of a buffer is live.
 _NONE = 1 << 40
+#: Moments of each turn; see :class:`LiveRows`.
+_MOMENTS = 3
 #: Orders that are tried after the first ones.
 _REORDERINGS = 6
 
 
 class LiveRows(NamedTuple):
-    """Which bytes of a buffer are live, by turn; where none are, the start is far after the end.
+    """Which bytes of a buffer are in use, by moment; of none, the start is far after the end.
+
+    The moments of a turn: rows move early, others move, the layer runs.
 
     Attributes:
         starts: The first of them.
@@ -44,8 +52,8 @@ class LiveRows(NamedTuple):
 
     @property
     def sizes(self) -> Bytes:
-        """How many bytes are live."""
-        sizes: Bytes = np.maximum(self.ends - self.starts, 0)
+        """How many bytes are live, by turn."""
+        sizes: Bytes = np.maximum(self.ends - self.starts, 0)[_MOMENTS - 1 :: _MOMENTS]
         return sizes
 
 
@@ -55,10 +63,12 @@ class ChainRows(NamedTuple):
     Attributes:
         size_bytes: Its bytes.
         places: First byte of each buffer, by the name of its first tensor.
+        early: The buffers whose rows move early.
     """
 
     size_bytes: int
     places: Mapping[str, int]
+    early: frozenset[str] = frozenset()
 
 
 class RollingRows:
@@ -69,6 +79,7 @@ class RollingRows:
 
     Attributes:
         live: What is live of each buffer, by its name; also of those in others.
+        early: The same of those whose rows may move early, in the order of their makers.
     """
 
     def __init__(self, order: Sequence[Turn], buffers: Mapping[str, SharedRows], unit: int) -> None:
@@ -83,17 +94,42 @@ class RollingRows:
         at = cache(lambda layer: np.flatnonzero(layers == layer))
         self._unit = unit
         self.live = {name: _live(at, one, len(order), unit) for name, one in buffers.items()}
+        self.early = {
+            name: _live(at, one, len(order), unit, early=True)
+            for name, one in sorted(buffers.items(), key=lambda pair: pair[1].tensors[0].maker)
+            if one.tensors[0].maker >= 0 and one.moved_bytes
+        }
         self._apart = cache(self._find_apart)
         self.together = cache(self._find_together)
 
     def _find_together(self, names: tuple[str, ...]) -> ChainRows | None:
         """Return the block of some buffers; None where it is no smaller than all of them."""
-        rows = [self.live[name] for name in names]
-        if len(rows) < 2:
+        if len(names) < 2:
             return None
+        least = int(np.sum([self.live[name].sizes for name in names], axis=0).max())
+        movable, best = [name for name in self.early if name in names], None
+        for early in ([], movable[1::2], movable[::2]):
+            if best is not None and (best.size_bytes <= least or not early):
+                break
+            found = self._packed(names, frozenset(early), least)
+            if found is not None and (best is None or found.size_bytes < best.size_bytes):
+                best = found
+        return best
+
+    def _packed(
+        self, names: tuple[str, ...], early: frozenset[str], least: int
+    ) -> ChainRows | None:
+        """Return the block of some buffers; None where it is no smaller than all of them.
+
+        Args:
+            names: The buffers.
+            early: Those whose rows move early.
+            least: Bytes below which no block is.
+        """
+        rows = [(self.early if name in early else self.live)[name] for name in names]
         sizes = [align_up(int(one.ends.max()), self._unit) for one in rows]
-        apart = [[self._apart(one, other) for other in names] for one in names]
-        least = int(np.sum([one.sizes for one in rows], axis=0).max())
+        keys = [(name, name in early) for name in names]
+        apart = [[self._apart(one, other) for other in keys] for one in keys]
         best, found = sum(sizes), list[int]()
         for order in _orders(sizes):
             for _ in range(_REORDERINGS):
@@ -110,23 +146,32 @@ class RollingRows:
                 order = changed
             if best <= least:
                 break
-        return ChainRows(best, dict(zip(names, found, strict=True))) if found else None
+        return ChainRows(best, dict(zip(names, found, strict=True)), early) if found else None
 
-    def _find_apart(self, one: str, other: str) -> int:
-        """Return by how many bytes a buffer lies before another one, where it lies before it."""
-        return int((self.live[one].ends - self.live[other].starts).max())
+    def _find_apart(self, one: tuple[str, bool], other: tuple[str, bool]) -> int:
+        """Return by how many bytes a buffer lies before another one, where it lies before it.
+
+        Args:
+            one: Name of the buffer, and whether its rows move early.
+            other: The same of the other one.
+        """
+        ends, starts = ((self.early if early else self.live)[name] for name, early in (one, other))
+        return int((ends.ends - starts.starts).max())
 
 
-def _live(at: Callable[[int], Bytes], buffer: SharedRows, count: int, unit: int) -> LiveRows:
-    """Return which bytes of a buffer are live in each turn.
+def _live(
+    at: Callable[[int], Bytes], buffer: SharedRows, count: int, unit: int, early: bool = False
+) -> LiveRows:
+    """Return which bytes of a buffer are in use in each moment.
 
     Args:
         at: Tells in which turns a layer runs.
         buffer: The buffer.
         count: Number of turns.
         unit: As for :class:`RollingRows`.
+        early: Whether rows that are read again move right after the turn that used the buffer last.
     """
-    starts, ends = np.full(count, _NONE), np.full(count, -_NONE)
+    starts, ends = np.full(_MOMENTS * count, _NONE), np.full(_MOMENTS * count, -_NONE)
     first, places = buffer.tensors[0], buffer.buffers[0]
     makes = at(first.maker)
     origins = np.zeros(count, np.int64)  # bytes of the first tensor at the start of the buffer
@@ -134,6 +179,15 @@ def _live(at: Callable[[int], Bytes], buffer: SharedRows, count: int, unit: int)
     latest = np.zeros(count, np.int64)
     latest[makes] = makes
     origins = origins[np.maximum.accumulate(latest)]
+    moved = {int(makes[part]): move for part, move in places.moves.items()}
+    if early:
+        used = [at(layer) for one in buffer.tensors for layer in (one.maker, *_readers(one))]
+        turns = np.unique(np.concatenate(used))
+        for turn in [turn for turn, move in moved.items() if move.size]:
+            after = int(turns[np.searchsorted(turns, turn) - 1]) + 1
+            origins[after:turn] = origins[turn]
+            moved[after] = moved.pop(turn)
+    layouts = (origins if early else np.append(origins[:1], origins[:-1]), origins, origins)
     for tensor, shift in zip(buffer.tensors, buffer.before, strict=True):
         writes, turns = np.array(tensor.writes), at(tensor.maker)
         needed = np.full(count, _NONE)
@@ -145,12 +199,21 @@ def _live(at: Callable[[int], Bytes], buffer: SharedRows, count: int, unit: int)
         made = np.zeros(count, np.int64)
         made[turns] = writes.sum(axis=1)
         made = np.maximum.accumulate(made)
-        there = needed < made
-        starts[there] = np.minimum(starts[there], (needed - shift - origins)[there])
-        ends[there] = np.maximum(ends[there], (made - shift - origins)[there])
-    for part, move in places.moves.items():
-        ends[makes[part]] = max(ends[makes[part]], sum(move))
+        before = np.append(0, made[:-1])
+        for moment, (until, origin) in enumerate(zip((before, before, made), layouts, strict=True)):
+            there, here = needed < until, slice(moment, None, _MOMENTS)
+            start = np.where(there, needed - shift - origin, _NONE)
+            end = np.where(there, until - shift - origin, -_NONE)
+            starts[here], ends[here] = np.minimum(starts[here], start), np.maximum(ends[here], end)
+    for turn, move in moved.items():
+        moment = _MOMENTS * turn + (0 if early and move.size else 1)
+        starts[moment], ends[moment] = min(starts[moment], 0), max(ends[moment], sum(move))
     return LiveRows(starts // unit * unit, -(-ends // unit) * unit)
+
+
+def _readers(tensor: Rolling) -> Iterator[int]:
+    """Yield the numbers of the layers that read a tensor, in the chain."""
+    return (layer for layer, _ in tensor.readers)
 
 
 def _orders(sizes: Sequence[int]) -> Iterator[list[int]]:

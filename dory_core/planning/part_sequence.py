@@ -97,6 +97,7 @@ class Run(NamedTuple):
             none.
         moves: Rows of the rolling buffer of its output that move to the start of it before.
         arrivals: Rows of network inputs that come before.
+        early: Rolling buffers of other tensors, and their rows that move to their start before.
     """
 
     layer: int
@@ -107,6 +108,7 @@ class Run(NamedTuple):
     report: tuple[BlockId, int, int] | None
     moves: MovedBytes | None = None
     arrivals: tuple[Arrival, ...] = ()
+    early: tuple[tuple[BlockId, MovedBytes], ...] = ()
 
 
 @dataclass(slots=True)

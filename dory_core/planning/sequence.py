@@ -15,6 +15,7 @@ from dory_core.plan.blocks import WEIGHTS, Request
 from dory_core.planning.decision import Decision
 from dory_core.planning.network_parts import NetworkParts
 from dory_core.planning.part_sequence import Arrival, Fetch, PartSequence, Run, Store
+from dory_core.planning.rolling import MovedBytes
 from dory_core.tiling.outer import Part
 
 # Returns the bytes of a layer's groups of constants that are fetched; empty for none.
@@ -53,6 +54,7 @@ class _Builder:
         # First bytes and numbers of the stores of each tensor, in order; they lie apart.
         self.stores: dict[str, list[tuple[int, int]]] = {}
         self.arrivals: dict[int, list[Arrival]] = {}  # by position
+        self.early: dict[int, list[tuple[BlockId, MovedBytes]]] = {}  # by position
         self.runs = True  # tell where each part finds what
 
     def build(self, layers: range | None) -> PartSequence:
@@ -75,6 +77,9 @@ class _Builder:
             for position, arrivals in self.arrivals.items():
                 run = self.program.runs[position]
                 self.program.runs[position] = run._replace(arrivals=tuple(arrivals))
+            for position, early in self.early.items():
+                run = self.program.runs[position]
+                self.program.runs[position] = run._replace(early=tuple(early))
         return self.program
 
     def _place_tensor(self, name: str) -> None:
@@ -184,11 +189,38 @@ class _Builder:
                 output, done = (stripes[k], 0), (stripes[k], 0, ranges[k][1])
             elif buffer is not None:
                 output = (BlockId(name, BlockKind.ROLLING), buffer.writes[k])
-                last, done, moves = True, (*output, ranges[k][1]), buffer.moves.get(k)
+                last, done = True, (*output, ranges[k][1])
+                moves = self._moves(n, output[0], buffer.moves.get(k), position)
             report = done if last else None
             operands = tuple(pieces[k] for pieces in inputs)
             run = Run(n, part, operands, output, weights[k], report, moves)
             self.program.runs[position] = run
+
+    def _moves(
+        self, n: int, block: BlockId, moves: MovedBytes | None, position: int
+    ) -> MovedBytes | None:
+        """Return the rows that move before a part adds some; None where they move early, or none.
+
+        Args:
+            n: Number of the layer.
+            block: The rolling buffer of its output.
+            moves: The rows.
+            position: That of the part.
+        """
+        rows = self.network.chain_rows(self.decision, n)
+        if moves is None or not moves.size or rows is None or block.tensor not in rows.early:
+            return moves
+        used = (at for m in self._users(n) for at in self.network.turns_of(self.decision, m))
+        after = max(at for at in used if at < position) + 1
+        self.early.setdefault(after, []).append((block, moves))
+        return None
+
+    def _users(self, n: int) -> set[int]:
+        """Return the layers that use the rolling buffer of the output of a layer."""
+        buffer, first = self.network.buffer_of(self.decision, n), n - self.decision.splits[n].place
+        makers = [first + one for one in buffer.members] if buffer and buffer.members else [n]
+        names = [self.network.flow.writes[m] for m in makers]
+        return {*makers, *(m for one in names for m in self.network.readers[one])}
 
     def _spread(
         self, n: int, operand: int | str | None, blocks: Sequence[BlockId]
@@ -262,8 +294,7 @@ class _Builder:
         assert buffer is not None, name
         makers = [first + one for one in buffer.members] or [n]
         names = [network.flow.writes[m] for m in makers]
-        users = {*makers, *(m for one in names for m in network.readers[one])}
-        turns = [network.turns_of(self.decision, m) for m in users]
+        turns = [network.turns_of(self.decision, m) for m in self._users(n)]
         life = min(one[0] for one in turns), max(one[-1] for one in turns)
         whole, block = BlockId(names[0], BlockKind.ROLLING), BlockId(name, BlockKind.ROLLING)
         within, at_bytes = self._chain_block(n, names[0])

@@ -102,7 +102,9 @@ def make_steps(
         output = (
             in_stripes.get(made.name) or blocks[BlockId(made.name)] if stay.stored else kept[-1]
         )
-        maker = _StepMaker(network.layers[n], tiled, operands, output, blocks, hierarchy, taken)
+        maker = _StepMaker(
+            network.layers[n], tiled, operands, output, blocks, hierarchy, taken, in_stripes
+        )
         changes = conversions_before(flow, n, blocks, hierarchy)
         user, load = decision.prefetches.get(n, (0, None))
         arrives = arrivals.get(n)
@@ -161,6 +163,7 @@ class _StepMaker:
         blocks: Places of the blocks of L2.
         hierarchy: The memories and links of the target.
         taken: Number and place of each network input that comes by rows, by name.
+        passing: Places of tensors of which L2 has only stripes, by name.
     """
 
     layer: Layer
@@ -170,6 +173,7 @@ class _StepMaker:
     blocks: Mapping[BlockId, Place]
     hierarchy: MemoryHierarchy
     taken: Mapping[str, tuple[int, Place]]
+    passing: Mapping[str, Place]
 
     def step(
         self,
@@ -259,6 +263,10 @@ class _StepMaker:
             (run.part.stripe_span.start, run.part.stripe_span.size),
             moves,
             takes=tuple(map(self._taken, run.arrivals)),
+            early=tuple(
+                (self.passing[block.tensor], blocks[block].offset + moved.source, moved.size)
+                for block, moved in run.early
+            ),
         )
 
     def _taken(self, arrival: Arrival) -> TakenRows:
