@@ -43,6 +43,7 @@ class NetworkBody:
         names: Named offsets of the outputs of layers, as definitions of an enumeration.
         events: Rows of the table of a streamed network, which has statements that step through it.
         dead: Rows of the simulation's table of bytes that are not read again.
+        given_at: Number of the first event after the copy of the inputs.
     """
 
     before: tuple[str, ...]
@@ -50,6 +51,7 @@ class NetworkBody:
     names: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
     dead: tuple[str, ...] = ()
+    given_at: int = 0
 
 
 def network_body(plan: Plan) -> NetworkBody:
@@ -64,11 +66,13 @@ def network_body(plan: Plan) -> NetworkBody:
         printer = _Streamed(plan, _Calls(plan), frozenset(_behind_rows(program)))
     inputs = next(n for n, operation in enumerate(program) if isinstance(operation, Inputs))
     before = tuple(printer.lines(program[:inputs]))
+    given_at = printer.events
     after = tuple(printer.lines(program[inputs + 1 :]))
     if not isinstance(printer, _Streamed):
         names = tuple(f"{name} = {offset}," for name, offset in printer.names.items())
         return NetworkBody(before, after, names, (), tuple(printer.dead))
-    return NetworkBody(before, after, (), tuple(_rows(printer.groups)), tuple(printer.dead))
+    rows = tuple(_rows(printer.groups))
+    return NetworkBody(before, after, (), rows, tuple(printer.dead), given_at)
 
 
 def _behind_rows(program: Iterable[NetworkOperation]) -> Iterator[tuple[int, int] | None]:

@@ -82,6 +82,7 @@ def network_marks(plan: Plan) -> str:
     members = {
         "given": ranges,
         "given_count": len(tables["ranges"]),
+        "given_at": body.given_at,
         "conversions": conversions,
         "dead": dead,
         "dead_count": len(body.dead),

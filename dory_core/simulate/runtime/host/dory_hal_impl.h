@@ -125,12 +125,12 @@ typedef struct {
 typedef struct {
   uint32_t src_bytes, dst_bytes;
 } dory_sim_conversion_t;
-/* given: inputs and state that are there when the first layer begins. conversions: in order. dead: by
- * events, those of dory_events.h where the network has a table of them (has_events), else the ends of
- * layers and conversions, from 1. */
+/* given: inputs and state, from an event on. conversions: in order. dead: by events. Events are those of
+ * dory_events.h where the network has a table of them (has_events), else the ends of layers and
+ * conversions, from 1. */
 typedef struct {
   const dory_sim_range_t *given;
-  uint32_t given_count;
+  uint32_t given_count, given_at;
   const dory_sim_conversion_t *conversions;
   const dory_sim_dead_t *dead;
   uint32_t dead_count;
@@ -139,6 +139,8 @@ typedef struct {
 
 /* A run begins. */
 void dory_sim_network(const dory_sim_network_t *network);
+/* A layer begins, or its output is reported: inputs and state are there. */
+void dory_sim_given(const char *file, int line);
 /* The event with this number is about to happen. */
 void dory_sim_event(uint32_t number, const char *file, int line);
 /* A layer, or a conversion, has ended. */

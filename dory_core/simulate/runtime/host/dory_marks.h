@@ -11,6 +11,7 @@
 #define dory_report(io, layer, data, bytes) \
   do { \
     DORY_SIM_LAYER_END(); \
+    dory_sim_given(__FILE__, __LINE__); \
     dory_report(io, layer, data, bytes); \
     dory_sim_ended(__FILE__, __LINE__); \
   } while (0)

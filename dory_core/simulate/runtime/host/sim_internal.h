@@ -88,10 +88,6 @@ void sim_l2_replaced(const void *ptr, uint32_t bytes, const char *file, int line
 /* Finds the arena whose guard pages or canaries hold the address; NULL if none. */
 const sim_arena_t *sim_guarding(const void *address);
 
-/* --- sim_network.c --- */
-/* The network's inputs and state lie in L2, if they do not yet: its first layer begins. */
-void sim_given(const char *file, int line);
-
 /* --- sim_owners.c --- */
 /* What lies there now is what shall lie there. arena: NULL for memory that is not followed. */
 void sim_expect(const sim_arena_t *arena, const void *from, uint32_t bytes);

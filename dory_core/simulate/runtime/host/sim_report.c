@@ -207,7 +207,7 @@ void dory_sim_layer(int index, const char *name, const dory_sim_mark_t *kept, si
   dory_sim_layer_end(file, line);
   layer_is_open = 1;
   for (size_t i = 0; i < count; ++i) sim_l1_keep(kept[i].ptr, kept[i].bytes, file, line);
-  sim_given(file, line);
+  dory_sim_given(file, line);
   sim_require_idle(0, 1, file, line);
   sim_take_ahead();
   sim_part();
