@@ -242,9 +242,13 @@ class Problem:
         return Residency.none(tuple(map(self.part, range(len(self.tiled)), decision.splits)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Cutting:
-    """What the parts of a network depend on: the arguments of :class:`NetworkParts`."""
+    """What the parts of a network depend on: the arguments of :class:`NetworkParts`.
+
+    A graph is equal to itself alone: another one of the same layers would have to be compared
+    value by value.
+    """
 
     graph: Graph
     flow: LayoutPlan
@@ -255,8 +259,17 @@ class _Cutting:
     over: frozenset[tuple[int, int]]
     alignment: int
 
+    @property
+    def _rest(self) -> tuple[object, ...]:
+        return (self.cuts, self.over, self.unit, self.by_rows, self.alignment, self.flow, self.views)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Cutting) or self.graph is not other.graph:
+            return False
+        return self._rest == other._rest
+
     def __hash__(self) -> int:
-        return hash((self.cuts, self.unit, self.by_rows, self.over, self.alignment))
+        return hash(self._rest[:5])
 
 
 @lru_cache(maxsize=4)
