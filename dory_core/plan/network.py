@@ -124,11 +124,16 @@ def _moved(step: int, place: Place, source: int, size: int) -> MoveRows | Dead:
 def _sharing(blocks: Iterable[Block]) -> dict[str, Block]:
     """Return the rolling buffers in which a tensor is written over others, by its name."""
     rolling, found = [one for one in blocks if one.id.kind is BlockKind.ROLLING], dict[str, Block]()
+    chains = [one for one in blocks if one.id.kind is BlockKind.CHAIN]
     for n, one in enumerate(rolling):
         for k, other in enumerate(rolling):
             # The first one of those in the same place is written where nothing lies.
             same = (one.offset, one.first, one.last) == (other.offset, other.first, other.last)
             if k != n and (k < n or not same) and _meet(one, other):
+                found[one.id.tensor] = one
+            # Within a chain nothing tells that a buffer has ended before.
+            ended = other.last < one.first and _meet_in_place(one, other)
+            if ended and any(_meet(one, chain) and _meet(other, chain) for chain in chains):
                 found[one.id.tensor] = one
     return found
 
@@ -136,8 +141,13 @@ def _sharing(blocks: Iterable[Block]) -> dict[str, Block]:
 def _meet(one: Block, other: Block) -> bool:
     """Return True when two blocks have bytes in common at some position."""
     in_time = one.first <= other.last and other.first <= one.last
+    return in_time and _meet_in_place(one, other)
+
+
+def _meet_in_place(one: Block, other: Block) -> bool:
+    """Return True when two blocks have bytes of a memory in common."""
     in_place = one.offset < other.end and other.offset < one.end
-    return one.memory == other.memory and in_time and in_place
+    return one.memory == other.memory and in_place
 
 
 def _parts(steps: Sequence[LayerStep]) -> list[tuple[int, int, int]]:

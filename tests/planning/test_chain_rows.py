@@ -16,6 +16,7 @@ from dory_core.ir import Graph
 from dory_core.plan import Plan
 from dory_core.plan.block_ids import BlockId, BlockKind
 from dory_core.plan.blocks import Block
+from dory_core.plan.network import _sharing
 from dory_core.planning.chain_rows import RollingRows
 from dory_core.planning.chains import Chains
 from dory_core.planning.fitting import problems_of
@@ -192,3 +193,11 @@ def test_a_buffer_over_live_rows_is_found_by_the_simulation(
     build_app(widening(), NAME, directory, plugins=plugins, budgets={2: WIDENING_L2})
     with pytest.raises(VerificationFailed, match="that nothing wrote"):
         run_application(directory, plugins=plugins, dma="early", runner="host")
+
+
+def test_a_buffer_is_written_over_one_of_its_chain_that_has_ended() -> None:
+    places = {"before": (0, 8, 0, 3), "after": (4, 8, 5, 9), "apart": (16, 8, 5, 9)}
+    rolling = [Block(BlockId(name, BlockKind.ROLLING), *at) for name, at in places.items()]
+    chain = Block(BlockId("before", BlockKind.CHAIN), 0, 24, 0, 9)
+    assert _sharing([*rolling, chain]) == {"after": rolling[1]}
+    assert _sharing(rolling) == {}  # buffers of their own: what has ended holds nothing
