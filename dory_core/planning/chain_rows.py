@@ -10,7 +10,7 @@ the same turn.
 
 Rows that are read again move to the start of their buffer before its maker runs, or early: right
 after the layers before have read. Then the end of the buffer is free, and not its start. Where
-every second buffer is early, the end of one and the start of the next one take turns.
+every second buffer is early, the end of one and the start of the next one are free alternately.
 """
 
 from __future__ import annotations
