@@ -48,7 +48,7 @@ def test_networks_in_little_memory_are_exact(subject: str) -> None:
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("subject", subjects("fused"))
 def test_networks_in_fused_chains_are_exact(subject: str) -> None:
-    verdict = try_case(Case("fused", subject, 12))
+    verdict = try_case(Case("fused", subject, {"tall-nemo": 21}.get(subject, 12)))
     assert verdict.outcome == "exact", verdict.text
     assert ", 0 fused" not in verdict.text
 
