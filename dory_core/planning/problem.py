@@ -261,7 +261,8 @@ class _Cutting:
 
     @property
     def _rest(self) -> tuple[object, ...]:
-        return (self.cuts, self.over, self.unit, self.by_rows, self.alignment, self.flow, self.views)
+        first = (self.cuts, self.over, self.unit, self.by_rows, self.alignment)
+        return (*first, self.flow, self.views)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Cutting) or self.graph is not other.graph:
