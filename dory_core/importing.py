@@ -4,7 +4,7 @@ Frontends use it in addition to ``dory_core.api``, and targets whose passes rewr
 """
 
 from dory_core.golden import desktop as desktop
-from dory_core.golden.layers import load_arrays as load_arrays
+from dory_core.golden.arrays import load_arrays as load_arrays
 from dory_core.ir import Array as Array
 from dory_core.ir import State as State
 from dory_core.ir import ranges as ranges

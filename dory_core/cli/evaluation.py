@@ -116,6 +116,6 @@ def _arrays(given: Any, what: str) -> dict[str, npt.NDArray[Any]]:
     source = input_source(given)
     if not isinstance(source, Path):
         return dict(source)
-    from dory_core.golden.layers import load_arrays
+    from dory_core.golden.arrays import load_arrays
 
     return load_arrays(existing_file(source, what), "")

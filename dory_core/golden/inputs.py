@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.errors import UsageError
-from dory_core.golden.layers import array_names, integers, load_arrays, read_numbers
+from dory_core.golden.arrays import array_names, integers, load_arrays, read_numbers
 from dory_core.golden.pictures import SUFFIXES, read_picture
 from dory_core.ir import Graph, Tensor
 from dory_core.ir.packing import unpack

@@ -24,9 +24,10 @@ from dory_core.plan import (
     TakenRows,
 )
 from dory_core.plan.block_ids import BlockId
+from dory_core.planning.conversions import conversions_before
 from dory_core.planning.decision import Decision, L1Residence, Residency
 from dory_core.planning.joined_parts import joined_parts, joined_timelines, same_inputs
-from dory_core.planning.layouts import LayoutPlan, StoredTensor
+from dory_core.planning.layouts import StoredTensor
 from dory_core.planning.network_parts import NetworkParts
 from dory_core.planning.part_sequence import Arrival, PartSequence, Run
 from dory_core.schedule.copies import LayerCopies, weight_unit
@@ -124,32 +125,6 @@ def make_steps(
 
 def _in_l1(form: StoredTensor, offset: int) -> Place:
     return Place(form.tensor, 1, offset, 0, form.layout)
-
-
-def conversions_before(
-    flow: LayoutPlan, n: int, blocks: Mapping[BlockId, Place], hierarchy: MemoryHierarchy
-) -> tuple[Conversion, ...]:
-    """Return the conversions before a layer; at the end for the number of layers.
-
-    Args:
-        flow: The forms of all tensors.
-        n: Number of the layer; the number of layers for the end.
-        blocks: Places of the blocks of L2.
-        hierarchy: The memories of the target.
-    """
-    return tuple(
-        Conversion(
-            blocks[BlockId(source)], blocks[BlockId(target)], _cycles(flow.forms[target], hierarchy)
-        )
-        for source, target in flow.before[n]
-    )
-
-
-def _cycles(form: StoredTensor, hierarchy: MemoryHierarchy) -> int:
-    """Return the estimated cycles of the conversion that makes a form."""
-    filled = form.size_bytes if form.layout.padding_bytes(form.tensor) else 0
-    copied = form.tensor.elements * hierarchy.conversion_cycles
-    return round(copied + filled)
 
 
 @dataclass(frozen=True, slots=True)
