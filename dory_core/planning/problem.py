@@ -246,8 +246,7 @@ class Problem:
 class _Cutting:
     """What the parts of a network depend on: the arguments of :class:`NetworkParts`.
 
-    A graph is equal to itself alone: another one of the same layers would have to be compared
-    value by value.
+    A graph equals no other one: those of the same layers would have to be compared value by value.
     """
 
     graph: Graph

@@ -26,7 +26,7 @@ def step(position: int, *cycles: int) -> Any:
         is_view=False,
         stride=1,
         parts=[
-            SimpleNamespace(position=position + k, report=None, moves=None, takes=())
+            SimpleNamespace(position=position + k, report=None, moves=None, takes=(), early=())
             for k in range(len(cycles))
         ],
         timelines=[
