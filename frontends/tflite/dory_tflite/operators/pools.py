@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -102,21 +104,35 @@ def _reduced(node: Node, name: str, axes: set[int | None]) -> str:
 
 def _reduce_grid(node: Node, dimensions: list[int]) -> None:
     """Reduce a tensor with more dimensions than axes: neighbours that stay together are one."""
-    source, sizes, go = node.input(), [1, 1], [False, False]
+    source, sizes, go = node.input(), list[int](), list[bool]()
     for dimension, size in enumerate(source.shape):
         goes = dimension in dimensions
-        if size > 1 and len(sizes) > 2 and go[-1] == goes:
+        if size > 1 and go and go[-1] == goes:
             sizes[-1] *= size
         elif size > 1:
             sizes.append(size)
             go.append(goes)
-    if len(sizes) > 5 or max(sizes[-3:-1]) > MOST_PIXELS:
+    steps = list[tuple[int, int, int]]()
+    while len(sizes) > 3 and node.op.code in _EXTREMES:
+        # The last of those that are reduced goes first; its neighbours are one then.
+        last = len(go) - 1 - go[::-1].index(True)
+        steps.append((prod(sizes[:last]), sizes[last], prod(sizes[last + 1 :])))
+        joined = sizes[last - 1] * prod(sizes[last + 1 : last + 2])
+        sizes[last - 1 : last + 2] = [joined]
+        go[last - 1 : last + 2] = [False]
+    sizes, go = [1] * (3 - len(sizes)) + sizes, [False] * (3 - len(go)) + go
+    rows = max(size for height, width, *_ in (*steps, sizes) for size in (height, width))
+    if len(sizes) > 3 or rows > MOST_PIXELS:
         raise node.error(
-            f"dimensions {dimensions} of {list(source.shape)}: too many that are reduced apart"
+            f"dimensions {dimensions} of {list(source.shape)}: too many that are reduced apart; "
+            "reduce them one after another"
         )
-    height, width, channels = sizes[-3:]
-    name = node.network.reshaped(source, (channels, height, width))
-    axes = {axis for axis, goes in zip((_HEIGHT, _WIDTH, _CHANNELS), go[-3:], strict=True) if goes}
+    shapes = [(channels, height, width) for height, width, channels in (*steps, sizes)]
+    name = node.network.reshaped(source, shapes[0])
+    for (_, _, width), shape in pairwise(shapes):
+        window = ops.Window(kernel=(1, width), strides=(1, width))
+        name = node.network.shaped(_narrowed(node, name, window), shape)
+    axes = {axis for axis, goes in zip((_HEIGHT, _WIDTH, _CHANNELS), go, strict=True) if goes}
     node.network.bind(node.output(), Bound(_reduced(node, name, {*axes})))
 
 
@@ -144,6 +160,17 @@ def _summed(node: Node, name: str, window: ops.Window, channels: bool) -> str:
         bias=Array(np.array([offset])) if offset else None,
         requants=(step,),
     )
+
+
+def _narrowed(node: Node, name: str, window: ops.Window) -> str:
+    """Append the layers of a REDUCE_MAX or REDUCE_MIN over windows; return their output."""
+    network = node.network
+    if node.op.code == "REDUCE_MAX":
+        return network.hidden(ops.MaxPool, f"{node.label} first", (name,), window=window)
+    falling = falling_table(node.quantisation(node.input()))
+    name = network.hidden(ops.Lut, f"{node.label} falling first", (name,), table=falling)
+    name = network.hidden(ops.MaxPool, f"{node.label} first", (name,), window=window)
+    return network.hidden(ops.Lut, f"{node.label} rising", (name,), table=falling)
 
 
 def _largest(node: Node, name: str, window: ops.Window, channels: bool) -> str:
