@@ -54,7 +54,7 @@ SECTIONS = {
     importing: {
         "Frontends": ("dory_core.plugins.frontend",),
         "Graphs": ("dory_core.ir", "dory_core.ir.ranges", "dory_core.ir.rearrange"),
-        "Goldens": ("dory_core.golden.desktop", "dory_core.golden.layers"),
+        "Goldens": ("dory_core.golden.desktop", "dory_core.golden.arrays"),
     },
     tools: {
         "From Python": ("dory_core.cli.python", "dory_core.cli.results", *_RESULTS),
