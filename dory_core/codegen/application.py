@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dory_core.codegen.body import network_body
 from dory_core.codegen.cexpr import wrapped
 from dory_core.codegen.copies import copies_by_helper
 from dory_core.codegen.describe import describe_step, who_runs
@@ -88,7 +89,7 @@ def layer_files(plan: Plan, function: LayerFunction) -> tuple[OutputFile, Output
     lines += [" */", *(f'#include "{header}"' for header in headers)]
     for definition in printed.definitions:
         lines += ["", definition]
-    marks = layer_marks(plan.prefix, symbol, steps, function, printed, headers)
+    marks = layer_marks(symbol, steps, function, printed, headers)
     return (
         OutputFile(f"src/{symbol}.c", "\n".join((*lines, "", *printed.body)) + "\n"),
         OutputFile(f"{MARKS_FOLDER}/{symbol}.c", marks),
@@ -147,7 +148,7 @@ def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[Outpu
     Raises DoryError when two providers disagree about a file.
     """
     provided = tuple(provided)
-    prefix = plan.prefix
+    prefix, body = plan.prefix, network_body(plan)
     replaced = {file.path for file in provided}
     files = [
         OutputFile("plan.json", json_text(plan.to_json())),
@@ -155,8 +156,8 @@ def application_files(provided: Iterable[OutputFile], plan: Plan) -> tuple[Outpu
         OutputFile(".clang-format", (TEMPLATES / "clang-format").read_text(encoding="utf-8")),
         OutputFile(f"inc/{prefix}_network.h", render("public.h.mako", plan=plan)),
         OutputFile("src/network.h", render("network.h.mako", plan=plan)),
-        OutputFile("src/network.c", render("network.c.mako", plan=plan)),
-        OutputFile(f"{MARKS_FOLDER}/network.c", network_marks(plan)),
+        OutputFile("src/network.c", render("network.c.mako", plan=plan, body=body)),
+        OutputFile(f"{MARKS_FOLDER}/network.c", network_marks(plan, body)),
     ]
     for function in plan.program.functions:
         files += layer_files(plan, function)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from dory_core.codegen.body import network_body, packed
+from dory_core.codegen.body import NetworkBody, packed
 from dory_core.codegen.cexpr import INDENT, wrapped
 from dory_core.codegen.names import function_parameters
 from dory_core.codegen.network import given
@@ -26,7 +26,6 @@ _SHIPPED = "_shipped"
 
 
 def layer_marks(
-    prefix: str,
     symbol: str,
     steps: Sequence[LayerStep],
     function: LayerFunction,
@@ -36,16 +35,14 @@ def layer_marks(
     """Return the C file with the marks of a layer's function.
 
     Args:
-        prefix: Prefix of the Plan.
         symbol: Name of the function.
         steps: The steps that run it.
         function: The function.
         text: Its C.
         headers: Headers that its source includes.
     """
-    first = steps[0]
     call = next(op for op in all_operations(function.program) if isinstance(op, Call)).call
-    kernel, parameters = _first_function(call), function_parameters(first, function)
+    kernel, parameters = _first_function(call), function_parameters(steps[0], function)
     mark, names = _layer(steps, function)
     macro = "LAYER_FINDS" if text.found else "LAYER"
     variables = _read([mark, *text.found], text.variables)
@@ -69,9 +66,9 @@ def layer_marks(
     return "\n".join(lines) + "\n"
 
 
-def network_marks(plan: Plan) -> str:
-    """Return the C file with the marks of the network."""
-    body, symbol = network_body(plan), f"{plan.prefix}_network_run"
+def network_marks(plan: Plan, body: NetworkBody) -> str:
+    """Return the C file with the marks of the network. body: its program in C."""
+    symbol = f"{plan.prefix}_network_run"
     sizes = ((c.source.size_bytes, c.target.size_bytes) for c in plan.conversions)
     tables = {
         "ranges": [f"{{{p.memory + 1}, {p.offset}, {p.size_bytes}}}" for p in given(plan)],

@@ -1,11 +1,10 @@
-<%! from dory_core.codegen.body import network_body %>\
 <%! from dory_core.quoting import c_comment, c_string %>\
 <%! from dory_core.codegen.conversions import layer_layouts, layout_symbols %>\
 <%! from dory_core.codegen.names import weights_symbol %>\
 <%! from dory_core.codegen.network import by_rows, copied, copy_function, l2_bases, linked_steps, required, ticket_count, used_arenas %>\
 <%! from dory_core.codegen.state import initial_lines, is_filled, kept_lines, table_rows, through_l1 %>\
 <%
-body, linked = network_body(plan), linked_steps(plan)
+linked = linked_steps(plan)
 inputs, outputs = list(copied("input", plan.inputs)), list(copied("output", plan.outputs))
 symbols, others = layout_symbols(plan), layer_layouts(plan)
 copy_bytes = copy_function(plan)

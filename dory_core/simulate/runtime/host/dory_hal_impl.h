@@ -10,8 +10,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#define DORY_SIMULATION 1
-
 #define dory_dma_start(copy) dory_sim_dma_start((copy), __FILE__, __LINE__)
 #define dory_dma_join(ticket, copy) dory_sim_dma_join((ticket), (copy), __FILE__, __LINE__)
 #define dory_dma_wait(ticket) dory_sim_dma_wait((ticket), __FILE__, __LINE__)
