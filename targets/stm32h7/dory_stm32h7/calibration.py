@@ -143,9 +143,10 @@ INNER_VECTOR = 50
 LIFT = 60
 LIFT_VECTOR = 27
 LIFT_INPUTS = 40
-# Fully connected: four rows and a vector, in assembly and in C; their outputs, in assembly and in C
-# with the entry of the assembly; one row.
+# Fully connected: four rows and a vector, in assembly, the same of combined weights, and in C; their
+# outputs, in assembly and in C with the entry of the assembly; one row.
 LINEAR_FOUR = 125
+LINEAR_FOUR_COMBINED = 95
 LINEAR_FOUR_C = 170
 LINEAR_FOUR_OUTPUTS = 370
 LINEAR_FOUR_OUTPUTS_C = 540

@@ -88,6 +88,29 @@ def test_outputs_of_fours_of_rows(ends: tuple[int, int], compiler: tuple[str, ..
 
 
 @COMPILERS
+def test_two_rows_in_numbers_of_16_bits(compiler: tuple[str, ...]) -> None:
+    """Sums at both ends of 24 bits; not with a longer sum, nor with weights of -128."""
+    cortex_m7.require(compiler)
+    cases, names = [], []
+    for inputs, first, second in (
+        (516, -127, 127),
+        (516, 127, -127),
+        (517, 127, -127),
+        (40, -128, 127),
+    ):
+        weights = np.full((9, inputs), first)
+        weights[1::2] = second
+        weights[4] = np.random.default_rng(inputs).integers(-127, 128, inputs)
+        layer = typed(alone(ops.Linear, weights=Array(weights)), (inputs, 1, 1, -128, 127))
+        ends = [np.full((inputs, 1, 1), value) for value in (-128, 127)]
+        cases += [whole_case(LinearKernel(), layer, (end,)) for end in ends]
+        names.append(LinearKernel().symbol(layer))
+    assert ["_combined_" in name for name in names] == [True, True, False, False]
+    HostLibrary(cases).check()
+    CortexM7(cases, compiler).check()
+
+
+@COMPILERS
 @pytest.mark.parametrize("less", [-1, 1])
 def test_strips_whose_sums_turn(less: int, compiler: tuple[str, ...]) -> None:
     """Depthwise filters of all sizes and steps, with another addend on each side of zero."""

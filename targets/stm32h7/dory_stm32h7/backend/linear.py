@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
 from dory_core.api import (
     FunctionCall,
     Layer,
@@ -11,6 +16,7 @@ from dory_core.api import (
     WeightBlock,
     caches,
     ops,
+    requantisation,
 )
 from dory_stm32h7 import calibration as costs
 from dory_stm32h7.backend.accesses import fully_connected
@@ -24,6 +30,9 @@ from dory_stm32h7.backend.weighted import (
     vectors,
     weight_bits,
 )
+
+# A sum that is found as 256 times itself modulo 2^32 has 24 bits.
+_COMBINED_SUM = 1 << 23
 
 
 class LinearKernel(WeightedKernel, caches.MemoryAccesses):
@@ -47,9 +56,10 @@ class LinearKernel(WeightedKernel, caches.MemoryAccesses):
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Rows in the order of the input tensor, four at a time."""
-        rows = layer.of(ops.Linear).weights.values[slice(*c_out)]
-        stored = interleaved(rows - lift_of(layer), 4, weight_bits(layer))
-        return self.block(layer, c_out, stored)
+        rows = _stored(layer)[slice(*c_out)]
+        bits = weight_bits(layer)
+        data = _in_words(rows, _is_combined(layer)) if bits == 8 else interleaved(rows, 4, bits)
+        return self.block(layer, c_out, data)
 
     def tenths(self, layer: Layer, tile: Tile) -> Number:
         """Outputs in fours, then one by one."""
@@ -60,6 +70,8 @@ class LinearKernel(WeightedKernel, caches.MemoryAccesses):
         is_lifted = lift_of(layer) != 0
         is_finished = in_assembly and chosen.in_assembly and not (chosen.even or is_lifted)
         vector = costs.LINEAR_FOUR if in_assembly else costs.LINEAR_FOUR_C
+        if _is_combined(layer):
+            vector = costs.LINEAR_FOUR_COMBINED
         outputs = costs.LINEAR_FOUR_OUTPUTS if is_finished else costs.LINEAR_FOUR_OUTPUTS_C
         four = vector * length + outputs + 4 * output
         one = costs.LINEAR_ONE * length + costs.LINEAR_ONE_OUTPUT + output
@@ -71,8 +83,9 @@ class LinearKernel(WeightedKernel, caches.MemoryAccesses):
         return fully_connected(layer, tile, int(self.weight_bytes(layer, tile)), 4)
 
     def label(self, layer: Layer) -> str:
-        """Types and requantisation."""
-        return f"{self.name}_{self.types(layer)}"
+        """Whether words are multiplied as they are, types and requantisation."""
+        form = "_combined" if _is_combined(layer) else ""
+        return f"{self.name}{form}_{self.types(layer)}"
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the sizes of the two vectors."""
@@ -85,4 +98,45 @@ class LinearKernel(WeightedKernel, caches.MemoryAccesses):
 
     def instance_macros(self, layer: Layer) -> tuple[tuple[str, object], ...]:
         """What instances differ in."""
-        return (("DORY_LIFTED", int(lift_of(layer) != 0)), *self.macros(layer))
+        return (
+            ("DORY_LIFTED", int(lift_of(layer) != 0)),
+            ("DORY_COMBINED", int(_is_combined(layer))),
+            *self.macros(layer),
+        )
+
+
+def _stored(layer: Layer) -> npt.NDArray[Any]:
+    """Return the weights as they are stored, shape (C, n)."""
+    values: npt.NDArray[Any] = layer.of(ops.Linear).weights.values
+    return values - lift_of(layer)
+
+
+@requantisation.cached_per_layer
+def _is_combined(layer: Layer) -> bool:
+    """Return True where 16-bit numbers hold the weights of two rows (DORY_COMBINED).
+
+    No byte is -128, so that 256 * b + a has 16 bits, and every sum has 24.
+    """
+    x, rows = layer.inputs[0], _stored(layer).astype(np.int64)
+    if x.bits != 8 or weight_bits(layer) != 8 or rows.min() == -128:
+        return False
+    highest = np.maximum(rows * x.hi, rows * x.lo).sum(axis=1).max()
+    lowest = np.minimum(rows * x.hi, rows * x.lo).sum(axis=1).min()
+    return bool(-_COMBINED_SUM <= lowest and highest < _COMBINED_SUM)
+
+
+def _in_words(rows: npt.NDArray[Any], is_combined: bool) -> bytes:
+    """Return rows of bytes, shape (C, n), padded to multiples of four, as the kernel reads them.
+
+    Two elements of two rows a, b are a word, a0 b0 a2 b2, four rows go together, and the last
+    rows follow one by one. is_combined: bytes of b make 256 * b + a of both, in 16 bits.
+    """
+    count, length = rows.shape
+    padded = np.zeros((count, -(-length // 4) * 4), dtype=np.int16)
+    padded[:, :length] = rows
+    fours = padded[: count // 4 * 4].reshape(-1, 2, 2, padded.shape[1] // 4, 2, 2)
+    a, b = fours[:, :, 0], fours[:, :, 1]
+    both = np.stack([a, b - (a < 0) if is_combined else b], axis=-1)
+    # four rows, pair of them, vector, high or low two elements, odd ones, row of the pair
+    words = both.transpose(0, 2, 4, 1, 3, 5)
+    return words.astype(np.int8).tobytes() + padded[count // 4 * 4 :].astype(np.int8).tobytes()

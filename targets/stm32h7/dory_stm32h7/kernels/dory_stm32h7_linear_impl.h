@@ -2,9 +2,14 @@
  * defines DORY_KERNEL, DORY_Y_T and the macros of dory_stm32h7_vector_impl.h,
  * dory_stm32h7_weights_impl.h and dory_stm32h7_requant_impl.h.
  *
- * Rows of weights are padded with zeros to multiples of four. The rows of four channels are
- * interleaved by fours; the rows of the last one to three channels follow one after the other.
- * DORY_LIFTED: 1: weights are what is stored plus the number `lift`. */
+ * Rows of weights are padded with zeros to multiples of four. Bytes of the rows a, b, c, d of four
+ * channels lie as a0 b0 a2 b2 c0 d0 c2 d2 a1 b1 a3 b3 c1 d1 c3 d3, so that a word has two of each of
+ * two rows; 16-bit numbers are interleaved by fours. The rows of the last one to three channels follow
+ * one after the other.
+ * DORY_LIFTED: 1: weights are what is stored plus the number `lift`.
+ * DORY_COMBINED: 1: the two bytes of two rows are the 16-bit number 256 * b + a. It is multiplied as
+ * it is, which gives 256 times the sum of b plus that of a, modulo 2^32: of the sum of b, which has 24
+ * bits, nothing is lost, and b need not be widened. */
 #include "dory_stm32h7_simd.h"
 
 #include "dory_stm32h7_requant_impl.h"
@@ -74,12 +79,41 @@ typedef struct {
   int32_t s0, s1, s2, s3;
 } dory_sums_t;
 
+#if DORY_W_BITS == 8
+
+/* What the sum of the second row takes of a word. */
+static inline uint32_t dory_second(uint32_t word)
+{
+  return DORY_COMBINED ? word : dory_sxtb16_odd(word);
+}
+
+static inline dory_sums_t dory_four(const uint32_t *w, dory_vector_t x, dory_sums_t sums)
+{
+  const dory_sums_t even = {
+    dory_smlad(dory_sxtb16(w[0]), x.even, sums.s0), dory_smlad(dory_second(w[0]), x.even, sums.s1),
+    dory_smlad(dory_sxtb16(w[1]), x.even, sums.s2), dory_smlad(dory_second(w[1]), x.even, sums.s3)};
+  const dory_sums_t result = {
+    dory_smlad(dory_sxtb16(w[2]), x.odd, even.s0), dory_smlad(dory_second(w[2]), x.odd, even.s1),
+    dory_smlad(dory_sxtb16(w[3]), x.odd, even.s2), dory_smlad(dory_second(w[3]), x.odd, even.s3)};
+  return result;
+}
+
+#else
+
 static inline dory_sums_t dory_four(const uint32_t *w, dory_vector_t x, dory_sums_t sums)
 {
   const dory_sums_t result = {
     dory_product(w, x, sums.s0), dory_product(w + DORY_W_WORDS, x, sums.s1),
     dory_product(w + 2 * DORY_W_WORDS, x, sums.s2), dory_product(w + 3 * DORY_W_WORDS, x, sums.s3)};
   return result;
+}
+
+#endif
+
+/* The sum of the second row without that of the first. */
+static inline int32_t dory_apart(int32_t both, int32_t first)
+{
+  return DORY_COMBINED ? (int32_t)((uint32_t)both - (uint32_t)first) >> 8 : both;
 }
 
 /* Products of four rows and the inputs; returns the weights behind them. */
@@ -95,9 +129,9 @@ static inline const uint32_t *dory_four_rows(const uint32_t *w, const DORY_X_T *
     w += 4 * DORY_W_WORDS;
   }
   sums[0] = four.s0;
-  sums[1] = four.s1;
+  sums[1] = dory_apart(four.s1, four.s0);
   sums[2] = four.s2;
-  sums[3] = four.s3;
+  sums[3] = dory_apart(four.s3, four.s2);
   return w;
 }
 

@@ -14,15 +14,49 @@
 #define DORY_WIDENED "uxtb16"
 #endif
 
-/* Four elements; w, x: bytes from r0 and r1. */
-#define DORY_FOUR_ROWS(w8, w12, next_w0, next_w4, next_x) \
-  "sxtb16 r10, r8\n ldr lr, [r0, #" w8 "]\n sxtb16 r8, r8, ror #8\n smlad r3, r10, r11, r3\n" \
-  "sxtb16 r10, r9\n smlad r3, r8, r12, r3\n sxtb16 r9, r9, ror #8\n smlad r4, r10, r11, r4\n" \
-  "ldr r8, [r0, #" w12 "]\n smlad r4, r9, r12, r4\n sxtb16 r10, lr\n ldr r7, [r1, #" next_x "]\n" \
-  "sxtb16 lr, lr, ror #8\n smlad r5, r10, r11, r5\n sxtb16 r10, r8\n smlad r5, lr, r12, r5\n" \
-  "sxtb16 r9, r8, ror #8\n smlad r6, r10, r11, r6\n ldr r8, [r0, #" next_w0 "]\n" \
-  "smlad r6, r9, r12, r6\n" DORY_WIDENED " r11, r7\n ldr r9, [r0, #" next_w4 "]\n" \
+#if DORY_COMBINED
+
+/* Four elements, with the weights and the vector at w and x bytes from r0 and r1. */
+#define DORY_FOUR_ROWS(w, x) \
+  "sxtb16 r10, r8\n ldr lr, [r0, #" w "+8]\n smlad r4, r8, r11, r4\n ldr r8, [r0, #" w "+12]\n" \
+  "smlad r3, r10, r11, r3\n sxtb16 r10, r9\n smlad r6, r9, r11, r6\n ldr r7, [r1, #" x "+4]\n" \
+  "smlad r5, r10, r11, r5\n sxtb16 r10, lr\n smlad r4, lr, r12, r4\n ldr r9, [r0, #" w "+20]\n" \
+  "smlad r3, r10, r12, r3\n sxtb16 r10, r8\n smlad r6, r8, r12, r6\n" DORY_WIDENED " r11, r7\n" \
+  "smlad r5, r10, r12, r5\n ldr r8, [r0, #" w "+16]\n" DORY_WIDENED " r12, r7, ror #8\n"
+
+/* Eight elements: in pairs of instructions, of which four elements have an odd number. */
+#define DORY_EIGHT_ROWS(w, x) \
+  "smlad r6, r9, r11, r6\n sxtb16 r10, r8\n ldr lr, [r0, #" w "+8]\n" \
+  "smlad r3, r10, r11, r3\n ldr r7, [r1, #" x "+4]\n sxtb16 r10, r9\n" \
+  "smlad r4, r8, r11, r4\n smlad r5, r10, r11, r5\n ldr r8, [r0, #" w "+12]\n" \
+  "sxtb16 r10, lr\n smlad r4, lr, r12, r4\n " DORY_WIDENED " r11, r7\n" \
+  "smlad r3, r10, r12, r3\n sxtb16 r10, r8\n smlad r6, r8, r12, r6\n" \
+  "ldr r8, [r0, #" w "+16]\n smlad r5, r10, r12, r5\n sxtb16 r10, r8\n" \
+  "ldr lr, [r0, #" w "+24]\n smlad r3, r10, r11, r3\n ldr r9, [r0, #" w "+20]\n" \
+  "sxtb16 r10, r9\n smlad r4, r8, r11, r4\n ldr r8, [r0, #" w "+28]\n" \
+  "smlad r6, r9, r11, r6\n " DORY_WIDENED " r12, r7, ror #8\n smlad r5, r10, r11, r5\n" \
+  "sxtb16 r10, lr\n smlad r4, lr, r12, r4\n ldr r7, [r1, #" x "+8]\n" \
+  "smlad r3, r10, r12, r3\n " DORY_WIDENED " r11, r7\n ldr r9, [r0, #" w "+36]\n" \
+  "sxtb16 r10, r8\n smlad r6, r8, r12, r6\n smlad r5, r10, r12, r5\n" \
+  "ldr r8, [r0, #" w "+32]\n " DORY_WIDENED " r12, r7, ror #8\n"
+
+/* The sums of the second and the fourth row without those of the first and the third. */
+#define DORY_APART "subs r4, r4, r3\n subs r6, r6, r5\n asrs r4, r4, #8\n asrs r6, r6, #8\n"
+
+#else
+
+#define DORY_FOUR_ROWS(w, x) \
+  "sxtb16 r10, r8\n ldr lr, [r0, #" w "+8]\n sxtb16 r8, r8, ror #8\n smlad r3, r10, r11, r3\n" \
+  "sxtb16 r10, r9\n smlad r4, r8, r11, r4\n sxtb16 r9, r9, ror #8\n smlad r5, r10, r11, r5\n" \
+  "ldr r8, [r0, #" w "+12]\n smlad r6, r9, r11, r6\n sxtb16 r10, lr\n ldr r7, [r1, #" x "+4]\n" \
+  "sxtb16 lr, lr, ror #8\n smlad r3, r10, r12, r3\n sxtb16 r10, r8\n smlad r4, lr, r12, r4\n" \
+  "sxtb16 r9, r8, ror #8\n smlad r5, r10, r12, r5\n ldr r8, [r0, #" w "+16]\n" \
+  "smlad r6, r9, r12, r6\n" DORY_WIDENED " r11, r7\n ldr r9, [r0, #" w "+20]\n" \
   DORY_WIDENED " r12, r7, ror #8\n"
+#define DORY_EIGHT_ROWS(w, x) DORY_FOUR_ROWS(w, x) DORY_FOUR_ROWS(w "+16", x "+4")
+#define DORY_APART ""
+
+#endif
 
 /* Order of the fields as in the assembly. y: outputs, or sums where they are no outputs yet. */
 typedef struct {
@@ -79,17 +113,15 @@ __attribute__((naked, noinline)) static const uint32_t *dory_four_rows(const dor
     "subs r2, #4\n blt 2f\n"
     ".p2align 3\n"
     "1:\n"
-    DORY_FOUR_ROWS("8", "12", "16", "20", "4")
-    DORY_FOUR_ROWS("24", "28", "32", "36", "8")
-    DORY_FOUR_ROWS("40", "44", "48", "52", "12")
-    DORY_FOUR_ROWS("56", "60", "64", "68", "16")
+    DORY_EIGHT_ROWS("0", "0")
+    DORY_EIGHT_ROWS("32", "8")
     "add r0, r0, #64\n add r1, r1, #16\n subs r2, #4\n bge 1b\n"
     "2: adds r2, #4\n beq 4f\n"
     "3:\n"
-    DORY_FOUR_ROWS("8", "12", "16", "20", "4")
+    DORY_FOUR_ROWS("0", "0")
     "add r0, r0, #16\n add r1, r1, #4\n subs r2, #1\n bne 3b\n"
     "4: ldr r1, [sp, #8]\n ldr r2, [sp, #12]\n"
-    DORY_OUTPUTS DORY_STORED
+    DORY_APART DORY_OUTPUTS DORY_STORED
     "ldr r8, [sp, #16]\n str r1, [sp, #8]\n ldr r1, [sp]\n str r2, [sp, #12]\n cmp r2, r8\n"
     "ldr r2, [sp, #4]\n ldr r7, [r1]\n bne 0b\n"
     "add sp, sp, #20\n pop {r4, r5, r6, r7, r8, r9, r10, r11, pc}\n"
