@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dory_core.kernels.kernel import Traits
 from dory_core.plan import Form, LayerStep, OperandPlan, Plan
 from dory_core.plan.operations import Copy, LayerProgram, Wait, all_operations
 from dory_core.quoting import shortened
@@ -24,8 +25,7 @@ def describe_step(plan: Plan, step: LayerStep) -> tuple[str, ...]:
         blocks = sum(len(outputs) for chunk in chunks for outputs in chunk.tiles)
         line = f"constants {step.weights.size} B in L{step.weights.level}, {_many(blocks, 'block')}"
         line += f", {len(chunks)} chunks" if len(chunks) > 1 else ""
-        fetched = f", fetched by the kernel (memory for {step.kernel.fetches})"
-        lines.append(line + (fetched if step.kernel.fetches else ""))
+        lines.append(line + _fetched(step.kernel.fetches))
     if len(step.parts) > 1:
         lines.append(f"parts     {len(step.parts)}, each with a tile loop of its own")
     lines += [
@@ -84,6 +84,13 @@ def _listed(texts: Iterable[str]) -> str:
     """Return texts as a list that follows a colon, nothing where there are none."""
     text = ", ".join(texts)
     return f": {text}" if text else ""
+
+
+def _fetched(role: str) -> str:
+    """Return how a kernel gets constants that are not loaded; empty for others."""
+    if role == Traits.LINKED:
+        return ", read where they are"
+    return f", fetched by the kernel (memory for {role})" if role else ""
 
 
 def _many(count: int, noun: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from types import MappingProxyType
+from typing import ClassVar
 
 from dory_core.errors import PluginError, declared_in
 from dory_core.expr import Number
@@ -135,8 +136,10 @@ class Traits:
         fetches: Role of a memory of level 1 that its call fills itself with the constants of the
             tile: they are not loaded into L1, the operand ``weights`` and the other parts are
             addresses where they are linked, and the block of a tile fits that memory. Its cycles
-            include the fetch.
+            include the fetch. ``Traits.LINKED``: it reads them where they are linked.
     """
+
+    LINKED: ClassVar[str] = "linked constants"
 
     inputs: tuple[Layout, ...] = ()
     output: Layout = HWC

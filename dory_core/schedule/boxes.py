@@ -73,7 +73,7 @@ def fetch_constraints(
 ) -> tuple[Constraint, ...]:
     """Return the constraint that the constants of a tile fit the memory they are fetched into.
 
-    There is none for a kernel that does not fetch its constants.
+    There is none for a kernel that does not fetch its constants, or reads them where they are.
 
     Args:
         layer: The layer.
@@ -85,7 +85,7 @@ def fetch_constraints(
         ValueError: Level 1 has no such memory.
     """
     role = bound.traits.fetches
-    if not role:
+    if role in ("", Traits.LINKED):
         return ()
     memory = hierarchy.level(1).memory_for(role)
     if memory is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dory_core.api import OutputFile
 from dory_cortex_m55 import toolchain
+from dory_cortex_m55.hardware import RAM
 from dory_cortex_m55.parts import KIB, part_of
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def application_files(ctx: TargetContext, app: Application) -> list[OutputFile]:
         "NAME": app.prefix.upper(),
         "PART": part_of(ctx.options).name,
         "L1": "DTCM" if app.l1_bytes <= _DTCM_BYTES else "DDR",
+        "CONSTANTS": "SRAM" if ctx.options.get("constants") == RAM else "DDR",
         "L2": "SRAM" if app.l2_bytes <= _SRAM_BYTES else "DDR",
         **_recipe_values(),
     }

@@ -22,6 +22,8 @@ NAME = "cortex_m55"
 BUILTIN, PORTABLE = KERNELS = ("builtin", "portable")
 #: Values of the option ``dma``.
 CORE, DMA = "core", "dma"
+#: Values of the option ``constants``.
+STORE, RAM = "store", "ram"
 
 # Stack and variables of the program lie in DTCM, next to the arena.
 PROGRAM_BYTES = 12 * 1024
@@ -50,6 +52,14 @@ TARGET = Target(
             CORE,
             "who moves the data: the core, or a DMA by functions of your program",
             (CORE, DMA),
+        ),
+        Option(
+            "constants",
+            str,
+            STORE,
+            "store: constants stay in flash, MRAM or DDR; ram: start-up code copies them to the "
+            "RAM of activations",
+            (STORE, RAM),
         ),
         Option("flash_kib", int, 0, "KiB of the memory of constants, where yours has less or more"),
         Option("clock_mhz", int, 0, "clock of the core in MHz", clock="core"),
@@ -83,10 +93,11 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         )
     by_dma = has_dma(ctx.options)
     dtcm = Memory("DTCM", part.dtcm_kib * parts.KIB, PROGRAM_BYTES)
+    in_ram = ctx.options.get("constants", STORE) == RAM
     ram = Memory(
         part.ram,
         part.ram_kib * parts.KIB,
-        holds=frozenset({"activations"}),
+        holds=frozenset({"activations", "weights"} if in_ram else {"activations"}),
         alignment_bytes=LINE_BYTES,
     )
     store = Memory(
@@ -96,12 +107,14 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         frozenset({"weights", "code"}),
         mapped=True,
     )
+    levels = Level(1, (dtcm,)), Level(2, (ram,)), Level(3, (store,))
+    links = (
+        _link(1, part.ram_bytes_per_cycle, costs.RAM_LATENCY, by_dma),
+        _link(2, part.store.bytes_per_cycle, part.store.latency_cycles, by_dma),
+    )
     return MemoryHierarchy(
-        (Level(1, (dtcm,)), Level(2, (ram,)), Level(3, (store,))),
-        (
-            _link(1, part.ram_bytes_per_cycle, costs.RAM_LATENCY, by_dma),
-            _link(2, part.store.bytes_per_cycle, part.store.latency_cycles, by_dma),
-        ),
+        levels[:2] if in_ram else levels,
+        links[:1] if in_ram else links,
         peak_macs_per_cycle=PEAK_MACS_PER_CYCLE,
         storage_bits=(8, 16, 32),
         keeps_binary32=ctx.options.get("kernels") != PORTABLE,

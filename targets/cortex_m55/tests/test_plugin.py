@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from dory_cortex_m55 import parts, plugin, toolchain
+from dory_cortex_m55.backend import candidates
 from dory_cortex_m55.hardware import PROGRAM_BYTES
 
-from dory_core.api import Graph, TargetContext, UsageError, ops
+from dory_core.api import Graph, TargetContext, Traits, UsageError, ops
 from dory_core.testing import Plugins
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
@@ -35,6 +36,22 @@ def test_memories_are_those_of_the_corstone_300() -> None:
     assert dtcm.usable_bytes == 512 * 1024 - PROGRAM_BYTES
     assert ram.holds == {"activations"} and store.mapped
     assert memory.constants_level == 3
+
+
+def test_constants_in_ram_share_it_with_activations() -> None:
+    memory = context(constants="ram", part="hx6538").memory
+    assert memory.constants_level == 2 and len(memory.levels) == 2
+    assert memory.level(2).memories[0].holds == {"activations", "weights"}
+
+
+def test_a_fully_connected_layer_reads_constants_unless_a_dma_loads_them() -> None:
+    builder = GraphBuilder((64, 1, 1), name="linear")
+    builder.linear(16)
+    layer = builder.graph().layers[0]
+    for settings, fetched in (({}, Traits.LINKED), ({"dma": "dma"}, "")):
+        ctx = context(part="ensemble-hp", **settings)
+        kernel = next(one for one in candidates(ctx, layer) if one.accepts(layer) is None)
+        assert kernel.traits(layer).fetches == fetched
 
 
 def test_steps_in_binary32_reach_the_kernels_of_the_fpu() -> None:

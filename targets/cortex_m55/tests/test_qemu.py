@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from dory_cortex_m55 import qemu
+from dory_cortex_m55 import qemu, toolchain
 from emulated import choose_compiler, require_qemu
 
-from dory_core.api import ToolMissing, UsageError
+from dory_core.api import ToolMissing, Traits, UsageError
 from dory_core.testing import CompileOptions, Plugins, compile_network, run_application
-from dory_core.tools import load_plugins
+from dory_core.tools import load_plugins, read_plan
 from tests.nets import net, net_params, tflite_names, tflite_net
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -50,6 +50,23 @@ def test_image_is_exact_in_every_layer(
     counts = [layer.instructions for layer in result.runs[0].layers]
     # Layer 6 multiplies 147456 pairs, 16 in an instruction; portable C takes 15 of them for each.
     assert all(count > 0 for count in counts) and counts[6] < 147456
+
+
+def test_constants_in_ram_are_read_there(plugins: Plugins, tmp_path: Path) -> None:
+    """The fully connected layer reads them where they are linked, other layers load them."""
+    require_qemu()
+    net, golden, app = TONES / "net.tflite", TONES / "golden.npz", tmp_path / "app"
+    compiled(plugins, net, golden, app, {"constants": "ram"})
+    constants = [
+        (layer["kernel"], layer["weights"])
+        for layer in read_plan(app)["layers"]
+        if layer["weights"] is not None
+    ]
+    linked = {kernel for kernel, each in constants if each["fetched"] == Traits.LINKED}
+    assert linked == {"dory_cortex_m55_linear"}
+    assert {each["level"] for _, each in constants} == {2}
+    assert "_weights_*) } > SRAM" in (app / toolchain.SCRIPT).read_text()
+    assert run_application(app, plugins=plugins, runner="qemu").exact
 
 
 @pytest.mark.slow

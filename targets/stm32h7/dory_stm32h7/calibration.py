@@ -143,7 +143,7 @@ INNER_VECTOR = 50
 LIFT = 60
 LIFT_VECTOR = 27
 LIFT_INPUTS = 40
-# Fully connected: four rows and a vector, in assembly, the same of combined weights, and in C; their
+# Fully connected: four rows and a vector in assembly, with combined weights, and in C; their
 # outputs, in assembly and in C with the entry of the assembly; one row.
 LINEAR_FOUR = 125
 LINEAR_FOUR_COMBINED = 95

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dory_core.api import Kernel, Layer, TargetContext
+    from dory_core.api import Kernel, Layer, Link, TargetContext
 
 
 def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
@@ -21,6 +21,8 @@ def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
         whole = map(_timed, portable_kernels(ctx.memory.cores, in_place=True))
         portable += [kernel for kernel in whole if kernel.accepts(layer) is None]
     chosen = kernels_of(ctx)
+    way = ctx.memory.links[-1]
+    reads = way if way.blocking else None
     if chosen == PORTABLE:
         return portable
     if chosen == CMSIS_NN:
@@ -29,8 +31,8 @@ def candidates(ctx: TargetContext, layer: Layer) -> list[Kernel]:
         from dory_cortex_m55.backend.cmsis import cmsis_kernels
 
         library = find_cmsis_nn(cmsis_nn_path(ctx))
-        return [*cmsis_kernels(library), *vector_kernels(), *portable]
-    return [*vector_kernels(), *portable]
+        return [*cmsis_kernels(library), *vector_kernels(reads), *portable]
+    return [*vector_kernels(reads), *portable]
 
 
 def _timed(kernel: Any) -> Any:
@@ -43,8 +45,11 @@ def _timed(kernel: Any) -> Any:
     return replace(kernel, costs=replace(kernel.costs, **costs))
 
 
-def vector_kernels() -> list[Kernel]:
-    """Return the kernels of the target, best first."""
+def vector_kernels(reads: Link | None = None) -> list[Kernel]:
+    """Return the kernels of the target, best first.
+
+    reads: the way of constants to the core, None where a DMA loads all of them.
+    """
     from dory_cortex_m55.backend.conv import ConvKernel, LinearKernel
     from dory_cortex_m55.backend.depthwise import DepthwiseKernel
     from dory_cortex_m55.backend.elementwise import LutKernel, WordsKernel
@@ -61,7 +66,7 @@ def vector_kernels() -> list[Kernel]:
         DepthwiseKernel(),
         ConvKernel(),
         GroupedKernel(),
-        LinearKernel(),
+        LinearKernel(reads),
         MatricesKernel(),
         LineKernel(),
         LutKernel(),

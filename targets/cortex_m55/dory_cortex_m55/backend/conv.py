@@ -10,13 +10,16 @@ from dory_core.api import (
     Feature,
     FunctionCall,
     Layer,
+    Link,
     Number,
     Operand,
     Rejection,
     Term,
     Tile,
+    Traits,
     WeightBlock,
     ceil_div,
+    maximum,
     minimum,
     ops,
     size,
@@ -286,10 +289,21 @@ class ConvKernel(RowsKernel):
 
 
 class LinearKernel(RowsKernel):
-    """Fully connected layer."""
+    """Fully connected layer.
+
+    Each weight is read once: where the core would copy them, they stay where they are linked.
+    """
 
     name = "dory_cortex_m55_linear"
     summary = "Fully connected layer, 16 products an instruction, two outputs at a time"
+
+    def __init__(self, reads: Link | None = None) -> None:
+        """Reads: the way of constants to the core, None where a DMA loads them into L1."""
+        self._reads = reads
+
+    def traits(self, layer: Layer) -> Traits:
+        """Where constants are."""
+        return Traits(fetches="" if self._reads is None else Traits.LINKED)
 
     def accepts(self, layer: Layer) -> Rejection | None:
         """All inputs at once."""
@@ -327,7 +341,14 @@ class LinearKernel(RowsKernel):
         copied = 0
         if flip_of(layer.inputs[0]):
             copied = costs.LAY + self.vectors(layer) * costs.COPY_VECTOR
-        return costs.CALL + copied + self.products_cycles(layer, tile.c_out, 1, 1)
+        call, sums = costs.CALL + copied, self.products_cycles(layer, tile.c_out, 1, 1)
+        if self._reads is None:
+            return call + sums
+        blocks = ceil_div(tile.c_out, EIGHT), 1, ceil_div(tile.c_out, _ROWS)
+        finish = form_of(layer).finish_cycles(*blocks)
+        thousandths = round(1000 * self._reads.bytes_per_cycle)
+        read = ceil_div(1000 * self.weight_bytes(layer, tile), thousandths)
+        return call + finish + self._reads.setup_cycles + maximum(sums - finish, read)
 
     def call(self, layer: Layer) -> FunctionCall:
         """Return the call of a tile: one pixel that has all inputs as channels."""

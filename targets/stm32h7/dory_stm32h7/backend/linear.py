@@ -122,7 +122,7 @@ def _is_combined(layer: Layer) -> bool:
         return False
     highest = np.maximum(rows * x.hi, rows * x.lo).sum(axis=1).max()
     lowest = np.minimum(rows * x.hi, rows * x.lo).sum(axis=1).min()
-    return bool(-_COMBINED_SUM <= lowest and highest < _COMBINED_SUM)
+    return bool(lowest >= -_COMBINED_SUM and highest < _COMBINED_SUM)
 
 
 def _in_words(rows: npt.NDArray[Any], is_combined: bool) -> bytes:
