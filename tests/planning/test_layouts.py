@@ -13,7 +13,7 @@ from dory_core.errors import DoesNotFit
 from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.ir.layout import Layout
 from dory_core.kernels import portable_kernels
-from dory_core.kernels.kernel import Kernel
+from dory_core.kernels.kernel import Kernel, Traits
 from dory_core.plan import Plan
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import I8, GraphBuilder
@@ -243,6 +243,18 @@ def test_a_role_without_a_memory_is_a_mistake_of_the_plugin(tmp_path: Path) -> N
     b.conv(64, SAME)
     with pytest.raises(ValueError, match="kernel lost fetches its constants into a memory for now"):
         build(b.graph(), chip, tmp_path / "app")
+
+
+def test_constants_that_are_read_where_they_are_linked_need_no_memory(tmp_path: Path) -> None:
+    chip = array_chip(lambda layer: [ArrayConv(name="lines", fetches=Traits.LINKED)])
+    b = GraphBuilder((16, 8, 8), name="weights")
+    b.conv(16, SAME)
+    plan = build(b.graph(), chip, tmp_path / "app")
+    [step] = plan.steps
+    assert step.kernel.name == "lines" and "w" not in {buffer.name for buffer in step.l1}
+    source = (tmp_path / "app/src/dory_layer_00.c").read_text()
+    assert "read where they are" in source
+    assert_exact(tmp_path / "app", plugins=chip.plugins())
 
 
 def test_conversions_cost_cycles_and_memory(tmp_path: Path) -> None:
