@@ -43,6 +43,10 @@ _BYTE_CYCLES = 0.25
 #: Timelines of likely fast tiles that are compared with those of the best tiles by the objective.
 _WALKS = 24
 
+#: Tiles of a layer from which the best one by the objective is taken: a timeline is a walk over all
+#: of them. Networks of the collection have at most 256 in a third of L1.
+_MANY_TILES = 1000
+
 #: ``Tiling.proof`` of a layer that is faster in other tiles than in the best by the objective.
 LIKELY = "fewer estimated cycles than the tile with the highest objective"
 
@@ -177,7 +181,7 @@ class Tiler:
         proven = proof(whole)
         if self._objective == "latency":
             best, proven = fastest(whole, budget_bytes, costs, best, rival)
-        elif prod(best.schedule.counts) > 1 and not costs.layer.op.reads_vector:
+        elif 1 < prod(best.schedule.counts) < _MANY_TILES and not costs.layer.op.reads_vector:
             # In one tile tensors may stay in L1, with a whole input that tensor. Fully connected
             # layers wait for constants, which others load: by themselves they say little.
             whole_input = best.schedule.counts[1:] == (1, 1, 1)
