@@ -1,6 +1,7 @@
 """Networks built here, compared element by element with the operator's formula."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,6 +88,19 @@ def test_a_step_that_changes_nothing_is_left_out(tmp_path: Path) -> None:
     builder = DeeployBuilder((3, 4, 4)).conv(4, 1, signed=True)
     builder.requant_shift(1 << 14, 0, 1 << 14, 256, signed=True)
     assert len(imported(builder, tmp_path).ops[0].requants) == 1
+
+
+@pytest.mark.parametrize(
+    ("mul", "levels", "kind"),
+    [(40000, 256, "Lut"), (10 << 16, 65536, "AvgPool"), ([20000, 40000, 90000], 256, "AvgPool")],
+)
+def test_a_requantisation_by_itself(mul: Any, levels: int, kind: str, tmp_path: Path) -> None:
+    """A table of bytes; a mean of one element where outputs have 16 bits or channels differ."""
+    b = DeeployBuilder((3, 5, 4), input_lo=-128, input_hi=127)
+    b.requant_shift(np.reshape(mul, (-1, 1, 1)), 77, 1 << 16, levels, signed=True)
+    b.layer_values.append(b.value)
+    graph = check(b.conv(4, 3, signed=True), tmp_path)
+    assert [op.kind for op in graph.ops] == [kind, "Conv"]
 
 
 def test_halves_are_rounded_up(tmp_path: Path) -> None:

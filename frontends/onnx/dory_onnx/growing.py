@@ -6,8 +6,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypedDict
 
+import numpy as np
+
 from dory_core.api import NotSupported, Requant, Tensor, ops
-from dory_core.importing import FrontendOptions, ranges, rearrange
+from dory_core.importing import Array, FrontendOptions, ranges, rearrange
 from dory_onnx.arithmetic import ARITHMETIC, requants_of
 from dory_onnx.dialect import Dialect
 from dory_onnx.model import Node, OnnxModel
@@ -114,9 +116,13 @@ class GrowingGraph:
         return Value(output)
 
     def append_rescaling(self, node: Node, source: str, requants: tuple[Requant, ...]) -> None:
-        """Add a layer that rescales each element of a tensor: the mean of only this element."""
-        common = self.common(node, source)
-        self.append(ops.AvgPool(**common, requants=requants, window=_ONE))
+        """Add a layer that rescales each element: a table of bytes, or the mean of one element."""
+        common, read = self.common(node, source), self.tensors[source]
+        table = _table_of(read, requants)
+        if table is None:
+            self.append(ops.AvgPool(**common, requants=requants, window=_ONE))
+        else:
+            self.append(ops.Lut(**common, table=table))
 
     def with_zeros(self, value: Value) -> Value:
         """Return a value whose zeros around it are a layer."""
@@ -225,3 +231,20 @@ class GrowingGraph:
             shown = list(self.shapes.get(name, ()))
             raise NotSupported(f"{node.label}: it reads shape {shown}, not that of one image")
         return chw
+
+
+def _table_of(x: Tensor, requants: tuple[Requant, ...]) -> Array | None:
+    """Return steps from bytes to bytes that are the same for all channels, as a table."""
+    if x.lo < -128 or x.hi > (127 if x.lo < 0 else 255):
+        return None
+    if any(step.is_channelwise for step in requants):
+        return None
+    known = np.arange(x.lo, x.hi + 1)
+    values = known[None, :]
+    for step in requants:
+        values = step.apply(values)
+    if values.min() < -128 or values.max() > (127 if values.min() < 0 else 255):
+        return None
+    table = np.zeros(256, np.int64)
+    table[known & 255] = values[0]
+    return Array(table)
