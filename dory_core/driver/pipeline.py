@@ -29,6 +29,7 @@ from dory_core.passes.order import order_branches
 from dory_core.passes.pools import join_pools
 from dory_core.passes.storage import choose_storage
 from dory_core.passes.sums import simplify_sums
+from dory_core.passes.vectors import connect_vectors
 from dory_core.plan import Plan
 from dory_core.plan.budgets import check_tensors, memory_budgets
 from dory_core.planning.planner import make_plan
@@ -130,6 +131,11 @@ def passes_of(setup: Setup) -> tuple[Pass, ...]:
         *(() if ctx.options.get(KEEP_CONSTANT_CHANNELS.name) else (channels,)),
         *setup.plugins.passes(ctx),
         Pass("sums", "rounds residual sums once instead of three times", simplify_sums),
+        Pass(
+            "vectors",
+            "computes convolutions of one window as fully connected layers",
+            lambda graph: connect_vectors(graph, setup.kernels),
+        ),
         Pass(
             "storage",
             f"stores activations in {', '.join(map(str, widths))} bits",

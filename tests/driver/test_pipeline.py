@@ -176,7 +176,7 @@ def with_passes(*passes: Pass) -> Setup:
 
 def test_passes_of_the_target_stand_between_channels_and_storage() -> None:
     setup = with_passes(Pass("mine", "does nothing", lambda graph: graph))
-    names = ["scales", "channels", "mine", "sums", "storage", "halves", "pools", "order"]
+    names = ["scales", "channels", "mine", "sums", "vectors", "storage", "halves", "pools", "order"]
     assert [step.name for step in passes_of(setup)] == names
     seen: list[str] = []
     run(
