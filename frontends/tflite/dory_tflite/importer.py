@@ -38,7 +38,6 @@ _WAYS_OUT = {
     ),
     "LOCAL_RESPONSE_NORMALIZATION": "train the network with batch normalisation, which goes into"
     " the weights: TensorFlow Lite computes this one in reals only",
-    "CUMSUM": "multiply by a constant triangle of ones (BATCH_MATMUL or FULLY_CONNECTED)",
     "ADD_N": "write it as one ADD after the other",
     "TOPK_V2": _AT_THE_END,
     "GATHER_ND": "take elements by constant places with GATHER, SLICE or STRIDED_SLICE",

@@ -42,6 +42,7 @@ OPTION_TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "SUB": ("SubOptions", ("FusedActivationFunction",)),
     "MUL": ("MulOptions", ("FusedActivationFunction",)),
     "DIV": ("DivOptions", ("FusedActivationFunction",)),
+    "CUMSUM": ("CumsumOptions", ("Exclusive", "Reverse")),
     "DEPTH_TO_SPACE": ("DepthToSpaceOptions", ("BlockSize",)),
     "SPACE_TO_DEPTH": ("SpaceToDepthOptions", ("BlockSize",)),
     "GATHER": ("GatherOptions", ("Axis", "BatchDims")),

@@ -32,8 +32,14 @@ def refusal(b: TfliteBuilder, *outputs: int) -> str:
 
 OPERATORS = (
     *("BROADCAST_TO", "MIRROR_PAD", "REVERSE_V2", "GATHER", "DEPTH_TO_SPACE", "five dimensions"),
+    "CUMSUM",
 )
-FAST = {("DEPTH_TO_SPACE", "gap8"), ("five dimensions", "stm32h7"), ("MIRROR_PAD", "gap8")}
+FAST = {
+    ("CUMSUM", "stm32h7"),
+    ("DEPTH_TO_SPACE", "gap8"),
+    ("five dimensions", "stm32h7"),
+    ("MIRROR_PAD", "gap8"),
+}
 
 
 @pytest.mark.parametrize(

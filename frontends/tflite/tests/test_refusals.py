@@ -184,7 +184,6 @@ def test_a_batch_is_refused() -> None:
     ("code", "words"),
     [
         ("BIDIRECTIONAL_SEQUENCE_LSTM", "two layers, one of which reads the reversed sequence"),
-        ("CUMSUM", "multiply by a constant triangle of ones"),
         ("TOPK_V2", "let it be the last operator"),
         ("CONV_3D", "a sum of CONV_2D"),
     ],

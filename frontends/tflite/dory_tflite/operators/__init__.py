@@ -20,6 +20,7 @@ from dory_tflite.operators import (
     phases,
     pools,
     quotients,
+    running_sums,
     state,
     svdf,
     tables,
@@ -27,7 +28,7 @@ from dory_tflite.operators import (
 
 _FAMILIES = (
     *(convolution, matmul, phases, pools, pairwise, tables, functions, movers, gathers),
-    *(choices, quotients, border, state, svdf, lstm),
+    *(choices, quotients, running_sums, border, state, svdf, lstm),
 )
 
 OPERATORS: Mapping[str, Operator] = {

@@ -24,6 +24,7 @@ from dory_tflite.testing.grids import (
     gather,
     mirror_pad,
     reverse,
+    running_sum,
     shuffle,
     tile,
     upsampling,
@@ -104,6 +105,7 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
 
 #: Those that :func:`random_network` has only by name or with ``more``, so that seeds keep networks.
 MORE_OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
+    "CUMSUM": running_sum,
     "DIV": quotient,
     "REDUCE_MIN": reduction("REDUCE_MIN", ((2,), (2, 1), (3,), (3, 2), (1, 2, 3))),
 }
