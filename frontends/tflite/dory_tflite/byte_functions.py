@@ -187,10 +187,9 @@ def quotients(above: Integers, below: Integers, scale: float) -> Integers:
     width = np.ceil(np.log2(np.abs(over) + (over >= 0))).astype(np.int64)
     quotient = high_product(over << 31 - width, inverse)
     shift = 31 - width + bits - 1 - factor.exponent
-    if (((shift < 0) | (shift > 31)) & (over != 0)).any():
+    if ((shift < 0) | (shift > 31)).any():
         raise FactorError(f"scales that bring quotients to a factor of {scale:.3g}")
-    scaled = divide_by_power(high_product(quotient, factor.mantissa), np.clip(shift, 0, 31))
-    return np.asarray(np.where(over == 0, 0, scaled))
+    return divide_by_power(high_product(quotient, factor.mantissa), shift)
 
 
 def _signed_product(values: Integers, factor: float) -> Integers:

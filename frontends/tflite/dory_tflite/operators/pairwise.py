@@ -36,7 +36,7 @@ def _operands(node: Node, steps: Steps | None) -> tuple[list[str], dict[str, Any
         first, second = second, first
         steps = None if steps is None else (steps[1], steps[0])
     fields: dict[str, Any] = {} if steps is None else {"operand_requants": steps}
-    inputs = [_spread(node, first, whole)]
+    inputs = [spread(node, first, whole)]
     if second.data is not None:
         values = node.stored_constant(second)
         if not broadcastable(values, whole):
@@ -47,7 +47,7 @@ def _operands(node: Node, steps: Steps | None) -> tuple[list[str], dict[str, Any
     return inputs, fields
 
 
-def _spread(node: Node, tensor: FileTensor, whole: Triple) -> str:
+def spread(node: Node, tensor: FileTensor, whole: Triple) -> str:
     """Return a tensor in the shape (C, H, W) of the output, repeated along its axes of size 1."""
     network, name = node.network, node.network.value(tensor)
     read = network.tensors[name]
