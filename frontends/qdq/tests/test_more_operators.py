@@ -22,7 +22,7 @@ IMAGE = (1, 6, 4, 4)
 IN_APPLICATIONS = [
     *("conv_transpose", "depth_to_space", "add_constant", "max", "where", "cumsum"),
     *("grouped_transpose", "reduce_min", "extreme_of_several", "div", "average_pool_up"),
-    "requantised",
+    *("requantised", "reduction"),
 ]
 Layer = Callable[[Builder, Tensor], str]
 

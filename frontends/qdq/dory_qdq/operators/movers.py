@@ -68,10 +68,10 @@ def transpose(call: Call, source: Real) -> Place:
     perm = [int(p) for p in call.attribute("perm", tuple(reversed(range(rank))))]
     if sorted(perm) != list(range(rank)):
         raise call.error(f"{perm} is no order of {rank} dimensions")
-    return _permuted(call, place, perm)
+    return permuted(call, place, perm)
 
 
-def _permuted(call: Call, place: Place, perm: Sequence[int]) -> Place:
+def permuted(call: Call, place: Place, perm: Sequence[int]) -> Place:
     """Return a value whose dimension n is dimension ``perm[n]`` of another one."""
     axes, shape = call.network.axes(place), tuple(place.shape[p] for p in perm)
     if axes is not None:
@@ -81,8 +81,8 @@ def _permuted(call: Call, place: Place, perm: Sequence[int]) -> Place:
         grid, groups = found
         order = tuple(n for p in perm for n in groups[p])
         return Place(place.tensor, shape, (), Grid(grid.sizes, order))
-    name, axes = call.tensor(place, _spread(call, place))
-    return _permuted(call, call.network.placed(name, place.shape, axes), perm)
+    name, _ = call.tensor(replace(place, shape=(prod(place.shape),)), (0,))
+    return permuted(call, Place(name, place.shape, (0,)), perm)
 
 
 def blocks(call: Call, source: Real) -> Place:
@@ -107,7 +107,7 @@ def blocks(call: Call, source: Real) -> Place:
         )
         perm = (2, 3, 0, 4, 1) if rows_first else (0, 3, 1, 4, 2)
         shape = (1, inner, height * size, width * size)
-    return replace(_permuted(call, replace(place, shape=split), perm), shape=shape)
+    return replace(permuted(call, replace(place, shape=split), perm), shape=shape)
 
 
 def repeated(call: Call, source: Real) -> Place:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import prod
 
 import numpy as np
 from dory_onnx import window_of
@@ -13,7 +14,7 @@ from dory_core.importing import requant
 from dory_qdq.call import Call
 from dory_qdq.network import Axes
 from dory_qdq.numerics import Quantisation, single
-from dory_qdq.operators.movers import pooled
+from dory_qdq.operators.movers import permuted, pooled
 from dory_qdq.operators.products import scaled
 from dory_qdq.operators.tables import by_byte
 from dory_qdq.values import Place, Real
@@ -133,24 +134,32 @@ def _reduced(call: Call, place: Place) -> _Reduced:
             raise call.error("it reduces no dimension", "leave it out")
         dimensions = sorted({d % rank for d in given}) if given else list(range(rank))
         keeps = bool(call.attribute("keepdims", 1))
+    shape = [1 if d in dimensions else size for d, size in enumerate(place.shape)]
+    left = list(range(rank)) if keeps else [d for d in range(rank) if d not in dimensions]
+    result = tuple(shape[d] for d in left)
     wide = [d for d in dimensions if place.shape[d] > 1]
     axes = call.network.axes(place)
     if axes is None or any(axes[d] not in (1, 2) for d in wide):
         rest = [d for d in range(rank) if place.shape[d] > 1 and d not in wide]
         if len(wide) > 2 or len(wide) + len(rest) > 3:
-            raise call.error(f"it takes dimensions {dimensions} of {list(place.shape)} together")
+            return _as_rows(call, place, wide, result)
         found = dict(zip([*wide, *rest[:-1]], (1, 2), strict=False)) | dict.fromkeys(rest[-1:], 0)
         axes = tuple(found.get(d) for d in range(rank))
     name, axes = call.tensor(place, axes)
     sizes = call.network.tensors[name].shape
     reduced = {axes[d] for d in wide}
     kernel = (sizes[1] if 1 in reduced else 1, sizes[2] if 2 in reduced else 1)
-    shape = [1 if d in dimensions else size for d, size in enumerate(place.shape)]
     kept = [None if d in dimensions else axes[d] for d in range(rank)]
-    if not keeps:
-        left = [d for d in range(rank) if d not in dimensions]
-        shape, kept = [shape[d] for d in left], [kept[d] for d in left]
-    return _Reduced(name, kernel, tuple(shape), tuple(kept))
+    return _Reduced(name, kernel, result, tuple(kept[d] for d in left))
+
+
+def _as_rows(call: Call, place: Place, wide: list[int], result: tuple[int, ...]) -> _Reduced:
+    """Make rows of the elements that become one, and channels of those that stay apart."""
+    rest = [d for d in range(len(place.shape)) if d not in wide]
+    moved = permuted(call, place, [*wide, *rest])
+    shape = prod(moved.shape[: len(wide)]), prod(moved.shape[len(wide) :])
+    name, _ = call.tensor(replace(moved, shape=shape), (1, 0))
+    return _Reduced(name, (shape[0], 1), result, (0,))
 
 
 def lower_mean(call: Call) -> Place:

@@ -125,6 +125,26 @@ def reduce_min(b: Builder, x: Tensor) -> Tensor:
     return _like(b, x, b.node("ReduceMin", [x.name], axes=axes, keepdims=1), shape)
 
 
+def reduction(b: Builder, x: Tensor) -> Tensor:
+    """A reduction over any of four dimensions, of which two are parts of the channels."""
+    _, channels, *sizes = x.shape
+    part = int(b.rng.choice([n for n in range(1, channels + 1) if channels % n == 0]))
+    split = (1, part, channels // part, *sizes)
+    axes = sorted(b.rng.choice(4, int(b.rng.integers(1, 5)), replace=False).tolist())
+    shape = tuple(1 if n - 1 in axes else size for n, size in enumerate(split))
+    wide = b.node("Reshape", [x.name, b.constant(np.array(split, np.int64))])
+    op = str(b.rng.choice(["ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"]))
+    dimensions = [axis + 1 for axis in axes]
+    if op == "ReduceSum":  # an input since opset 13
+        names = [wide, b.constant(np.array(dimensions, np.int64))]
+        y = b.quantised(b.node(op, names, keepdims=1), shape, b.scale(8))
+    else:
+        y = _like(b, x, b.node(op, [wide], axes=dimensions, keepdims=1), shape)
+    image = (1, shape[1] * shape[2], *shape[3:])
+    joined = b.node("Reshape", [y.name, b.constant(np.array(image, np.int64))])
+    return b.quantised(joined, image, y.scale, y.zero)
+
+
 def running_sum(b: Builder, x: Tensor) -> Tensor:
     """CumSum along a dimension."""
     axis = b.constant(np.array(b.rng.integers(1, len(x.shape)), np.int64))

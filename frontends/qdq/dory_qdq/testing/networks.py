@@ -569,6 +569,7 @@ MORE_OPERATORS: Mapping[str, Layer] = MappingProxyType(
         "reduce_sum": reduce_sum,
         "div": choices.divide,
         "reduce_min": choices.reduce_min,
+        "reduction": choices.reduction,
         "where": choices.where,
         "cast": choices.cast,
         "cumsum": choices.running_sum,
