@@ -24,7 +24,7 @@ from dory_qdq.fusion import MOVES, Fusion
 from dory_qdq.known import HEADS, check_operators, check_stored, is_lowered, lower, move, moves
 from dory_qdq.network import Network, input_axes
 from dory_qdq.numerics import Quantisation, quantise
-from dory_qdq.operators import choices, movers
+from dory_qdq.operators import choices, comparisons, movers
 from dory_qdq.operators.tables import clip_bounds, clip_stored, requantised
 from dory_qdq.parameters import constant_of, fold_clips, quantisation_of
 from dory_qdq.qlinear import FORMS, quantised_form
@@ -311,7 +311,7 @@ class _Import:
             bounds = [value.values if isinstance(value, Constant) else None for value in inputs]
             self.values[name] = Constant(clipped(node, bounds))
             return
-        if node.op in choices.READ_TRUTHS:
+        if node.op in comparisons.READ_TRUTHS:
             inputs = (self._condition(node, first), *inputs[1:])
         known = choices.known_already(replace(call, inputs=inputs))
         if known is not None:

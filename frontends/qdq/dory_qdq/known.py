@@ -12,7 +12,8 @@ from dory_core.importing import ReadOperator
 from dory_qdq.call import Call
 from dory_qdq.constraints import CONSTRAINTS, check
 from dory_qdq.operators import movers
-from dory_qdq.operators.choices import TRUTHS, lower_cast, lower_where
+from dory_qdq.operators.choices import lower_cast, lower_where
+from dory_qdq.operators.comparisons import TRUTHS
 from dory_qdq.operators.constants import lower_two
 from dory_qdq.operators.matrices import lower_matmul, lower_running_sum
 from dory_qdq.operators.norms import (

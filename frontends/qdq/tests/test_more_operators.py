@@ -217,21 +217,6 @@ def _two_forms(b: Builder, x: Tensor) -> str:
     return b.node("Where", [moved[1], first.name, x.name])
 
 
-def _compared_with_many(b: Builder, x: Tensor) -> str:
-    truths = b.node("Less", [x.name, b.constant(np.ones((4,), np.float32))])
-    return b.node("Cast", [truths], to=1)
-
-
-def _equal_tensors(b: Builder, x: Tensor) -> str:
-    return b.node("Cast", [b.node("Equal", [x.name, x.name])], to=1)
-
-
-def _two_comparisons(b: Builder, x: Tensor) -> str:
-    other = b.quantised(b.node("Neg", [x.name]), IMAGE, 0.02, 120)
-    truths = [b.node("Less", [v.name, b.constant(np.float32(0))]) for v in (x, other)]
-    return b.node("Cast", [b.node("Or", truths)], to=1)
-
-
 def _cast_too_far(b: Builder, x: Tensor) -> str:
     far = b.constant(np.float32(100))
     wide = b.quantised(b.node("Mul", [x.name, far]), IMAGE, 2.0, 120)
@@ -290,9 +275,6 @@ def _reflected(b: Builder, x: Tensor) -> str:
         (_smaller_operands, "are both broadcast"),
         (_no_tensor_of_the_result, "which none of its tensors has"),
         (_two_forms, "is read in two forms"),
-        (_compared_with_many, "it compares with 4 values; supported is one"),
-        (_equal_tensors, "supported are larger and smaller ones of one shape"),
-        (_two_comparisons, "it joins comparisons of two tensors"),
         (_cast_too_far, "which its type does not hold"),
         (_cast_to_nothing, "it casts to type 16"),
         (_axis_beyond, "axis [4] of [1, 6, 4, 4]"),

@@ -1,12 +1,11 @@
-"""Truth values, Where by them, and Cast.
+"""Where by truth values, and Cast.
 
-A comparison with a constant is a table over bytes, one of two tensors of one scale a difference.
 Where takes the larger of two operands, each of which is the lowest value where it is not chosen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -15,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.api import ops
-from dory_core.importing import Array, requant
+from dory_core.importing import Array
 from dory_qdq.call import Call
 from dory_qdq.network import Axes, Network
 from dory_qdq.numerics import Floats, Quantisation, dequantise, quantise_to, single
+from dory_qdq.operators.comparisons import TRUTH, TRUTHS, truth
 from dory_qdq.operators.constants import as_operand
 from dory_qdq.operators.pairs import Operand, broadcast, emit_pair, of_rank
 from dory_qdq.operators.tables import by_byte
@@ -27,31 +27,11 @@ from dory_qdq.values import (
     Mask,
     Pending,
     Place,
-    QuantisedConstant,
     Real,
     Shape,
     Value,
 )
 
-#: What truth values are stored as.
-TRUTH = Quantisation(1.0, 0, False)
-_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
-    {
-        "Greater": np.greater,
-        "GreaterOrEqual": np.greater_equal,
-        "Less": np.less,
-        "LessOrEqual": np.less_equal,
-        "Equal": np.equal,
-    }
-)
-_JOINED: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
-    {"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor}
-)
-#: Operators that give truth values.
-TRUTHS = frozenset([*_COMPARISONS, *_JOINED, "Not"])
-#: Operators whose first input is truth values.
-READ_TRUTHS = frozenset(["Where", "Not", *_JOINED])
-_HINT = "compare with one constant, or write the choice as Max, Min, Relu or Clip"
 _FLOAT = 1
 #: Bounds of integer types by their number in ONNX.
 _INTEGERS: Mapping[int, tuple[int, int]] = MappingProxyType(
@@ -69,74 +49,10 @@ _INTEGERS: Mapping[int, tuple[int, int]] = MappingProxyType(
 def known_already(call: Call) -> Value | None:
     """Return truth values, or the reals that a Cast to reals leaves as they are; else None."""
     if call.node.op in TRUTHS:
-        return _truth(call)
+        return truth(call)
     value = call.inputs[0] if call.inputs else None
     passed = call.node.op == "Cast" and call.attribute("to", 0) == _FLOAT
     return value if passed and isinstance(value, Pending | Real) else None
-
-
-def _truth(call: Call) -> Mask:
-    """Return the truth values of a comparison or of operators of them."""
-    op = call.node.op
-    if op in _COMPARISONS:
-        return _compared(call)
-    masks = [call.inputs[n] for n in range(len(call.inputs))]
-    first = masks[0] if masks else None
-    for n, mask in enumerate(masks):
-        if not isinstance(mask, Mask):
-            raise call.error(f"'{call.node.input(n)}' is no comparison", _HINT)
-    assert isinstance(first, Mask)
-    if op == "Not":
-        return first.become(~first.array)
-    found = first.array
-    for mask in masks[1:]:
-        assert isinstance(mask, Mask)
-        if mask.place != first.place or mask.x != first.x:
-            raise call.error(
-                "it joins comparisons of two tensors; supported are those of one", _HINT
-            )
-        found = _JOINED[op](found, mask.array)
-    return first.become(found)
-
-
-def _compared(call: Call) -> Mask:
-    """Return a comparison with one constant, or of two tensors of one scale."""
-    function = _COMPARISONS[call.node.op]
-    constant = [isinstance(value, Constant | QuantisedConstant) for value in call.inputs[:2]]
-    if True not in constant:
-        return _of_tensors(call)
-    at = constant.index(True)
-    real, content = call.real(1 - at), call.constant(at)
-    if content.size != 1:
-        raise call.error(f"it compares with {content.size} values; supported is one", _HINT)
-    reals, other = dequantise(real.x.values, real.x), single(content).reshape(-1)[0]
-    return Mask.of(real.place, real.x, function(*((other, reals) if at == 0 else (reals, other))))
-
-
-def _of_tensors(call: Call) -> Mask:
-    """Append the difference of two tensors of one scale, cut to 0 and 1."""
-    first, second = call.real(0), call.real(1)
-    op = call.node.op
-    if op == "Equal" or first.x != second.x or first.place.shape != second.place.shape:
-        raise call.error(
-            "it compares two tensors; supported are larger and smaller ones of one shape, scale"
-            " and type",
-            _HINT,
-        )
-    if op in ("Less", "GreaterOrEqual"):
-        first, second = second, first
-    name, axes = call.tensor(first.place)
-    other, _ = call.tensor(second.place, axes)
-    output = call.network.append(
-        ops.Add,
-        call.node.title,
-        (name, other),
-        operand_requants=(None, requant(-1)),
-        requants=(requant(1, 0, 1, 0, 1),),
-    )
-    place = call.network.placed(output, first.place.shape, axes)
-    holds = TRUTH.values > 0
-    return Mask.of(place, TRUTH, ~holds if op.endswith("Equal") else holds)
 
 
 def lower_where(call: Call) -> Place:
@@ -147,7 +63,10 @@ def lower_where(call: Call) -> Place:
     elif isinstance(mask, Mask):
         shapes = [mask.place.shape]
     else:
-        raise call.error(f"its condition '{call.node.input(0)}' is no truth values", _HINT)
+        raise call.error(
+            f"its condition '{call.node.input(0)}' is no truth values",
+            "compare with one constant, or write the choice as Max, Min, Relu or Clip",
+        )
     if len(branches) != 2 or not any(isinstance(branch, Real) for branch in branches):
         raise call.unquantised(1)
     for n, branch in enumerate(branches, 1):

@@ -70,22 +70,44 @@ def lower_pair(call: Call) -> Place:
     """Append a sum, difference, product, quotient or extreme of two tensors."""
     if any(isinstance(value, Sums) for value in call.inputs[:2]):
         return _of_sums(call)
-    one, other = call.real(0), call.real(1)
-    rank = max(len(one.place.shape), len(other.place.shape))
-    places = [of_rank(real.place, rank) for real in (one, other)]
+    reals = call.real(0), call.real(1)
+    found = aligned(call, reals[0].place, reals[1].place)
+    first, second = (
+        Operand(name, reals[n].x) for name, n in zip(found.names, found.order, strict=True)
+    )
+    output = function_of(call, (first, second), found.order)
+    return call.network.placed(output, found.shape, found.axes)
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Two operands whose dimensions lie alike.
+
+    Attributes:
+        order: Numbers that they have in the file; the first one has the shape of the result.
+        names: Their tensors.
+        shape, axes: Of the result in the file.
+    """
+
+    order: tuple[int, int]
+    names: tuple[str, str]
+    shape: Shape
+    axes: Axes
+
+
+def aligned(call: Call, one: Place, other: Place) -> Aligned:
+    """Bring two operands into tensors, of which the second one repeats along sizes of 1."""
+    rank = max(len(one.shape), len(other.shape))
+    places = [of_rank(place, rank) for place in (one, other)]
     shape = broadcast(call, places[0].shape, places[1].shape)
     order = (0, 1) if places[0].shape == shape else (1, 0)
-    if places[order[0]].shape != shape:
-        raise call.error(
-            f"operands of shapes {list(one.place.shape)} and {list(other.place.shape)} are both"
-            " broadcast"
-        )
-    reals = [(one, other)[n] for n in order]
     whole, part = (places[n] for n in order)
+    if whole.shape != shape:
+        raise call.error(
+            f"operands of shapes {list(one.shape)} and {list(other.shape)} are both broadcast"
+        )
     name, axes = call.tensor(whole, _common(call, whole, part))
-    second_name, _ = call.tensor(part, axes)
-    operands = Operand(name, reals[0].x), Operand(second_name, reals[1].x)
-    return call.network.placed(function_of(call, operands, order), tuple(shape), axes)
+    return Aligned(order, (name, call.tensor(part, axes)[0]), shape, axes)
 
 
 def function_of(call: Call, operands: Operands, order: tuple[int, int]) -> str:

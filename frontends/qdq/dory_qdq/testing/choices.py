@@ -55,14 +55,17 @@ def _mask(b: Builder, x: Tensor, shape: tuple[int, ...]) -> str:
         return b.truths(shape)
     op = str(b.rng.choice(_COMPARISONS))
     if choice < 0.6:
-        other = _like(b, x, b.node("Neg", [x.name]), x.shape)
-        return b.node("Greater" if op == "Equal" else op, [x.name, other.name])
+        other = (
+            _branch(b, x) if b.rng.random() < 0.5 else _like(b, x, b.node("Neg", [x.name]), x.shape)
+        )
+        return b.node(op, [x.name, other.name])
     names = [x.name, _one(b, x)]
     found = b.node(op, names if b.rng.random() < 0.5 else names[::-1])
     if choice < 0.7:
         return b.node("Not", [found])
     if choice < 0.8:
-        other_one = b.node("Less", [x.name, _one(b, x)])
+        second = _branch(b, x) if b.rng.random() < 0.5 else x
+        other_one = b.node("Less", [second.name, _one(b, second)])
         return b.node(str(b.rng.choice(["And", "Or", "Xor"])), [found, other_one])
     return found
 

@@ -15,7 +15,7 @@ from dory_core.api import Graph
 from dory_qdq.fusion import are_narrow
 from dory_qdq.golden import fuse, golden_arrays
 from dory_qdq.importer import import_file
-from dory_qdq.operators.choices import TRUTHS
+from dory_qdq.operators.comparisons import TRUTHS
 from dory_qdq.runtime import need_onnxruntime
 
 #: Operators of a fused network that compute no reals ...
