@@ -21,7 +21,8 @@ from dory_qdq.decomposed import join_norms
 from dory_qdq.double_pairs import join_pairs
 from dory_qdq.forms import OPSETS, check_form, opset_of
 from dory_qdq.fusion import MOVES, Fusion
-from dory_qdq.known import HEADS, check_operators, check_stored, is_lowered, lower, move, moves
+from dory_qdq.host import SUMS, Outputs, behind_integers, is_plain_sum
+from dory_qdq.known import check_operators, check_stored, is_lowered, lower, move, moves
 from dory_qdq.network import Network, input_axes
 from dory_qdq.numerics import Quantisation, quantise
 from dory_qdq.operators import choices, comparisons, movers
@@ -44,8 +45,6 @@ from dory_qdq.values import (
 REFERENCE = "onnxruntime"
 
 _ACTIVATIONS = frozenset(["Relu", "Clip"])
-#: Sums of products, which an activation or an Add may follow directly.
-_SUMS = frozenset(["Conv", "Gemm", "MatMul"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,27 +79,29 @@ class _Import:
         self.values: dict[str, Value] = {}
         self.places: dict[str, Place] = {}
         self.quantised: dict[tuple[str, Quantisation], Place] = {}
-        self.heads: dict[Node, str] = {}
+        self.behind = behind_integers(model.nodes)
 
     def run(self) -> Imported:
         """Walk over the operators and return the typed Graph."""
-        check_operators(self.model)
+        check_operators(self.model, self.behind)
         for name, shape in self.model.inputs.items():
             self.values[name] = FloatInput(name, shape)
         for node in self.model.nodes:
             if all(self.model.is_constant(output) for output in node.outputs):
                 continue
             self._node(node)
-        outputs = [self._output(name) for name in self.model.outputs]
-        network = self.network
-        passed = all(name in network.inputs for name in outputs) and not self.heads
+        of_file = Outputs(
+            self.network, self.values, lambda one, name: self._lowered(one, None, name)
+        )
+        found = [(name, one) for name in self.model.outputs for one in of_file.tensors(name)]
+        network, outputs = self.network, [one for _, one in found]
+        passed = all(name in network.inputs for name in outputs) and not of_file.left
         if not network.inputs or not (network.ops or passed):
             raise NotSupported(
                 f"{self.model.path.name}: it holds no quantised layer", QUANTISE_HINT
             )
-        if self.heads:
-            network.notes.append(f"host post-processing left out: {', '.join(self.heads.values())}")
-        network.notes.extend(ranges.shared_outputs(list(self.model.outputs), outputs))
+        network.notes.extend(of_file.note())
+        network.notes.extend(ranges.shared_outputs([name for name, _ in found], outputs))
         graph = ranges.infer_types(
             self.model.path.stem,
             tuple(network.tensors[name] for name in network.inputs),
@@ -125,12 +126,31 @@ class _Import:
             self._quantise(node)
         elif op.removeprefix("com.microsoft.") in FORMS:
             self._quantised_form(node)
+        elif self._is_left(node):
+            self._leave(node)
         elif moves(node):
             self._move(node)
         elif op == "Split":
             self._split(node)
         else:
             self._wait(node)
+
+    def _is_left(self, node: Node) -> bool:
+        """Return True for reals behind the last integers, but for sums of products."""
+        if node not in self.behind or node.op in SUMS:
+            return False
+        first = self._value(node, 0)
+        if not moves(node) and node.op != "Split":
+            return not (node.op == "Clip" and isinstance(first, Stored | Constant))
+        return not isinstance(first, Real | Stored | FloatInput)
+
+    def _leave(self, node: Node) -> None:
+        """Leave an operator to the application, if an output of the network needs it."""
+        inputs = tuple(self._value(node, n) for n in range(len(node.inputs)))
+        if inputs and isinstance(inputs[0], Stored):
+            check_stored(node)
+        for name in node.outputs:
+            self.values[name] = Pending(node, inputs)
 
     # --- quantisation -------------------------------------------------------------------------
 
@@ -220,11 +240,7 @@ class _Import:
 
     def _operand(self, pending: Pending, value: Value | None) -> Value | None:
         """Return an operand; sums that only an Add reads are computed as 32-bit numbers."""
-        waits = isinstance(value, Pending) and value.node.op in _SUMS and not value.moves
-        if pending.node.op != "Add" or not waits:
-            return value
-        assert isinstance(value, Pending)
-        if value.lo is not None or value.hi is not None:
+        if pending.node.op != "Add" or not isinstance(value, Pending) or not is_plain_sum(value):
             return value
         call = Call(value.node, self.network, value.inputs, None, "")
         found = lower(call)
@@ -338,33 +354,6 @@ class _Import:
         mask = choices.mask_of_input(self.network, self._input(value.name, value, choices.TRUTH))
         self.values[node.input(0)] = mask
         return mask
-
-    # --- results ------------------------------------------------------------------------------
-
-    def _output(self, name: str) -> str:
-        value = self.values.get(name)
-        if isinstance(value, Real | Stored | Sums):
-            return self.network.settled(value.place, name).tensor
-        if isinstance(value, Pending):
-            if value.node.op in _SUMS and value.lo is None and value.hi is None and not value.moves:
-                place = self._lowered(value, None, name)
-                self.network.named(place, name)
-                self.network.stands_for(place, name)
-                return place.tensor
-            first = value.inputs[0]
-            if value.node.op in HEADS and not value.moves:
-                self.heads[value.node] = value.node.op
-                if isinstance(first, Real):
-                    return first.place.tensor
-                return self._output(value.node.input(0))
-            raise NotSupported(
-                f"{value.node.label}: no QuantizeLinear rounds its result"
-                f" '{value.node.outputs[0]}', which has no scale",
-                QUANTISE_HINT,
-            )
-        raise NotSupported(
-            f"network output '{name}' is computed by no quantised layer", QUANTISE_HINT
-        )
 
     def _value(self, node: Node, position: int) -> Value | None:
         name = node.input(position)

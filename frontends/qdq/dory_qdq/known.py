@@ -171,12 +171,17 @@ _WAYS_OUT: Mapping[str, str] = MappingProxyType(
 _MOST_NAMES = 12
 
 
-def check_operators(model: OnnxModel) -> None:
-    """Raise NotSupported where operators are unknown, naming all of them."""
+def check_operators(model: OnnxModel, left: frozenset[Node]) -> None:
+    """Raise NotSupported where operators are unknown, naming all of them.
+
+    left: those that the application may compute.
+    """
     unknown = [
         node
         for node in model.nodes
-        if not _is_known(node.op) and not all(map(model.is_constant, node.outputs))
+        if node not in left
+        and not _is_known(node.op)
+        and not all(map(model.is_constant, node.outputs))
     ]
     if not unknown:
         return

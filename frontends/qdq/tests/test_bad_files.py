@@ -159,19 +159,16 @@ def test_an_operator_whose_result_has_no_scale(tmp_path: Path) -> None:
     refused(model, tmp_path, "Sigmoid", conv.output[0], "no DequantizeLinear gives it a scale")
 
 
-def test_the_last_operator_without_a_scale(tmp_path: Path) -> None:
-    model = network()
-    model.graph.output[0].CopyFrom(
-        helper.make_tensor_value_info(node(model, "Relu").output[0], 1, [1, 1, 1, 1])
-    )
-    refused(model, tmp_path, "no QuantizeLinear rounds its result", node(model, "Relu").output[0])
-
-
 @pytest.mark.parametrize(("op", "reason"), [("LSTM", "not supported"), ("ConvInteger", "scales")])
 def test_operators_that_are_not_known(op: str, reason: str, tmp_path: Path) -> None:
     model = network()
     node(model, "Conv").op_type = op
     refused(model, tmp_path, op, reason)
+
+
+def _parameters(model: onnx.ModelProto) -> list[str]:
+    """Return the names of a scale and a zero point."""
+    return list(node(model, "QuantizeLinear").input[1:])
 
 
 def test_all_operators_that_are_not_known_are_named(tmp_path: Path) -> None:
@@ -183,6 +180,9 @@ def test_all_operators_that_are_not_known_are_named(tmp_path: Path) -> None:
         last = model.graph.output[0].name
         model.graph.node.append(helper.make_node("Einsum", [last], [f"{last}+"]))
         model.graph.output[0].name += "+"
+    quantised = helper.make_node("QuantizeLinear", [f"{last}+", *_parameters(model)], ["last"])
+    model.graph.node.append(quantised)
+    model.graph.output[0].name = "last"
     refused(model, tmp_path, "22 operators are not supported: LSTM '", " and 10 more")
 
 
