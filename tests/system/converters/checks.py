@@ -1,4 +1,4 @@
-"""From the file of a converter to an application that is exact, or to the reason there is none."""
+"""From the file of a converter to an application that is exact."""
 
 from __future__ import annotations
 
@@ -13,28 +13,17 @@ from dory_core.plugins.frontend import GoldenRequest
 from dory_core.plugins.manager import load_plugins
 
 
-def check_exact(
-    path: Path,
-    target: str,
-    folder: Path,
-    refusal: str | None = None,
-    no_reference: bool = False,
-) -> None:
+def check_exact(path: Path, target: str, folder: Path, no_reference: bool = False) -> None:
     """Compile, build and run a network, and compare with the reference of its format.
 
     Args:
         path: The network.
         target: Name of the target.
         folder: A folder for files.
-        refusal: Part of the sentence with which the network is refused; None if it is not.
         no_reference: True where the reference does not run the network: then the application is
             compared with the network as it is read.
     """
     app = folder / "app"
-    if refusal is not None:
-        with pytest.raises(DoryError, match=refusal):
-            dory.compile(path, target, output=app)
-        return
     golden = () if no_reference else (folder / "golden.npz",)
     make_golden = load_plugins().frontend_for(path).golden
     assert make_golden is not None

@@ -1,4 +1,4 @@
-"""What the TFLite converter of today makes of Keras is exact, or refused with a known sentence."""
+"""What the TFLite converter of today makes of Keras is exact."""
 
 from __future__ import annotations
 
@@ -12,10 +12,6 @@ from tests.system.converters.checks import check_exact
 from tests.system.converters.conversion import write_tflite
 from tests.system.converters.keras_networks import NETWORKS
 
-#: Part of the sentence with which an architecture is refused.
-REFUSED = {
-    "softsign": "DIV .* not supported for INT8",
-}
 #: What TensorFlow Lite Micro does not run: it has no GELU, TILE and SELECT, and ends its process on
 #: MobileNetV3.
 NO_REFERENCE = {
@@ -35,7 +31,7 @@ pytestmark = pytest.mark.slow
 def test_converted_network_is_exact(name: str, target: str, tmp_path: Path) -> None:
     path = tmp_path / "net.tflite"
     write_tflite(NETWORKS[name](), path)
-    check_exact(path, target, tmp_path, REFUSED.get(name), name in NO_REFERENCE)
+    check_exact(path, target, tmp_path, name in NO_REFERENCE)
 
 
 @pytest.mark.parametrize("name", ["activity_recognition", "autoencoder", "squeezenet", "unet"])

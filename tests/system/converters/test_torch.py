@@ -1,4 +1,4 @@
-"""What torch exports and `dory quantize` quantises is exact, or refused with a known sentence."""
+"""What torch exports and `dory quantize` quantises is exact."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from tests.system.converters.checks import check_exact
 from tests.system.converters.conversion import write_qdq
 from tests.system.converters.torch_networks import NETWORKS
 
-#: Part of the sentence with which an architecture is refused.
-REFUSED: dict[str, str] = {}
-
 pytestmark = pytest.mark.slow
 
 
@@ -23,4 +20,4 @@ pytestmark = pytest.mark.slow
 def test_exported_network_is_exact(name: str, target: str, tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     write_qdq(*NETWORKS[name](), path)
-    check_exact(path, target, tmp_path, REFUSED.get(name))
+    check_exact(path, target, tmp_path)
