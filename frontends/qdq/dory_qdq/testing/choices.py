@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dory_qdq.testing.builder import Builder, Tensor
+from dory_qdq.testing.elements import integers, like
 from dory_qdq.testing.windows import transposed_window
 
-Layer = Callable[[Builder, Tensor], Tensor]
-
 _COMPARISONS = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal")
-
-
-def _like(b: Builder, x: Tensor, name: str, shape: tuple[int, ...]) -> Tensor:
-    return b.quantised(name, shape, x.scale, x.zero)
 
 
 def _branch(b: Builder, x: Tensor) -> Tensor:
@@ -56,7 +50,7 @@ def _mask(b: Builder, x: Tensor, shape: tuple[int, ...]) -> str:
     op = str(b.rng.choice(_COMPARISONS))
     if choice < 0.6:
         other = (
-            _branch(b, x) if b.rng.random() < 0.5 else _like(b, x, b.node("Neg", [x.name]), x.shape)
+            _branch(b, x) if b.rng.random() < 0.5 else like(b, x, b.node("Neg", [x.name]), x.shape)
         )
         return b.node(op, [x.name, other.name])
     names = [x.name, _one(b, x)]
@@ -113,7 +107,7 @@ def divide(b: Builder, x: Tensor) -> Tensor:
         axes = [1] if b.rng.random() < 0.5 else [2, 3]
         shape = tuple(1 if n in axes else size for n, size in enumerate(x.shape))
         largest = b.node("ReduceMax", [x.name], axes=axes, keepdims=1)
-        other = _like(b, x, largest, shape).name
+        other = like(b, x, largest, shape).name
     else:
         values = b.rng.integers(1, 128, x.shape).astype(np.int8 if b.signed else np.uint8)
         other = b.weights(values, np.float32(b.scale()), 0)
@@ -125,7 +119,7 @@ def reduce_min(b: Builder, x: Tensor) -> Tensor:
     """ReduceMin over rows and columns, or over channels."""
     axes = [2, 3] if b.rng.random() < 0.5 else [1]
     shape = tuple(1 if n in axes else size for n, size in enumerate(x.shape))
-    return _like(b, x, b.node("ReduceMin", [x.name], axes=axes, keepdims=1), shape)
+    return like(b, x, b.node("ReduceMin", [x.name], axes=axes, keepdims=1), shape)
 
 
 def reduction(b: Builder, x: Tensor) -> Tensor:
@@ -135,16 +129,16 @@ def reduction(b: Builder, x: Tensor) -> Tensor:
     split = (1, part, channels // part, *sizes)
     axes = sorted(b.rng.choice(4, int(b.rng.integers(1, 5)), replace=False).tolist())
     shape = tuple(1 if n - 1 in axes else size for n, size in enumerate(split))
-    wide = b.node("Reshape", [x.name, b.constant(np.array(split, np.int64))])
+    wide = b.node("Reshape", [x.name, integers(b, split)])
     op = str(b.rng.choice(["ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"]))
     dimensions = [axis + 1 for axis in axes]
     if op == "ReduceSum":  # an input since opset 13
-        names = [wide, b.constant(np.array(dimensions, np.int64))]
+        names = [wide, integers(b, dimensions)]
         y = b.quantised(b.node(op, names, keepdims=1), shape, b.scale(8))
     else:
-        y = _like(b, x, b.node(op, [wide], axes=dimensions, keepdims=1), shape)
+        y = like(b, x, b.node(op, [wide], axes=dimensions, keepdims=1), shape)
     image = (1, shape[1] * shape[2], *shape[3:])
-    joined = b.node("Reshape", [y.name, b.constant(np.array(image, np.int64))])
+    joined = b.node("Reshape", [y.name, integers(b, image)])
     return b.quantised(joined, image, y.scale, y.zero)
 
 

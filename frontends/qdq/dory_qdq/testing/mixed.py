@@ -9,7 +9,8 @@ from types import MappingProxyType
 import numpy as np
 
 from dory_qdq.testing.builder import Builder, Tensor
-from dory_qdq.testing.networks import MORE_OPERATORS, OPERATORS, Layer
+from dory_qdq.testing.elements import Layer
+from dory_qdq.testing.networks import MORE_OPERATORS, OPERATORS
 
 #: Of vectors, of another version of ONNX, or with too many products of matrices.
 _LEFT_OUT = frozenset(["gemm", "matmul", "rms_norm", "attention"])
