@@ -11,12 +11,7 @@ import onnx
 import pytest
 from dory_qdq.importer import parse
 from dory_qdq.numerics import Quantisation, products, sums
-from dory_qdq.testing import (
-    MORE_OPERATORS,
-    OPERATORS,
-    Builder,
-    as_qoperator,
-)
+from dory_qdq.testing import MORE_OPERATORS, OPERATORS, Builder, as_qoperator
 from onnx import TensorProto, helper
 
 from dory_core.importing import FrontendOptions

@@ -8,10 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from dory_qdq.importer import parse
-from dory_qdq.testing import (
-    OPERATORS,
-    Builder,
-)
+from dory_qdq.testing import OPERATORS, Builder
 from onnx import TensorProto, helper, numpy_helper
 
 from dory_core.api import ops

@@ -167,11 +167,7 @@ MORE_OPERATORS: Mapping[str, Layer] = MappingProxyType(
 
 
 _FLAT = frozenset(["gemm", "matmul", "softmax"])
-
-
 _NEW = frozenset(["rms_norm"])
-
-
 _ANY = frozenset(
     ["relu", "leaky_relu", "sigmoid", "hard_swish", "hard_sigmoid", "tanh", "add", "mul"]
 )
