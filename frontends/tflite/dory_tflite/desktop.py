@@ -21,7 +21,7 @@ from dory_tflite.desktop_reasons import reason
 from dory_tflite.golden import computed_tensors
 from dory_tflite.importer import Imported, import_model
 from dory_tflite.model import ELEMENT_TYPES, Model
-from dory_tflite.network import graph_values
+from dory_tflite.places import graph_values
 from dory_tflite.reader import read_model
 
 Array = npt.NDArray[Any]

@@ -18,9 +18,10 @@ from dory_tflite.grids import Triple
 from dory_tflite.host import HINT, Host, islands_of
 from dory_tflite.loops import unrolled
 from dory_tflite.model import FileTensor, Model, Subgraph
-from dory_tflite.network import Bound, Network
+from dory_tflite.network import Network
 from dory_tflite.node import CONVERT, Node
 from dory_tflite.operators import OPERATORS, choices, islands, phases
+from dory_tflite.places import Bound
 from dory_tflite.reader import read_model
 
 REFERENCE = "tflm"

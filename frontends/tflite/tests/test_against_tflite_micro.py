@@ -11,7 +11,7 @@ from dory_tflite.desktop import with_outputs
 from dory_tflite.golden import Interpreter, computed_tensors, random_inputs
 from dory_tflite.importer import import_model
 from dory_tflite.model import Model, Subgraph
-from dory_tflite.network import file_values
+from dory_tflite.places import file_values
 from dory_tflite.reader import model_of
 from dory_tflite.testing import MORE_OPERATIONS, OPERATIONS, OTHERS, TfliteBuilder, random_network
 

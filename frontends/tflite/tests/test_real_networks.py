@@ -9,7 +9,7 @@ import pytest
 from dory_tflite.golden import Interpreter
 from dory_tflite.importer import Imported, import_model
 from dory_tflite.model import Model
-from dory_tflite.network import file_values
+from dory_tflite.places import file_values
 from dory_tflite.reader import read_model
 
 from dory_core.testing import run_reference

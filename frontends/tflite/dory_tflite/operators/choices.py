@@ -10,10 +10,11 @@ import numpy as np
 
 from dory_core.api import ops
 from dory_tflite.fixed_point import Integers, multiply, quantize_multiplier
-from dory_tflite.network import Bound, Network
+from dory_tflite.network import Network
 from dory_tflite.node import BYTES, Constraint, Node, Operator
 from dory_tflite.operators.common import constant
 from dory_tflite.operators.tables import by_byte
+from dory_tflite.places import Bound
 from dory_tflite.reals import COMPARISONS, Reals
 
 _SHIFT = 8  # of operands, before their scales

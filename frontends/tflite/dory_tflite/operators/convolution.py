@@ -10,7 +10,6 @@ import numpy.typing as npt
 from dory_core.api import ops
 from dory_tflite.grids import MOST_PIXELS, canonical_shape
 from dory_tflite.model import FileTensor
-from dory_tflite.network import Bound
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import (
     ACTIVATION,
@@ -21,6 +20,7 @@ from dory_tflite.operators.common import (
     option_is,
 )
 from dory_tflite.operators.sums import WEIGHTS, bias_of, sum_fields
+from dory_tflite.places import Bound
 from dory_tflite.preparation import (
     convolution_factor,
     same_padding,

@@ -12,7 +12,6 @@ from typing import Any
 from dory_core.api import ops
 from dory_core.importing import Array
 from dory_tflite.grids import MOST_PIXELS, Grid, Triple, around
-from dory_tflite.network import Bound
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import (
     SAME_QUANTISATION,
@@ -22,6 +21,7 @@ from dory_tflite.operators.common import (
     constant,
     option_is,
 )
+from dory_tflite.places import Bound
 
 #: Places along a dimension, in the order of the output.
 Places = Sequence[int]

@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from dory_core.api import ops
 from dory_tflite.model import FileTensor
-from dory_tflite.network import Bound
 from dory_tflite.node import Node
 from dory_tflite.operators import gathers, movers
 from dory_tflite.operators.tables import by_byte
+from dory_tflite.places import Bound
 from dory_tflite.reals import BINARY, UNARY, NoNumberError, Reals, dequantised, quantised
 
 _SELECT = ("SELECT", "SELECT_V2")

@@ -7,10 +7,10 @@ import numpy.typing as npt
 
 from dory_core.api import ops
 from dory_tflite.model import FileTensor
-from dory_tflite.network import Bound
 from dory_tflite.node import CONVERT, Constraint, Node, Operator
 from dory_tflite.operators.common import SAME_TYPE
 from dory_tflite.operators.sums import product_steps, sum_fields
+from dory_tflite.places import Bound
 from dory_tflite.preparation import convolution_factor
 
 _OPTIONS = ("AdjX", "AdjY")

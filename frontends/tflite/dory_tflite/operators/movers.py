@@ -8,7 +8,6 @@ from dory_core.api import ops
 from dory_core.importing import Array, requant
 from dory_tflite.grids import around, axis_of, canonical_shape, is_grid
 from dory_tflite.model import FileTensor
-from dory_tflite.network import Bound
 from dory_tflite.node import ACTIVATIONS, Constraint, Node, Operator
 from dory_tflite.operators.common import (
     IMAGE,
@@ -19,6 +18,7 @@ from dory_tflite.operators.common import (
     constant,
     option_is,
 )
+from dory_tflite.places import Bound
 from dory_tflite.preparation import bilinear_axis, nearest_axis
 
 Triple = tuple[int, int, int]

@@ -11,9 +11,9 @@ from dory_core.importing import Array, requant
 from dory_tflite.fixed_point import INT32_MAX, Multiplier, quantize_multiplier
 from dory_tflite.grids import Triple, canonical_shape, repeats_by_axes
 from dory_tflite.model import FileTensor
-from dory_tflite.network import broadcastable
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import ACTIVATION, SAME_QUANTISATION, SAME_TYPE, activations
+from dory_tflite.places import broadcastable
 from dory_tflite.preparation import (
     ADD_SHIFTS,
     SQUARE_SHIFTS,

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from dory_core.api import ops
 from dory_tflite.model import FileTensor
-from dory_tflite.network import Bound
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators import convolution
 from dory_tflite.operators.common import SAME_QUANTISATION, SAME_TYPE, byte_tensors, constant
+from dory_tflite.places import Bound
 
 Block = tuple[int, int]
 

@@ -12,7 +12,6 @@ from dory_core.api import ops, requantisation
 from dory_core.importing import Array, requant
 from dory_tflite.fixed_point import quantize_multiplier
 from dory_tflite.grids import MOST_PIXELS, canonical_shape, is_grid
-from dory_tflite.network import Bound
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import (
     ACTIVATION,
@@ -24,6 +23,7 @@ from dory_tflite.operators.common import (
     constant,
 )
 from dory_tflite.operators.tables import falling_table
+from dory_tflite.places import Bound
 from dory_tflite.preparation import mean_multiplier, same_padding
 from dory_tflite.requantisation import rescaling
 

@@ -15,12 +15,12 @@ from dory_tflite.byte_functions import Quantisation, quotients
 from dory_tflite.fixed_point import INT32_MAX, FactorError, Integers
 from dory_tflite.grids import canonical_shape
 from dory_tflite.model import FileTensor
-from dory_tflite.network import broadcastable
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.choices import function_of, origins
 from dory_tflite.operators.common import ACTIVATION
 from dory_tflite.operators.pairwise import spread
 from dory_tflite.operators.tables import by_byte
+from dory_tflite.places import broadcastable
 
 _BITS = 8
 _HINT = "multiply by the inverse of the divisor, 1 / x, which is a table"

@@ -7,8 +7,8 @@ leaves for the next inference.
 from __future__ import annotations
 
 from dory_tflite.model import FileOperator, Subgraph
-from dory_tflite.network import Bound
 from dory_tflite.node import ACTIVATIONS, Constraint, Node, Operator
+from dory_tflite.places import Bound
 
 _RESOURCE = Constraint(
     "the first input is a variable",
