@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 import time
@@ -120,14 +121,15 @@ def save(verdict: Verdict, folder: Path) -> Path:
     """Write the file of a bad case, what happened and how to see it again; return the folder."""
     place = folder / str(verdict.case).replace(":", "_")
     place.mkdir(parents=True, exist_ok=True)
+    command = f"python -m tests.fuzz --case {verdict.case}"
+    report = f"{command}\n\n{verdict.outcome}\n{verdict.text}\n"
+    (place / "report.txt").write_text(report, encoding="utf-8")
     if verdict.case.kind == "damage":
         data, network = damaged(verdict.case)
         (place / network.path.name).write_bytes(data)
     elif verdict.case.kind in DRAWN:
-        DRAWN[verdict.case.kind](verdict.case, place)
-    command = f"python -m tests.fuzz --case {verdict.case}"
-    report = f"{command}\n\n{verdict.outcome}\n{verdict.text}\n"
-    (place / "report.txt").write_text(report, encoding="utf-8")
+        with contextlib.suppress(*_ERRORS):  # where drawing it is what fails, as the report says
+            DRAWN[verdict.case.kind](verdict.case, place)
     return place
 
 

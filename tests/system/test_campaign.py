@@ -246,3 +246,14 @@ def test_a_bad_case_is_shrunk_and_saved(tmp_path: Path, monkeypatch: pytest.Monk
     assert (place / "net.onnx").is_file()
     assert "--case network:qdq:3:2" in (place / "report.txt").read_text()
     assert "1 wrong" in table({("network", "qdq"): Counter({"wrong": 1})})
+
+
+def test_a_case_that_cannot_be_drawn_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(case: Case, folder: Path) -> None:
+        raise ValueError("low >= high")
+
+    monkeypatch.setattr("tests.fuzz.campaign.DRAWN", {"network": fails})
+    place = save(Verdict(Case("network", "qdq", 3), "traceback", "low >= high", bad=True), tmp_path)
+    assert "low >= high" in (place / "report.txt").read_text()

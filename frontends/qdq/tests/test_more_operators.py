@@ -11,6 +11,7 @@ from dory_qdq.grids import refined
 from dory_qdq.importer import import_file
 from dory_qdq.testing import MORE_OPERATORS, Builder, infer, random_network, write_golden
 from dory_qdq.testing.builder import Tensor
+from dory_qdq.testing.windows import transposed_window
 from dory_qdq.values import Grid
 
 from dory_core.api import Graph, NotSupported
@@ -72,6 +73,13 @@ def test_gelu_is_computed_as_its_attribute_says(approximate: str, tmp_path: Path
     graph = import_file(path).graph
     _, report = make_vectors(graph, [write_golden(inference.golden, tmp_path / "golden.npz")])
     assert report is not None and report.layers
+
+
+def test_random_windows_leave_rows_and_columns() -> None:
+    b = Builder(np.random.default_rng(0))
+    for _ in range(300):
+        kernel, sizes = (b.rng.integers(1, most, 2).tolist() for most in (4, 3))
+        assert min(transposed_window(b, kernel, sizes)[1]) > 0
 
 
 def test_quotients_are_exact(tmp_path: Path) -> None:

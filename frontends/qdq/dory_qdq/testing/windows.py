@@ -21,14 +21,11 @@ def transposed_window(
     dilations = [int(b.rng.integers(1, 3)) for _ in range(2)]
     pads = [int(b.rng.integers(0, k)) for k in (*kernel, *kernel)]
     more = [int(b.rng.integers(0, stride)) for stride in strides]
-    result = tuple(
-        (size - 1) * strides[n]
-        + (kernel[n] - 1) * dilations[n]
-        + 1
-        - pads[n]
-        - pads[n + 2]
-        + more[n]
-        for n, size in enumerate(sizes)
-    )
+    result = []
+    for n, size in enumerate(sizes):
+        whole = (size - 1) * strides[n] + (kernel[n] - 1) * dilations[n] + 1 + more[n]
+        if pads[n] + pads[n + 2] >= whole:  # nothing would be left
+            pads[n] = pads[n + 2] = 0
+        result.append(whole - pads[n] - pads[n + 2])
     names = ("strides", "dilations", "pads", "output_padding")
-    return dict(zip(names, (strides, dilations, pads, more), strict=True)), result
+    return dict(zip(names, (strides, dilations, pads, more), strict=True)), tuple(result)
