@@ -27,9 +27,9 @@ from dory_stm32h7.backend.cmsis import (
     cmsis_kernels,
 )
 from image import L1_BYTES, compiled, require_emulator, run_image
-from stm32h7_layers import SPACE
+from stm32h7_layers import POINT, SAME, SPACE, conv_layer
 
-from dory_core.api import Layer, Requant, ops
+from dory_core.api import Layer, ops
 from dory_core.importing import Array, requant
 from dory_core.testing import (
     IMPORTED,
@@ -49,40 +49,11 @@ from dory_core.tools import load_plugins
 from tests.nets import tflite_net
 
 KINDS = ("conv", "grouped", "pointwise", "depthwise", "linear", "maxpool")
-SAME = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
-POINT = ops.Window(kernel=(1, 1))
 
 
 @pytest.fixture(scope="session")
 def library() -> CmsisNn:
     return require_library()
-
-
-def _step(channels: int, reach: int, hi: int = 255) -> Requant:
-    mul = max(1, 200 * (1 << 24) // reach)
-    add = np.random.default_rng(channels).integers(-20 << 24, 50 << 24, channels)
-    return requant([mul + c for c in range(channels)], add.tolist(), 1 << 24, 0, hi)
-
-
-def _conv(
-    c_in: int,
-    c_out: int,
-    image: tuple[int, int],
-    window: ops.Window,
-    groups: int = 1,
-    steps: tuple[Requant, ...] | None = None,
-) -> Layer:
-    random = np.random.default_rng(c_in * 100 + c_out)
-    shape = (c_out, c_in // groups, *window.kernel)
-    reach = int(np.prod(shape[1:])) * 64 * 255
-    layer = alone(
-        ops.Conv,
-        weights=Array(random.integers(-128, 128, shape)),
-        window=window,
-        groups=groups,
-        requants=(_step(c_out, reach),) if steps is None else steps,
-    )
-    return typed(layer, (c_in, *image, 0, 255))
 
 
 def _reason(kernel: CmsisKernel, layer: Layer) -> str:
@@ -94,23 +65,23 @@ def _reason(kernel: CmsisKernel, layer: Layer) -> str:
 def test_layers_without_exact_parameters_are_left_to_others(tmp_path: Path) -> None:
     kernel = CmsisPointwise(CmsisNn(tmp_path))
     steep = requant(3, 0, 4, 0, 255)
-    assert "upper half" in _reason(kernel, _conv(4, 4, (3, 3), POINT, steps=(steep,)))
+    assert "upper half" in _reason(kernel, conv_layer(4, 4, (3, 3), POINT, steps=(steep,)))
     constant = requant((0, 7), (5 << 12, 0), 1 << 12, 0, 255)
-    assert "constant" in _reason(kernel, _conv(4, 2, (3, 3), POINT, steps=(constant,)))
-    assert "output is i32" in _reason(kernel, _conv(4, 2, (3, 3), POINT, steps=()))
+    assert "constant" in _reason(kernel, conv_layer(4, 2, (3, 3), POINT, steps=(constant,)))
+    assert "output is i32" in _reason(kernel, conv_layer(4, 2, (3, 3), POINT, steps=()))
     wide = ops.Window(kernel=(3, 3), pads=(2, 2, 2, 2))
     assert "pads by one" in _reason(
-        CmsisDepthwise3x3(CmsisNn(tmp_path)), _conv(4, 4, (5, 5), wide, groups=4)
+        CmsisDepthwise3x3(CmsisNn(tmp_path)), conv_layer(4, 4, (5, 5), wide, groups=4)
     )
     dilated = ops.Window(kernel=(3, 3), dilations=(2, 1))
     assert "dilated" in _reason(
-        CmsisDepthwise(CmsisNn(tmp_path)), _conv(4, 4, (8, 8), dilated, groups=4)
+        CmsisDepthwise(CmsisNn(tmp_path)), conv_layer(4, 4, (8, 8), dilated, groups=4)
     )
 
 
 def test_parameters_are_a_bias_a_multiplier_and_a_rest_below_it(tmp_path: Path) -> None:
     step = requant((700, -900), (12345, 1 << 20), 1 << 20, 0, 255)
-    layer = _conv(8, 2, (3, 3), POINT, steps=(step,))
+    layer = conv_layer(8, 2, (3, 3), POINT, steps=(step,))
     kernel = CmsisPointwise(CmsisNn(tmp_path))
     assert kernel.accepts(layer) is None
     block = kernel.weight_block(layer, (0, 2), (0, 8))
@@ -223,7 +194,7 @@ def test_scratch_is_what_the_library_asks_for(library: CmsisNn, tmp_path: Path) 
     sizes = ctypes.CDLL(str(tmp_path / "sizes.so"))
     for c, kernel in ((3, (3, 3)), (8, (5, 2)), (17, (1, 4))):
         window = ops.Window(kernel=kernel)
-        dense, own = (_conv(c, n, (9, 9), window, groups=g) for n, g in ((4, 1), (c, c)))
+        dense, own = (conv_layer(c, n, (9, 9), window, groups=g) for n, g in ((4, 1), (c, c)))
         tile = make_tile(dense, *dense.output.shape)
         assert CmsisConv(library).buffer_bytes(dense, tile) == sizes.conv(c, *kernel)
         tile = make_tile(own, *own.output.shape)
@@ -240,15 +211,15 @@ def _estimated(library: CmsisNn) -> list[tuple[CmsisKernel, Layer]]:
     logits = Array(np.random.default_rng(2).integers(-128, 128, (10, 64)))
     wide = ops.Window(kernel=(5, 5), pads=(2, 2, 2, 2))
     return [
-        (CmsisConv(library), _conv(3, 16, (10, 10), SAME)),
-        (CmsisConv(library), _conv(16, 16, (8, 8), SAME)),
-        (CmsisConv(library), _conv(16, 12, (7, 7), SAME, groups=2)),
-        (CmsisPointwise(library), _conv(32, 32, (8, 8), POINT)),
-        (CmsisPointwise(library), _conv(64, 32, (3, 3), POINT)),
-        (CmsisPointwise(library), _conv(64, 64, (2, 1), POINT)),
-        (CmsisDepthwise3x3(library), _conv(16, 16, (12, 12), SAME, groups=16)),
-        (CmsisDepthwise3x3(library), _conv(32, 32, (3, 3), SAME, groups=32)),
-        (CmsisDepthwise(library), _conv(16, 16, (12, 12), wide, groups=16)),
+        (CmsisConv(library), conv_layer(3, 16, (10, 10), SAME)),
+        (CmsisConv(library), conv_layer(16, 16, (8, 8), SAME)),
+        (CmsisConv(library), conv_layer(16, 12, (7, 7), SAME, groups=2)),
+        (CmsisPointwise(library), conv_layer(32, 32, (8, 8), POINT)),
+        (CmsisPointwise(library), conv_layer(64, 32, (3, 3), POINT)),
+        (CmsisPointwise(library), conv_layer(64, 64, (2, 1), POINT)),
+        (CmsisDepthwise3x3(library), conv_layer(16, 16, (12, 12), SAME, groups=16)),
+        (CmsisDepthwise3x3(library), conv_layer(32, 32, (3, 3), SAME, groups=32)),
+        (CmsisDepthwise(library), conv_layer(16, 16, (12, 12), wide, groups=16)),
         *((NativeConv(library), tflm_layer("conv", seed)) for seed in (0, 5)),
         *((NativePointwise(library), tflm_layer("pointwise", seed)) for seed in (0, 1)),
         (NativeLinear(library), tflm_layer("linear", 6)),
@@ -278,7 +249,7 @@ def test_pixels_of_a_1x1_convolution_stay_together(tmp_path: Path) -> None:
     """Each call sums the weights up: 12 calls of few pixels cost twice what one costs."""
     root = fake_library(tmp_path / "library")
     (root / "Source" / "a.c").write_text("int arm_convolve_1x1_s8_fast(void)\n{\n}\n")
-    layer = _conv(256, 256, (3, 3), POINT)
+    layer = conv_layer(256, 256, (3, 3), POINT)
     kernel = CmsisPointwise(CmsisNn(root))
     whole, part = (int(kernel.cycles(layer, make_tile(layer, 256, *n))) for n in ((3, 3), (1, 1)))
     assert 9 * part > 2 * whole
