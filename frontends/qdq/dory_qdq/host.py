@@ -1,4 +1,4 @@
-"""Outputs of the file, and operators behind the last integers, left to the application."""
+"""Outputs of the file, and operators after the last integers, left to the application."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class _Import:
             self._wait(node)
 
     def _is_left(self, node: Node) -> bool:
-        """Return True for reals behind the last integers, but for sums of products."""
+        """Return True for reals after the last integers, except sums of products."""
         if node not in self.behind or node.op in SUMS:
             return False
         first = self._value(node, 0)

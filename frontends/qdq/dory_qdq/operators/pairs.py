@@ -81,7 +81,7 @@ def lower_pair(call: Call) -> Place:
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """Two operands whose dimensions lie alike.
+    """Two operands whose dimensions lie along the same axes.
 
     Attributes:
         order: Numbers that they have in the file; the first one has the shape of the result.
