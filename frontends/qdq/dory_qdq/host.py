@@ -20,7 +20,7 @@ _WEIGHTED = SUMS | {"ConvTranspose"}
 _MOST_NAMES = 12
 
 
-def behind_integers(nodes: Sequence[Node]) -> frozenset[Node]:
+def after_integers(nodes: Sequence[Node]) -> frozenset[Node]:
     """Return the operators on which no integers of the network depend; nodes: in order."""
     needed: set[str] = set()
     found = []

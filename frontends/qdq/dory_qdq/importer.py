@@ -21,7 +21,7 @@ from dory_qdq.decomposed import join_norms
 from dory_qdq.double_pairs import join_pairs
 from dory_qdq.forms import OPSETS, check_form, opset_of
 from dory_qdq.fusion import MOVES, Fusion
-from dory_qdq.host import SUMS, Outputs, behind_integers, is_plain_sum
+from dory_qdq.host import SUMS, Outputs, after_integers, is_plain_sum
 from dory_qdq.known import check_operators, check_stored, is_lowered, lower, move, moves
 from dory_qdq.network import Network, input_axes
 from dory_qdq.numerics import Quantisation, quantise
@@ -79,11 +79,11 @@ class _Import:
         self.values: dict[str, Value] = {}
         self.places: dict[str, Place] = {}
         self.quantised: dict[tuple[str, Quantisation], Place] = {}
-        self.behind = behind_integers(model.nodes)
+        self.after = after_integers(model.nodes)
 
     def run(self) -> Imported:
         """Walk over the operators and return the typed Graph."""
-        check_operators(self.model, self.behind)
+        check_operators(self.model, self.after)
         for name, shape in self.model.inputs.items():
             self.values[name] = FloatInput(name, shape)
         for node in self.model.nodes:
@@ -137,7 +137,7 @@ class _Import:
 
     def _is_left(self, node: Node) -> bool:
         """Return True for reals after the last integers, except sums of products."""
-        if node not in self.behind or node.op in SUMS:
+        if node not in self.after or node.op in SUMS:
             return False
         first = self._value(node, 0)
         if not moves(node) and node.op != "Split":
