@@ -12,9 +12,14 @@ from dory_onnx import Node
 from dory_core.api import NotSupported, ops
 from dory_qdq.network import Axes, Network, standard_axes
 from dory_qdq.numerics import Quantisation, quantise
-from dory_qdq.values import Constant, Place, QuantisedConstant, Real, Value
+from dory_qdq.values import Constant, FloatInput, Place, QuantisedConstant, Real, Value
 
 QUANTISE_HINT = "quantise the network entirely: `dory quantize` does that"
+#: Of operators that read reals of the network's input.
+FIRST_HINT = (
+    f"{QUANTISE_HINT}; or let the file begin after it (onnx.utils.extract_model), and compute it in"
+    " the application"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +80,10 @@ class Call:
 
     def unquantised(self, position: int) -> NotSupported:
         """Return the refusal of an input that has no scale."""
-        name = self.node.input(position)
+        name, value = self.node.input(position), self.inputs[position : position + 1]
+        hint = FIRST_HINT if any(isinstance(one, FloatInput) for one in value) else QUANTISE_HINT
         what = f"its input '{name}' is not quantised" if name else f"input {position} is missing"
-        return self.error(f"{what}: no DequantizeLinear gives it a scale", QUANTISE_HINT)
+        return self.error(f"{what}: no DequantizeLinear gives it a scale", hint)
 
     def constant(self, position: int) -> npt.NDArray[Any]:
         """Return the content of a constant input; raises NotSupported for others."""

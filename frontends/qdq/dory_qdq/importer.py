@@ -16,7 +16,7 @@ from dory_onnx import Node, OnnxModel, clipped, load
 
 from dory_core.api import Graph, NotSupported
 from dory_core.importing import FrontendOptions, ranges
-from dory_qdq.call import QUANTISE_HINT, Call
+from dory_qdq.call import FIRST_HINT, QUANTISE_HINT, Call
 from dory_qdq.decomposed import join_norms
 from dory_qdq.double_pairs import join_pairs
 from dory_qdq.forms import OPSETS, check_form, opset_of
@@ -282,7 +282,7 @@ class _Import:
         if isinstance(value, FloatInput):
             if node.op not in MOVES:
                 raise NotSupported(
-                    f"{node.label}: its input '{node.input(0)}' is not quantised", QUANTISE_HINT
+                    f"{node.label}: its input '{node.input(0)}' is not quantised", FIRST_HINT
                 )
             self.values[name] = replace(value, moves=(*value.moves, (node, others)))
         elif isinstance(value, Pending):

@@ -116,3 +116,19 @@ def test_layers_with_weights_are_not_left_out(tail: Tail, tmp_path: Path) -> Non
     assert (
         "`dory quantize`" in caught.value.hint and "let the file end before it" in caught.value.hint
     )
+
+
+@pytest.mark.parametrize("op", ["Sub", "Tile"])
+def test_reals_of_the_input_have_the_way_out(op: str, tmp_path: Path) -> None:
+    """An operator that computes, and one that moves elements."""
+    b = Builder(np.random.default_rng(1))
+    x = b.input(IMAGE)
+    other = b.constant(np.float32(0.5)) if op == "Sub" else integers(b, 1, 1, 1, 1)
+    y = b.quantised(b.node(op, ["input_1", other]), IMAGE, 0.02)
+    assert x.name != "input_1"
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b.model([(y.stored, IMAGE)]))
+    with pytest.raises(NotSupported) as caught:
+        import_file(path)
+    assert "is not quantised" in caught.value.message
+    assert "let the file begin after it (onnx.utils.extract_model)" in caught.value.hint
