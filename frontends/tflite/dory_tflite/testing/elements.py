@@ -136,6 +136,20 @@ def quotient(draft: Draft, x: int) -> int:
     return y
 
 
+def quotient_of_two(draft: Draft, x: int) -> int:
+    """Add a DIV by another input, which is repeated along some dimensions."""
+    shape = draft.shape(x)
+    # A whole factor has ties, and zero points at the ends have products beyond 32 bits.
+    above = draft.tensor(shape, draft.scale(), draft.number(-20, 20))
+    draft.builder.operator("QUANTIZE", [x], [above])
+    part = [size if draft.flag() else 1 for size in shape]
+    below = draft.input(part, draft.scale(), draft.zero_point())
+    first, second = (draft.quantisation(tensor)[0] for tensor in (above, below))
+    y = draft.tensor(shape, first / second / draft.random.uniform(65, 400), draft.number(-20, 20))
+    draft.builder.operator("DIV", [above, below], [y])
+    return y
+
+
 def relu6(draft: Draft, x: int) -> int:
     """Add a RELU6."""
     y = draft.like(x, draft.shape(x))

@@ -13,6 +13,7 @@ from dory_tflite.testing.elements import (
     pair,
     prelu,
     quotient,
+    quotient_of_two,
     reduction,
     relu6,
     rsqrt,
@@ -107,6 +108,7 @@ OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
 MORE_OPERATIONS: Mapping[str, Callable[[Draft, int], int]] = {
     "CUMSUM": running_sum,
     "DIV": quotient,
+    "DIV of two tensors": quotient_of_two,
     "REDUCE_MIN": reduction("REDUCE_MIN", ((2,), (2, 1), (3,), (3, 2), (1, 2, 3))),
 }
 
