@@ -55,6 +55,7 @@ class OnnxModel:
     Attributes:
         inputs: Shape by name of each network input, initialisers excluded.
         opsets: Version by domain.
+        unused: Nodes that no output depends on, which other readers of the file may count.
     """
 
     path: Path
@@ -64,6 +65,7 @@ class OnnxModel:
     _stored: Mapping[str, Any]
     _constants: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     opsets: Mapping[str, int] = field(default_factory=dict)
+    unused: tuple[Node, ...] = ()
     _readers: dict[str, list[Node]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -144,7 +146,10 @@ def load(path: Path, check: Callable[[OnnxModel], None] | None = None) -> OnnxMo
         for i in graph.input
         if i.name not in stored and i.name in read
     }
-    return OnnxModel(path, used, MappingProxyType(inputs), outputs, stored, constants, versions)
+    kept = {node.position for node in used}
+    unused = tuple(node for node in nodes if node.position not in kept)
+    shapes = MappingProxyType(inputs)
+    return OnnxModel(path, used, shapes, outputs, stored, constants, versions, unused)
 
 
 def _read(path: Path) -> tuple[Any, dict[str, int]]:

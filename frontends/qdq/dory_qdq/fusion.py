@@ -65,6 +65,10 @@ class Fusion:
             for name in node.outputs
             if not model.is_constant(name)
         }
+        self._unused: dict[str, list[Node]] = {}
+        for node in model.unused:
+            for name in dict.fromkeys(node.inputs):
+                self._unused.setdefault(name, []).append(node)
 
     def is_integer(
         self, node: Node, y: Quantisation, lo: float | None = None, hi: float | None = None
@@ -113,7 +117,7 @@ class Fusion:
     def is_shared(self, name: str) -> bool:
         """Return True when several operators read a value, or what is moved or rounded of it."""
         while name not in self._model.outputs:
-            readers = self._model.readers(name)
+            readers = self._readers(name)
             if len(readers) != 1 or readers[0].inputs.count(name) > 1:
                 return True
             op = readers[0].op
@@ -121,6 +125,10 @@ class Fusion:
                 return False
             name = readers[0].outputs[0]
         return True
+
+    def _readers(self, name: str) -> tuple[Node, ...]:
+        """Return the readers of a value: onnxruntime counts those that no output depends on."""
+        return (*self._model.readers(name), *self._unused.get(name, ()))
 
     def _biased(self, biases: Sequence[Node]) -> bool:
         return all(self._stored_kind(bias.input(0)) == "int32" for bias in biases)
@@ -132,7 +140,7 @@ class Fusion:
         """Return the only reader of a result if it is a QuantizeLinear, also after activations."""
         name = node.outputs[0]
         while name not in self._model.outputs:
-            readers = self._model.readers(name)
+            readers = self._readers(name)
             if len(readers) != 1 or readers[0].inputs.count(name) != 1:
                 return None
             if readers[0].op.endswith("QuantizeLinear"):
@@ -152,13 +160,13 @@ class Fusion:
         maker = self._maker(stored)
         if maker is None or not maker.op.endswith("QuantizeLinear") or _dequantises(maker):
             return False
-        readers = self._model.readers(stored)
+        readers = self._readers(stored)
         if stored in self._model.outputs or len(readers) != 1 or not _dequantises(readers[0]):
             return False
         if not (maker.input(2) and readers[0].input(2)):
             return False
         reals = readers[0].outputs[0]
-        edges = sum(node.inputs.count(reals) for node in self._model.readers(reals))
+        edges = sum(node.inputs.count(reals) for node in self._readers(reals))
         return edges + (reals in self._model.outputs) <= 1
 
     def _may_turn(self, source: Node) -> bool:

@@ -178,3 +178,20 @@ def test_large_products_beside_shared_constants_do_not_saturate(tmp_path: Path) 
     columns = builder.weights(values, np.full(8, 0.01, np.float32), 1)
     last = builder.quantised(builder.node("MatMul", [x.name, columns]), (1, 4, 8), 0.1)
     assert difference(builder.model([(last.stored, last.shape)]), tmp_path) == ""
+
+
+@pytest.mark.parametrize("unread", ["Exp", "DequantizeLinear"])
+def test_readers_that_no_output_depends_on_count(unread: str, tmp_path: Path) -> None:
+    """With one more reader, int8 does not become uint8: the pool is one of reals then."""
+    builder = Builder(np.random.default_rng(2), signed=True)
+    x = builder.input((1, 3, 4, 5))
+    window = {"kernel_shape": [3, 3], "strides": [3, 3], "ceil_mode": 1, "count_include_pad": 1}
+    pool = builder.node("AveragePool", [x.name], **window)
+    last = builder.quantised(pool, (1, 3, 2, 2), 0.01)
+    model = onnx.load_from_string(builder.model([(builder.node("Exp", [last.name]), last.shape)]))
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    assert difference(model.SerializeToString(), tmp_path) == ""
+    again = next(n for n in model.graph.node if last.name in n.output)
+    inputs = list(again.input) if unread == "DequantizeLinear" else [last.name]
+    model.graph.node.append(helper.make_node(unread, inputs, ["unread"]))
+    assert difference(model.SerializeToString(), tmp_path) == ""
