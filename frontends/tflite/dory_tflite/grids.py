@@ -25,9 +25,14 @@ MEMORY_ORDER = (1, 2, 0)
 _IMAGE = 4
 
 
+def is_no_image(tensor: FileTensor) -> bool:
+    """Return True when a tensor has more dimensions than an image with its batch."""
+    return len(tensor.shape) > _IMAGE
+
+
 def is_grid(tensor: FileTensor) -> bool:
     """Return True when a tensor has more dimensions than a Graph's tensor has axes."""
-    return len(tensor.shape) > _IMAGE and len(_pixels(tensor)) > 2
+    return is_no_image(tensor) and len(_pixels(tensor)) > 2
 
 
 def _pixels(tensor: FileTensor) -> list[int]:
@@ -42,7 +47,7 @@ def canonical_shape(tensor: FileTensor) -> Triple:
     1, and H all others. Raises: NotSupported when another dimension is not 1.
     """
     padded = (1, 1, 1, *tensor.shape)
-    if len(tensor.shape) > _IMAGE:
+    if is_no_image(tensor):
         sizes = [1, 1, *(tensor.shape[n] for n in _pixels(tensor))]
         padded = (1, prod(sizes[:-1]), sizes[-1], tensor.shape[-1])
     if any(size != 1 for size in padded[:-3]):

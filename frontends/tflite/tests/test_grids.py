@@ -216,3 +216,25 @@ def test_phases_have_to_be_joined_again() -> None:
     crops = b.constant(np.int32([[0, 0], [0, 0]]))
     b.operator("BATCH_TO_SPACE_ND", (x, b.constant(np.int32([2, 2])), crops), (z,))
     assert "has a batch" in refusal(b, z)
+
+
+@pytest.mark.parametrize("axis", [1, 2, 3, 4])
+@pytest.mark.parametrize("code", ["CONCATENATION", "PACK"])
+def test_five_dimensions_of_which_few_are_wide_are_joined(code: str, axis: int) -> None:
+    """A dimension of size 1 becomes 2: others are rows and columns then."""
+    pytest.importorskip("tflite_micro", reason="the extra golden is not installed")
+    from frontends.tflite.tests.test_against_tflite_micro import differing
+
+    b = TfliteBuilder()
+    whole = [1, 6, 1, 1, 10] if code == "CONCATENATION" else [1, 6, 1, 10]
+    x, source = b.input((1, 1, 6, 10), 0.05, 3), b.tensor(whole, 0.05, 3)
+    b.operator("RESHAPE", (x, b.constant(np.int32(whole))), (source,), NewShape=tuple(whole))
+    if code == "PACK":
+        whole.insert(axis, 2)
+    else:
+        whole[axis] *= 2
+    y, z = (b.tensor(whole, 0.05, 3) for _ in range(2))
+    more = {"ValuesCount": 2} if code == "PACK" else {}
+    b.operator(code, (source, source), (y,), Axis=axis, **more)
+    b.operator("RELU6", (y,), (z,))
+    assert differing(b.build((z,))) == []

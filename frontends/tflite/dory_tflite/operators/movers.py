@@ -6,7 +6,7 @@ import numpy as np
 
 from dory_core.api import ops
 from dory_core.importing import Array, requant
-from dory_tflite.grids import around, axis_of, canonical_shape, is_grid
+from dory_tflite.grids import around, axis_of, canonical_shape, is_grid, is_no_image
 from dory_tflite.model import FileTensor
 from dory_tflite.node import ACTIVATIONS, Constraint, Node, Operator
 from dory_tflite.operators.common import (
@@ -65,7 +65,7 @@ def _pad(node: Node) -> None:
 
 def _concat(node: Node) -> None:
     output = node.output()
-    if is_grid(output) or any(is_grid(tensor) for tensor in node.inputs):
+    if is_no_image(output):
         _join_along(node, node.option("Axis") % len(output.shape))
         return
     axis = axis_of(output, node.option("Axis"))
@@ -96,7 +96,7 @@ def _pack(node: Node) -> None:
     output = node.output()
     rank = len(output.shape)
     dimension = node.option("Axis") % rank
-    if is_grid(output):
+    if is_no_image(output):
         before, size, after = around(output.shape, dimension)
         columns = [node.network.reshaped(tensor, (after, before, 1)) for tensor in node.inputs]
         if len(columns) != size:
