@@ -18,9 +18,10 @@ from dory_core.importing import Array
 from dory_qdq.call import Call
 from dory_qdq.network import Axes, Network
 from dory_qdq.numerics import Floats, Quantisation, dequantise, quantise_to, single
+from dory_qdq.operators.alignment import broadcast, of_rank
 from dory_qdq.operators.comparisons import TRUTH, TRUTHS, truth
 from dory_qdq.operators.constants import as_operand
-from dory_qdq.operators.pairs import Operand, broadcast, emit_pair, of_rank
+from dory_qdq.operators.pairs import Operand, emit_pair
 from dory_qdq.operators.tables import by_byte
 from dory_qdq.values import (
     Constant,

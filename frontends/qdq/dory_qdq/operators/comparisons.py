@@ -18,8 +18,9 @@ from dory_core.importing import requant
 from dory_qdq.call import Call
 from dory_qdq.network import Axes
 from dory_qdq.numerics import Floats, Integers, Quantisation, dequantise, single
+from dory_qdq.operators.alignment import aligned, broadcast
 from dory_qdq.operators.constants import as_operand
-from dory_qdq.operators.pairs import Operand, aligned, broadcast
+from dory_qdq.operators.pairs import Operand
 from dory_qdq.values import Constant, Mask, QuantisedConstant, Shape
 
 #: What truth values are stored as.

@@ -20,15 +20,8 @@ from dory_qdq.numerics import (
     products,
     quantise_to,
 )
-from dory_qdq.operators.pairs import (
-    EXTREMES,
-    Operand,
-    broadcast,
-    function_of,
-    in_order,
-    lower_pair,
-    sums_of,
-)
+from dory_qdq.operators.alignment import broadcast
+from dory_qdq.operators.pairs import EXTREMES, Operand, function_of, in_order, lower_pair, sums_of
 from dory_qdq.operators.tables import by_byte, check_numbers
 from dory_qdq.values import Constant, Place, QuantisedConstant, Real
 

@@ -12,7 +12,6 @@ import numpy as np
 from dory_core.api import Requant, ops, requantisation
 from dory_core.importing import Array, requant
 from dory_qdq.call import Call
-from dory_qdq.network import Axes
 from dory_qdq.numerics import (
     Integers,
     Quantisation,
@@ -22,25 +21,39 @@ from dory_qdq.numerics import (
     quantise_to,
     sums,
 )
+from dory_qdq.operators.alignment import aligned
 from dory_qdq.operators.tables import by_byte
-from dory_qdq.values import Place, Real, Shape, Sums
+from dory_qdq.values import Place, Real, Sums
 
 #: How far from an integer a quotient of scales is that binary32 has rounded.
 _NEAR_WHOLE = 1e-5
+
+
 #: Multipliers of operands whose scales have a simple ratio.
 _MOST_RATIO = 1 << 12
+
+
 #: Steps of 2^-23 by which a factor is moved.
 _NEAR_SCALES = (0, 1, -1, 2, -2)
+
+
 #: Bits after the point of tables that are added, and rounds of the search for them.
 _FRACTIONS = (7, 14, 21)
+
+
 _ROUNDS = 60
+
+
 #: Bits of 32-bit operands of a sum, and of their products with a factor.
 _SUM_BITS = 29
+
+
 _PRODUCT_BITS = 58
 
 
 #: Pairs that are one of their operands.
 EXTREMES = ("Max", "Min")
+
 
 Function = Callable[[Quantisation, Quantisation, Quantisation, tuple[int, int]], Integers]
 
@@ -79,37 +92,6 @@ def lower_pair(call: Call) -> Place:
     return call.network.placed(output, found.shape, found.axes)
 
 
-@dataclass(frozen=True, slots=True)
-class Aligned:
-    """Two operands whose dimensions lie along the same axes.
-
-    Attributes:
-        order: Numbers that they have in the file; the first one has the shape of the result.
-        names: Their tensors.
-        shape, axes: Of the result in the file.
-    """
-
-    order: tuple[int, int]
-    names: tuple[str, str]
-    shape: Shape
-    axes: Axes
-
-
-def aligned(call: Call, one: Place, other: Place) -> Aligned:
-    """Bring two operands into tensors, of which the second one repeats along sizes of 1."""
-    rank = max(len(one.shape), len(other.shape))
-    places = [of_rank(place, rank) for place in (one, other)]
-    shape = broadcast(call, places[0].shape, places[1].shape)
-    order = (0, 1) if places[0].shape == shape else (1, 0)
-    whole, part = (places[n] for n in order)
-    if whole.shape != shape:
-        raise call.error(
-            f"operands of shapes {list(one.shape)} and {list(other.shape)} are both broadcast"
-        )
-    name, axes = call.tensor(whole, _common(call, whole, part))
-    return Aligned(order, (name, call.tensor(part, axes)[0]), shape, axes)
-
-
 def function_of(call: Call, operands: Operands, order: tuple[int, int]) -> str:
     """Append the layers of two operands; order: numbers that they have in the file."""
     if call.node.op in EXTREMES:
@@ -139,15 +121,6 @@ def _extreme(call: Call, operands: Operands) -> str:
     )
     kind = ops.Maximum if call.node.op == "Max" else ops.Minimum
     return emit_pair(call, kind, (first, second))
-
-
-def broadcast(call: Call, one: Shape, other: Shape) -> Shape:
-    try:
-        return tuple(int(size) for size in np.broadcast_shapes(one, other))
-    except ValueError:
-        raise call.error(
-            f"operands of shapes {list(one)} and {list(other)} do not fit together"
-        ) from None
 
 
 def _of_sums(call: Call) -> Place:
@@ -185,20 +158,6 @@ def _of_sums(call: Call) -> Place:
         requants=(requant(1, half, 1 << fraction, *clip),),
     )
     return call.network.placed(output, shape, axes or ())
-
-
-def of_rank(place: Place, rank: int) -> Place:
-    """Return a place with leading dimensions of 1, as broadcasting has it."""
-    return replace(place, shape=(1,) * (rank - len(place.shape)) + place.shape)
-
-
-def _common(call: Call, whole: Place, part: Place) -> Axes | None:
-    """Return axes in which no operand moves, None where there are none."""
-    axes, second = call.network.axes(whole), call.network.axes(part)
-    if axes is None or second is None:
-        return None
-    agree = all(a == b for a, b in zip(axes, second, strict=True) if b is not None)
-    return axes if agree else None
 
 
 def _sum(call: Call, operands: Operands, order: tuple[int, int]) -> str:
