@@ -151,6 +151,16 @@ def test_make_clean_all_run_is_one_command(copy: Path) -> None:
     assert "-O3" in done.stdout and "-Os" in done.stdout
 
 
+def test_kernels_around_assembly_are_compiled_for_less_code(tmp_path: Path) -> None:
+    build_app(graph("mobile"), "gap8", tmp_path / "app")
+    done = make(tmp_path / "app", "-n", "build")
+    lines = [line for line in done.stdout.splitlines() if " kernels/dory_gap8_" in line]
+    small = [line for line in lines if " kernels/dory_gap8_window_1x1_" in line]
+    large = [line for line in lines if " kernels/dory_gap8_depthwise_" in line]
+    assert small and all("-O2" in line and "-O3 " not in line.split("-O2")[1] for line in small)
+    assert large and all("-O3" in line and "-O2" not in line for line in large)
+
+
 @pytest.mark.slow
 def test_goals_follow_one_another_with_several_jobs(copy: Path) -> None:
     """The image is made of a program that is linked, and nothing is built while `clean` removes."""

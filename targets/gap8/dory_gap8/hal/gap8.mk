@@ -12,10 +12,12 @@ APP_SRCS := $(wildcard src/*.c weights/*.c kernels/*.c kernels/external/*.c hal/
 APP_INC := inc src hal/include hal/gap8 kernels kernels/external
 
 # The SDK's rules give no optimisation of their own. Kernels are for speed; the loops around them
-# share a small instruction cache with them, and L2 with the data. So do the loops of kernels that
-# gather their inputs, unless sums go through C (raw).
+# share a small instruction cache with them, and L2 with the data. So do the loops of kernels whose
+# inner loops are assembly, unless sums go through C (raw), and those of tables. Larger windows and
+# slides are faster with -O3.
 OPTIMISE ?= -O3
-OPTIMISE_GATHER ?= $(OPTIMISE:-O3=-O2)
+OPTIMISE_SMALL ?= $(OPTIMISE:-O3=-O2)
+SMALL := gather held lut window_1x1
 REPEAT ?= 1
 APP_CFLAGS += -Os -DDORY_GAP8_REPEAT=$(REPEAT)
 # A library of kernels takes the number of cores from the command line; C is to it what it is to the
@@ -24,9 +26,9 @@ EXTERNAL_FLAGS := -fwrapv -fno-strict-aliasing
 $(addprefix %/,$(patsubst %.c,%.o,$(wildcard kernels/external/*.c))): \
   APP_CFLAGS += -include dory_gap8_board.h -DNUM_CORES=DORY_GAP8_CORES $(EXTERNAL_FLAGS)
 $(addprefix %/,$(patsubst %.c,%.o,$(wildcard kernels/*.c kernels/external/*.c))): APP_CFLAGS += $(OPTIMISE)
-GATHER := $(wildcard kernels/dory_gap8_gather_*.c)
-GATHER := $(foreach file,$(GATHER),$(if $(findstring _raw_,$(file)),,$(file)))
-$(addprefix %/,$(GATHER:.c=.o)): APP_CFLAGS += $(OPTIMISE_GATHER)
+SMALL := $(wildcard $(SMALL:%=kernels/dory_gap8_%_*.c))
+SMALL := $(foreach file,$(SMALL),$(if $(findstring _raw_,$(file)),,$(file)))
+$(addprefix %/,$(SMALL:.c=.o)): APP_CFLAGS += $(OPTIMISE_SMALL)
 
 # One file with all layers: an open file costs memory, the name of each one too.
 GOLDEN_FILE := $(CURDIR)/BUILD/golden.bin
