@@ -83,18 +83,10 @@ def place_network(
     problems = problems or problems_of(tiling, ctx, budgets)
     layers, fewest = len(tiling.graph.ops), least_functions(tiling.graph)
     code = Code(layers, layers, kernel_bytes(tiling.best, ctx.memory.level(HOME)))
-    try:
-        return _linked(problems, ctx, budgets, any_core, code, least)
-    except DoesNotFit as error:
-        functions = min(fewest + fewest // 2 + _MORE_FUNCTIONS, max(fewest, layers - 1))
-        sharing = replace(code, functions=functions)
-        if not takes_less(sharing, code, ctx, budgets):
-            raise
-        refusal = error
-    try:
-        return _linked(problems, ctx, budgets, any_core, sharing, least)
-    except DoesNotFit as error:
-        raise error from refusal
+    functions = min(fewest + fewest // 2 + _MORE_FUNCTIONS, max(fewest, layers - 1))
+    sharing = replace(code, functions=functions)
+    codes = (code, sharing) if takes_less(sharing, code, ctx, budgets) else (code,)
+    return _linked(problems, ctx, budgets, any_core, codes, least)
 
 
 def _linked(
@@ -102,7 +94,7 @@ def _linked(
     ctx: TargetContext,
     budgets: Budgets,
     any_core: bool,
-    code: Code,
+    codes: Sequence[Code],
     least: bool,
 ) -> tuple[Planned, Program]:
     """Return a plan that fits together with its own code.
@@ -115,7 +107,7 @@ def _linked(
         ctx: The target.
         budgets: Bytes of each level.
         any_core: As for :func:`place_network`.
-        code: What is taken for granted at first.
+        codes: What is taken for granted at first, and where no plan is beside that.
         least: As for :func:`place_network`.
 
     Raises:
@@ -123,8 +115,15 @@ def _linked(
         DoesNotFit: When no plan is within the budgets.
     """
     level, alignment = ctx.memory.level(HOME), level_alignment(ctx.memory, HOME)
+    code, planned = codes[0], None
     for _ in range(_ATTEMPTS):
-        planned = _placed(problems, ctx, budgets, code, least)
+        try:
+            planned = _placed(problems, ctx, budgets, code, least)
+        except DoesNotFit:
+            if planned is not None or code is codes[-1]:
+                raise
+            code = codes[-1]
+            continue
         program = _lower(planned.map, alignment, any_core)
         found = replace(code, functions=len(program.functions), measured=None)
         taken = code_bytes(planned, program, level, found.layers)
@@ -132,6 +131,7 @@ def _linked(
         if budgets.reason or needed <= level.usable_bytes - budgets.reserve:
             return planned, program
         code = replace(found, measured=max(taken, code.measured or 0))
+    assert planned is not None
     raise DoesNotFit(
         f"{code.text(level, bool(planned.map.transfers))}, its data {planned.map.home_bytes} B, "
         f"{level.usable_bytes - budgets.reserve} B are left to networks",
@@ -256,11 +256,16 @@ def _below(
 
 
 def problems_of(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> list[Problem]:
-    """Return the problem of a network; where it has views, also that without them."""
+    """Return the problem of a network, the fastest one first.
+
+    Where it has views, also that without them; where it is streamed, also with fewer constants.
+    """
     problems = [Problem.of(tiling, ctx, budgets)]
     if problems[0].network.views.layers:
         # A block lives as long as any tensor in it: copies may need less memory.
         problems.append(Problem.of(tiling, ctx, budgets, views=False))
+    if problems[0].streams and (light := problems[-1].lighter) is not None:
+        problems.append(light)
     return problems
 
 

@@ -35,7 +35,7 @@ _STEP = 0.75
 #: The first try of the least budget of a streamed network is all bytes divided by it.
 _SMALLEST = 64
 #: The least budget of a streamed network is found to this share of it.
-_PRECISION = 1 / 64
+_PRECISION = 1 / 128
 
 
 def whole(problem: Problem) -> Decision:
@@ -202,12 +202,12 @@ def least_room(needed: Callable[[int], int], most: int) -> int:
         most: Bytes that suffice.
     """
     low, high, room = 0, most, max(1, most // _SMALLEST)
-    while high - low > (near := max(1, int(high * _PRECISION))):
+    while high - low > max(1, int(high * _PRECISION)):
         more = needed(room)
-        if more >= high:
-            break
         low, high = (room, high) if more else (low, room)
-        room = more if low + near <= more < high else (low + high) // 2
+        room = max(more, low + int(low * _PRECISION)) if more else high
+        if room >= high:
+            room = (low + 3 * high) // 4
     return high
 
 

@@ -235,6 +235,18 @@ class Problem:
         """The problem with tiles of parts that take less time to find, and some more cycles."""
         return replace(self, tiling=self.tiling.rough)
 
+    @property
+    def lighter(self) -> Problem | None:
+        """The problem with fewer constants of layers that have no groups; None where they have few.
+
+        These lie in home as a whole while the layer runs.
+        """
+        pairs = zip(self.network.cuts, self.constants, strict=True)
+        whole = (n for n, (cuts, size) in enumerate(pairs) if size and cuts.groups == 1)
+        light = self.tiling.lighter(n for n in whole if not self.tiled[n].view)
+        views = bool(self.network.views.layers)
+        return None if light is None else Problem.of(light, self.ctx, self.budgets, views)
+
     def residency(self, decision: Decision) -> Residency:
         """Return the tiles and the resident tensors of a decision. Raises: as :meth:`part`."""
         if decision.residency is not None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 
+from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.ir import Graph
+from dory_core.ir.geometry import extent, make_tile
 from dory_core.kernels.binding import BoundLayer
 from dory_core.kernels.kernel import Traits
 from dory_core.tiling.network import TiledGraph
@@ -98,6 +101,39 @@ class Tilings:
         """
         cycles = self.rough.part(n, split).estimate.cycles
         return cycles * (1.0 if self.rough is self else self._gain(n))
+
+    def lighter(self, numbers: Iterable[int]) -> Tilings | None:
+        """Return the tilings with some layers on kernels that store them in fewer constants.
+
+        Args:
+            numbers: Of the layers.
+
+        Returns:
+            None where no layer has such a kernel.
+        """
+        found = {n: one for n in numbers if (one := self._lighter(n)) is not None}
+        if not found:
+            return None
+        layers = [
+            LayerTilings(one.layer, (found[n],)) if n in found else one
+            for n, one in enumerate(self.layers)
+        ]
+        return Tilings(TiledGraph(self._tiled.bound, tuple(layers)), self._tiler, self._l1_bytes)
+
+    def _lighter(self, n: int) -> TiledLayer | None:
+        """Return a layer on the best kernel with the fewest constants; None where it has them."""
+        bound, best = self._bound_part(n, WHOLE), self.layers[n].best
+        full = extent(bound.layer)
+        tile = make_tile(bound.layer, full.c_out, full.h, full.w)
+        sizes = [int(kernel.weight_bytes(tile)) for kernel in bound.kernels]
+        if min(sizes, default=0) >= int(best.bound.weight_bytes(tile)):
+            return None
+        pairs = zip(bound.kernels, sizes, strict=True)
+        light = tuple(kernel for kernel, size in pairs if size == min(sizes))
+        try:
+            return self._tiler.tile(replace(bound, kernels=light), self._l1_bytes)
+        except (NotSupported, DoesNotFit):
+            return None
 
     def _find_gain(self, n: int) -> float:
         """Return the cycles of a layer by those in tiles that take less time to find."""

@@ -262,6 +262,17 @@ def test_least_room_is_found_with_the_bytes_that_are_missing() -> None:
     assert 321 <= least_room(lambda room: 0 if room >= 321 else room + 1, 4096) <= 326
 
 
+def test_least_room_tries_what_a_smaller_number_of_bytes_needs() -> None:
+    """A search in steps that never looks back may need more beside more bytes."""
+
+    def needed(room: int) -> int:
+        if 9344 <= room < 9700 or room >= 11000:
+            return 0
+        return 12848 if room > 9700 else 9344 if room > 8000 else 8384
+
+    assert 9344 <= least_room(needed, 99448) <= 9344 * 129 // 128
+
+
 def test_budgets_shrink_to_the_least_one_in_equal_shares() -> None:
     def place(room: int) -> int:
         if room < 321:

@@ -58,16 +58,11 @@ def needed_bytes(problem: Problem) -> int:
 
     No moves are searched: a plan within as many bytes exists, whatever it costs.
     """
-    most = tuple(cuts.groups for cuts in problem.network.cuts)
-    needed = list[int]()
-    for groups in dict.fromkeys((most, groups_of_all(problem))):
-        try:
-            _Cascade(problem, groups, quick=True).run()
-        except DoesNotFit as error:
-            needed.append(error.needed_bytes or problem.room + 1)
-        else:
-            return 0
-    return min(needed)
+    try:
+        _Cascade(problem, tuple(cuts.groups for cuts in problem.network.cuts), quick=True).run()
+    except DoesNotFit as error:
+        return error.needed_bytes or problem.room + 1
+    return 0
 
 
 class _Cascade:
