@@ -28,7 +28,7 @@ from dory_core.planning.repair import repaired
 from dory_core.planning.stack import bidirectional_stack
 
 # Of more blocks the solver's effort goes into reading the model.
-SOLVER_BLOCKS = 250
+SOLVER_BLOCKS = 1000
 
 
 @dataclass(frozen=True, slots=True)

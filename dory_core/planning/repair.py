@@ -19,8 +19,6 @@ from dory_core.planning.exact import SOLVER_EFFORT, solve
 _EFFORT = SOLVER_EFFORT / 12
 #: More steps on each side whose blocks find new places; after the last number it is given up.
 _BESIDE = (0, 1, 3, 9, 27, 81, 243, 729)
-#: Of more blocks the effort finds no places.
-_MOST_BLOCKS = 640
 
 
 def repaired(
@@ -37,16 +35,14 @@ def repaired(
     found = dict(offsets)
     if any(align_up(one.size_bytes, alignment) > top for one in requests):
         return None
+    start, end = min(one.first for one in requests), max(one.last for one in requests)
     for request in sorted(requests, key=lambda one: (one.first, one.id)):
         if found[request.id] + align_up(request.size_bytes, alignment) <= top:
             continue
         for beside in _BESIDE:
             steps = range(request.first - beside, request.last + beside + 1)
-            free = [one for one in requests if _is_live(one, steps)]
-            if len(free) > _MOST_BLOCKS:
-                return None
-            places = _new_places(requests, found, alignment, top, free)
-            if places is not None or len(free) == len(requests):
+            places = _new_places(requests, found, alignment, top, steps)
+            if places is not None or (steps.start <= start and steps.stop > end):
                 break
         if places is None:
             return None
@@ -74,9 +70,10 @@ def _new_places(
     offsets: Mapping[BlockId, int],
     alignment: int,
     top: int,
-    free: Sequence[Request],
+    steps: range,
 ) -> dict[BlockId, int] | None:
-    """Return new places below ``top`` of the blocks of some steps; None where none are found."""
+    """Return new places below ``top`` of all blocks of some steps; None where none are found."""
+    free = [one for one in requests if _is_live(one, steps)]
     first, last = min(one.first for one in free), max(one.last for one in free)
     near = [one for one in requests if _is_live(one, range(first, last + 1))]
     moved = {one.id for one in free}
