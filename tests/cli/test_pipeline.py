@@ -323,7 +323,7 @@ def test_verbose_names_the_passes_and_dump_stages_writes_a_file_for_each(
     outcome = dory(*pipeline, net, "--plan-only", "-v", "--dump-stages", tmp_path / "dump")
     assert outcome.status == 0, outcome.stderr
     assert (
-        "passes: scales, channels, sums, storage, halves, pools, order"
+        "passes: scales, channels, sums, vectors, storage, halves, pools, order"
         in outcome.stdout.splitlines()
     )
     assert sorted(path.name for path in (tmp_path / "dump").iterdir()) == [
@@ -331,14 +331,15 @@ def test_verbose_names_the_passes_and_dump_stages_writes_a_file_for_each(
         "01_scales.txt",
         "02_channels.txt",
         "03_sums.txt",
-        "04_storage.txt",
-        "05_halves.txt",
-        "06_pools.txt",
-        "07_order.txt",
-        "08_bound.txt",
-        "09_tiled.txt",
-        "10_moves.txt",
-        "11_plan.json",
+        "04_vectors.txt",
+        "05_storage.txt",
+        "06_halves.txt",
+        "07_pools.txt",
+        "08_order.txt",
+        "09_bound.txt",
+        "10_tiled.txt",
+        "11_moves.txt",
+        "12_plan.json",
     ]
     (tmp_path / "file").write_text("in the way")
     outcome = dory(*pipeline, net, "--plan-only", "--dump-stages", tmp_path / "file")

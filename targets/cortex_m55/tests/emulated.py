@@ -73,7 +73,7 @@ class Qemu(Machine):
             (folder / "board" / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / "board" / name).write_text((board / name).read_text())
         script = (board / "corstone300.ld").read_text()
-        for key, region in (("@L1@", "DTCM"), ("@L2@", "SRAM")):
+        for key, region in (("@L1@", "DTCM"), ("@L2@", "SRAM"), ("@CONSTANTS@", "DDR")):
             script = script.replace(key, region)
         (folder / toolchain.SCRIPT).write_text(script)
         shutil.copy(_HERE / "c/server.c", folder / "board")
