@@ -90,9 +90,16 @@ def _stripes_outer(problem: Problem, decision: Decision, n: int, split: Split) -
 
 
 def moved_groups(network: NetworkParts, decision: Decision) -> Iterator[tuple[str, ...]]:
-    """Yield what may come back to L2, the largest first; network inputs (outputs) together."""
+    """Yield what may come back to L2, the largest first; network inputs (outputs) together.
+
+    A tensor that one layer of a fused chain makes for another one is never whole when it is read.
+    """
     flow = network.flow
-    names = decision.in_l3 | decision.spilled
+    names = {
+        name
+        for name in decision.in_l3 | decision.spilled
+        if not _is_made_meanwhile(network, decision, name)
+    }
     groups = [
         tuple(name for name in group if name in names) for group in (flow.inputs, flow.outputs)
     ]
@@ -100,6 +107,16 @@ def moved_groups(network: NetworkParts, decision: Decision) -> Iterator[tuple[st
     groups += [(name,) for name in sorted(names - together)]
     sizes = {group: sum(flow.forms[name].size_bytes for name in group) for group in groups}
     yield from sorted((g for g in groups if g), key=lambda g: (-sizes[g], g))
+
+
+def _is_made_meanwhile(network: NetworkParts, decision: Decision, name: str) -> bool:
+    """Return True when a tensor has maker and reader in one fused chain."""
+    splits, maker = decision.splits, network.makers[name]
+    if maker < 0 or splits[maker].chain == 1:
+        return False
+    begin = maker - splits[maker].place
+    readers = [n for n in network.readers[name] if splits[n].chain > 1]
+    return any(n - splits[n].place == begin for n in readers)
 
 
 def with_in_l2(problem: Problem, decision: Decision, names: tuple[str, ...]) -> Decision:

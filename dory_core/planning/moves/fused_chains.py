@@ -92,7 +92,7 @@ def _may_fit(problem: Problem, program: PartSequence, names: Sequence[str]) -> b
     live = [one for one in owners(tuple(program.requests.values())) if one.id.tensor not in names]
     for name in names:
         users = network.layers_of(name)
-        first, last = program.first[min(users)], program.last[max(users)]
+        first, last = min(program.first[n] for n in users), max(program.last[n] for n in users)
         live.append(Request(network.wholes[name], network.sizes[name], first, last))
     return fullest_step(live, problem.alignment)[1] <= problem.room
 
