@@ -130,6 +130,14 @@ def test_random_network_of_mixed_precisions_is_exact_in_little_l2(
     assert any(t.bits < 8 for step in plan.steps for t in (*step.layer.inputs, step.layer.output))
 
 
+@pytest.mark.parametrize(("seed", "share", "mixed"), [(101, 0.4, True), (1005, 0.5, False)])
+def test_whole_tensors_come_back_beside_fused_chains(
+    seed: int, share: float, mixed: bool, plugins: Plugins, tmp_path: Path
+) -> None:
+    """A tensor between layers of a chain does not; another one lives from its first user on."""
+    assert check_seed(seed, share, plugins, tmp_path, run=False, mixed=mixed) is not None
+
+
 @pytest.mark.slow
 def test_random_plans_of_mixed_precisions_compute_the_network(
     plugins: Plugins, tmp_path: Path
