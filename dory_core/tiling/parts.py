@@ -125,11 +125,10 @@ class Tilings:
         bound, best = self._bound_part(n, WHOLE), self.layers[n].best
         full = extent(bound.layer)
         tile = make_tile(bound.layer, full.c_out, full.h, full.w)
-        sizes = [int(one.weight_bytes(tile)) for one in bound.kernels]
-        if min(sizes, default=0) >= int(best.bound.weight_bytes(tile)):
+        least = min(int(one.weight_bytes(tile)) for one in bound.kernels)
+        if least >= int(best.bound.weight_bytes(tile)):
             return None
-        pairs = zip(bound.kernels, sizes, strict=True)
-        light = tuple(one for one, size in pairs if size == min(sizes))
+        light = tuple(one for one in bound.kernels if int(one.weight_bytes(tile)) == least)
         try:
             return self._tiler.tile(replace(bound, kernels=light), self._l1_bytes)
         except (NotSupported, DoesNotFit):

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
-from dory_onnx import LayersOfFile, Node, Step, reduced_axes, reduced_window
+from dory_onnx import LayersOfFile, Node, Step, byte_table, reduced_axes, reduced_window
 
 from dory_core.api import NotSupported, ops
 from dory_core.importing import Array, requant
@@ -153,19 +153,11 @@ def _table(graph: LayersOfFile, node: Node, function: Callable[[_Ints], _Ints]) 
             " one element take those of a byte",
             "put a RequantShift to 256 levels before it",
         )
-    values = np.zeros(_BYTES, np.int64)
-    known = np.arange(read.lo, read.hi + 1)
-    results = function(known)
+    results = function(np.arange(read.lo, read.hi + 1))
     if int(np.abs(results).max()) > _MOST:
         raise NotSupported(f"{node.label}: its results exceed 32 bits", EXPORT_HINT)
-    values[known & 255] = results
     common, requants = graph.behind(node, source)
-    rows = values[None, :]
-    if any(step.is_channelwise for step in requants):
-        rows = np.repeat(rows, read.channels, axis=0)
-    for step in requants:
-        rows = step.apply(rows)
-    graph.append(ops.Lut(**common, table=Array(rows if len(rows) > 1 else rows[0])))
+    graph.append(ops.Lut(**common, table=byte_table(read, results, requants)))
 
 
 _FUNCTIONS: Mapping[str, Callable[[LayersOfFile, Node], None]] = MappingProxyType(

@@ -7,6 +7,7 @@ A dialect plugin subclasses :class:`Dialect` for what is its own and reads files
 from dory_onnx.arithmetic import Step, integers, requants_of
 from dory_onnx.dialect import AddMeaning, Dialect, Operand, normal_add
 from dory_onnx.folding import clipped
+from dory_onnx.growing import byte_table
 from dory_onnx.importer import import_onnx
 from dory_onnx.known import read_operators
 from dory_onnx.layers import LayersOfFile
@@ -25,6 +26,7 @@ __all__ = [
     "OnnxModel",
     "Operand",
     "Step",
+    "byte_table",
     "clipped",
     "holds",
     "import_onnx",

@@ -3,10 +3,12 @@ no layer of the file takes along."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypedDict
 
 import numpy as np
+import numpy.typing as npt
 
 from dory_core.api import NotSupported, Requant, Tensor, ops
 from dory_core.importing import Array, FrontendOptions, ranges, rearrange
@@ -239,12 +241,23 @@ def _table_of(x: Tensor, requants: tuple[Requant, ...]) -> Array | None:
         return None
     if any(step.is_channelwise for step in requants):
         return None
-    known = np.arange(x.lo, x.hi + 1)
-    values = known[None, :]
+    table = byte_table(x, np.arange(x.lo, x.hi + 1), requants)
+    least, most = int(table.values.min()), int(table.values.max())
+    return None if least < -128 or most > (127 if least < 0 else 255) else table
+
+
+def byte_table(x: Tensor, values: npt.NDArray[np.int64], requants: Sequence[Requant]) -> Array:
+    """Return the table of a function of one byte: shape (256,), or (C, 256) with steps by channel.
+
+    Args:
+        x: The tensor of bytes.
+        values: The function from the lowest value of the tensor to the highest.
+        requants: Steps after the function.
+    """
+    table = np.zeros((1, 256), np.int64)
+    table[0, np.arange(x.lo, x.hi + 1) & 255] = values
+    if any(step.is_channelwise for step in requants):
+        table = np.repeat(table, x.channels, axis=0)
     for step in requants:
-        values = step.apply(values)
-    if values.min() < -128 or values.max() > (127 if values.min() < 0 else 255):
-        return None
-    table = np.zeros(256, np.int64)
-    table[known & 255] = values[0]
-    return Array(table)
+        table = step.apply(table)
+    return Array(table if len(table) > 1 else table[0])

@@ -131,12 +131,10 @@ def _in_words(rows: npt.NDArray[Any], is_combined: bool) -> bytes:
     Two elements of two rows a, b are a word, a0 b0 a2 b2, four rows go together, and the last
     rows follow one by one. is_combined: bytes of b make 256 * b + a of both, in 16 bits.
     """
-    count, length = rows.shape
-    padded = np.zeros((count, -(-length // 4) * 4), dtype=np.int16)
-    padded[:, :length] = rows
-    fours = padded[: count // 4 * 4].reshape(-1, 2, 2, padded.shape[1] // 4, 2, 2)
-    a, b = fours[:, :, 0], fours[:, :, 1]
-    both = np.stack([a, b - (a < 0) if is_combined else b], axis=-1)
-    # four rows, pair of them, vector, high or low two elements, odd ones, row of the pair
-    words = both.transpose(0, 2, 4, 1, 3, 5)
-    return words.astype(np.int8).tobytes() + padded[count // 4 * 4 :].astype(np.int8).tobytes()
+    whole = len(rows) // 4 * 4
+    stored = np.array(rows)
+    if is_combined:
+        stored[1:whole:2] -= rows[:whole:2] < 0
+    fours = np.frombuffer(interleaved(stored[:whole], 4, 8), np.int8).reshape(-1, 2, 2, 2, 2)
+    # vector, pair of rows, row of it, elements 0 and 1 or 2 and 3, odd ones
+    return fours.transpose(0, 4, 1, 3, 2).tobytes() + interleaved(stored[whole:], 1, 8)
