@@ -10,6 +10,7 @@ from dory_core.plan.blocks import (
     Bin,
     Packing,
     Request,
+    align_up,
     fullest_step,
     live_at,
     owners,
@@ -17,7 +18,7 @@ from dory_core.plan.blocks import (
     with_slices,
 )
 from dory_core.planning.exact import SOLVER_EFFORT, PlaceInBin, solve
-from dory_core.planning.heuristics import Arena, lowest_place, neighbours, orders
+from dory_core.planning.heuristics import gap, lowest_place, neighbours, orders
 from dory_core.planning.packing import check_ids, plan_memory
 
 
@@ -103,20 +104,25 @@ def _sunk(
 
 def _greedy(requests: Sequence[Request], bins: Sequence[Bin]) -> dict[BlockId, PlaceInBin] | None:
     """Place every block in the first bin with room for it, in several orders; None if none fits."""
-    near = neighbours(requests)
+    numbers, near = neighbours(requests)
     for order in orders(requests):
         for tight in (False, True):
-            arenas = {b.name: Arena(b.alignment, near) for b in bins}
-            if all(
-                any(
-                    b.takes(r) and arenas[b.name].place(r, tight=tight, limit=b.usable_bytes)
-                    for b in bins
-                )
-                for r in order
-            ):
+            spans = {b.name: dict[int, tuple[int, int]]() for b in bins}
+            for r in order:
+                number = numbers[r.id]
+                for b in (b for b in bins if b.takes(r)):
+                    there, size = spans[b.name], align_up(r.size_bytes, b.alignment)
+                    offset = gap(sorted(there[n] for n in near[number] if n in there), size, tight)
+                    if offset + size <= b.usable_bytes:
+                        there[number] = (offset, offset + size)
+                        break
+                else:
+                    break  # no bin has room
+            else:
                 return {
-                    block: PlaceInBin(name, offset)
-                    for name, arena in arenas.items()
-                    for block, offset in arena.offsets.items()
+                    r.id: PlaceInBin(name, there[numbers[r.id]][0])
+                    for r in requests
+                    for name, there in spans.items()
+                    if numbers[r.id] in there
                 }
     return None

@@ -46,47 +46,13 @@ def neighbours(requests: Iterable[Request]) -> Neighbours:
     return Neighbours(numbers, near)
 
 
-class Arena:
-    """One memory that is filled block by block."""
-
-    def __init__(
-        self,
-        alignment: int,
-        neighbours: Neighbours,
-        offsets: Mapping[BlockId, int] = MappingProxyType({}),
-        sizes: Mapping[BlockId, int] = MappingProxyType({}),
-    ) -> None:
-        self.alignment = alignment
-        self.offsets: Offsets = dict(offsets)
-        self._neighbours = neighbours
-        self._spans: list[tuple[int, int] | None] = [None] * len(neighbours.near)
-        for block, at in offsets.items():
-            end = at + align_up(sizes[block], alignment)
-            self._spans[neighbours.numbers[block]] = (at, end)
-
-    def place(self, request: Request, *, tight: bool = False, limit: int | None = None) -> bool:
-        """Put the block at the lowest free offset, or with ``tight`` in the smallest gap.
-
-        Returns False, and places nothing, when it would end after ``limit``.
-        """
-        number, spans = self._neighbours.numbers[request.id], self._spans
-        size = align_up(request.size_bytes, self.alignment)
-        near = [span for n in self._neighbours.near[number] if (span := spans[n])]
-        near.sort()
-        offset = gap(near, size, tight)
-        if limit is not None and offset + size > limit:
-            return False
-        self.offsets[request.id] = offset
-        spans[number] = offset, offset + size
-        return True
-
-
 def _filled(
     order: Iterable[int],
     sizes: Sequence[int],
     near: Sequence[Sequence[int]],
     tight: bool = False,
     top: int | None = None,
+    fixed: Mapping[int, tuple[int, int]] = MappingProxyType({}),
 ) -> list[tuple[int, int] | None]:
     """Place blocks one after another, and return (start, end) of each.
 
@@ -96,10 +62,13 @@ def _filled(
         order: The blocks.
         sizes: Aligned bytes of each.
         near: As of :class:`Neighbours`.
-        tight: As for :func:`lowest_place`.
-        top: As for :func:`lowest_place`; None in place of the blocks that are left over.
+        tight: Whether they lie in the smallest gap, not at the lowest free place.
+        top: The first block that ends there or higher is the last one; None for no such bytes.
+        fixed: (start, end) of blocks that have their places.
     """
     spans: list[tuple[int, int] | None] = [None] * len(sizes)
+    for number, span in fixed.items():
+        spans[number] = span
     most = inf if top is None else top
     for number in order:
         size, offset = sizes[number], 0
@@ -260,13 +229,15 @@ def fit_into(
         fixed: Offsets of those blocks that stay where they are; where one lies outside the room,
             nothing fits.
     """
-    near = neighbours(requests)
-    sizes = {r.id: r.size_bytes for r in requests}
-    if any(start < 0 or start + sizes[block] > room for block, start in fixed.items()):
+    numbers, near = neighbours(requests)
+    sizes = _by_number(requests, numbers, alignment)
+    spans = {numbers[block]: (at, at + sizes[numbers[block]]) for block, at in fixed.items()}
+    if any(start < 0 or end > room for start, end in spans.values()):
         return None
-    for order in orders([r for r in requests if r.id not in fixed]):
+    for requested in orders([r for r in requests if r.id not in fixed]):
+        order = [numbers[one.id] for one in requested]
         for tight in (False, True):
-            arena = Arena(alignment, near, fixed, sizes)
-            if all(arena.place(r, tight=tight, limit=room) for r in order):
-                return arena.offsets
+            found = _filled(order, sizes, near, tight, room + 1, spans)
+            if all(span is not None and span[1] <= room for span in found):
+                return {block: span[0] for block, n in numbers.items() if (span := found[n])}
     return None
