@@ -80,7 +80,6 @@ THRESHOLDS = (
     Threshold("smaller-tiles", f"{MOVE_ROOM}.smaller_tiles", "_TRIES", (1, 6)),
     Threshold("l1-residency", "dory_core.planning.residents", "WINDOW", (10, 1000)),
     Threshold("l1-residency", "dory_core.planning.residents", "MARGIN", (2, 32)),
-    Threshold("", "dory_core.planning.peaks", "_NEAR", (1, 3)),
     Threshold("", "dory_core.planning.fitting", "_MORE_FUNCTIONS", (0, 32)),
     Threshold("", "dory_core.planning.fitting", "_ATTEMPTS", (2, 10)),
 )

@@ -67,8 +67,8 @@ def _filled(
         fixed: (start, end) of blocks that have their places.
     """
     spans: list[tuple[int, int] | None] = [None] * len(sizes)
-    for number, span in fixed.items():
-        spans[number] = span
+    for number, place in fixed.items():
+        spans[number] = place
     most = inf if top is None else top
     for number in order:
         size, offset = sizes[number], 0

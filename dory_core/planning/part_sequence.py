@@ -115,8 +115,6 @@ class Run(NamedTuple):
 class PartSequence:
     """All parts of a network, the blocks of L2 that they need, and the transfers from and to L3.
 
-    When the sequence is only of some layers, runs and fetches are empty.
-
     Attributes:
         runs: The parts by position.
         requests: Sizes and live ranges of the blocks of L2.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from dory_core.hardware.links import Link
 from dory_core.hardware.memories import MemoryHierarchy
@@ -31,10 +30,6 @@ from dory_core.tiling.tiled import TiledLayer
 #: Level of whole tensors, and the one from which networks are streamed that do not fit there.
 HOME = 2
 BELOW = HOME + 1
-
-#: Bytes of the groups of constants that are fetched, of layer n: tiled as the first split says,
-#: cut as the second one does.
-Chunks = Callable[[int, Split, Split], tuple[int, ...]]
 
 
 def is_streamed(hierarchy: MemoryHierarchy) -> bool:
@@ -176,10 +171,6 @@ class Problem:
     def fetched(self, n: int, tiled: TiledLayer, split: Split) -> tuple[int, ...]:
         """Return those of them that pass through home when the network is streamed."""
         return () if self.linked_elsewhere else self.constants_of(n, tiled, split)
-
-    def chunks(self) -> Chunks:
-        """Return the function that tells, and remembers, the bytes of fetched constants."""
-        return cache(lambda n, tiles, split: self.fetched(n, self.part(n, tiles), split))
 
     @property
     def initial_state(self) -> tuple[bytes, ...]:

@@ -26,7 +26,6 @@ def build_sequence(
     network: NetworkParts,
     decision: Decision,
     chunks: ChunkFunction,
-    layers: range | None = None,
 ) -> PartSequence:
     """Return the sequence of a decision.
 
@@ -34,10 +33,8 @@ def build_sequence(
         network: The layers and how they may be cut.
         decision: Splits, and which tensors live in L3 or in L1.
         chunks: Bytes of the groups of constants of a layer that are fetched.
-        layers: The layers whose needs are wanted; None for all. A sequence of some layers is
-            true in them, except two positions at their ends, and has no runs and no fetches.
     """
-    return _Builder(network, decision, chunks).build(layers)
+    return _Builder(network, decision, chunks).build()
 
 
 #: Stands for the part at a position that is not there yet.
@@ -55,31 +52,20 @@ class _Builder:
         self.stores: dict[str, list[tuple[int, int]]] = {}
         self.arrivals: dict[int, list[Arrival]] = {}  # by position
         self.early: dict[int, list[tuple[BlockId, MovedBytes]]] = {}  # by position
-        self.runs = True  # tell where each part finds what
 
-    def build(self, layers: range | None) -> PartSequence:
-        network = self.network
-        first, last = network.positions(self.decision)
+    def build(self) -> PartSequence:
+        first, last = self.network.positions(self.decision)
         self.end = max(last) + 1  # a chain may end with rows that its last layer does not read
-        self.program = PartSequence(first=first, last=last, end=self.end)
-        self.runs = layers is None
-        if layers is None:
-            layers, names = range(len(self.layers)), list(network.flow.forms)
-        else:
-            names = list(dict.fromkeys(name for n in layers for name in network.alive[n]))
-        for name in names:
+        runs = [_NO_RUN] * self.end
+        self.program = PartSequence(runs, first=first, last=last, end=self.end)
+        for name in self.network.flow.forms:
             self._place_tensor(name)
-        if self.runs:
-            self.program.runs = [_NO_RUN] * self.end
-        for n in layers:
+        for n in range(len(self.layers)):
             self._add_layer(n)
-        if self.runs:
-            for position, arrivals in self.arrivals.items():
-                run = self.program.runs[position]
-                self.program.runs[position] = run._replace(arrivals=tuple(arrivals))
-            for position, early in self.early.items():
-                run = self.program.runs[position]
-                self.program.runs[position] = run._replace(early=tuple(early))
+        for position, arrivals in self.arrivals.items():
+            runs[position] = runs[position]._replace(arrivals=tuple(arrivals))
+        for position, early in self.early.items():
+            runs[position] = runs[position]._replace(early=tuple(early))
         return self.program
 
     def _place_tensor(self, name: str) -> None:
@@ -117,8 +103,7 @@ class _Builder:
         back = network.backs[name]
         begin = max(use - 1, wait)
         program.requests[back] = Request(back, size, begin, last)
-        if self.runs:
-            program.fetches.append(Fetch(back, name, 0, size, begin, use, ready=wait))
+        program.fetches.append(Fetch(back, name, 0, size, begin, use, ready=wait))
         program.l3_requests.append(Request(block, size, made + 1, use))
         self.late[name] = late
 
@@ -149,7 +134,7 @@ class _Builder:
         split = decision.splits[n]
         if split.takes_turns:
             self.program.turns[n] = self.network.turns_of(decision, n)
-        if split.takes_turns and (split.place == 0 or not self.runs):
+        if split.takes_turns and split.place == 0:
             self._take_rows(n)
         at = self.program.positions_of(n)
         reads = [
@@ -162,9 +147,8 @@ class _Builder:
         elif flow.writes[n] in decision.fused:
             writes = self._roll(n, at)
         chunks = self._fetch_chunks(n, at)
-        if self.runs:
-            inputs = [self._inputs(n, k, blocks) for k, blocks in enumerate(reads)]
-            self._add_runs(n, inputs, writes, chunks)
+        inputs = [self._inputs(n, k, blocks) for k, blocks in enumerate(reads)]
+        self._add_runs(n, inputs, writes, chunks)
 
     def _add_runs(
         self,
@@ -255,7 +239,7 @@ class _Builder:
         sizes, blocks = self.chunks(n), list[BlockId]()
         if not sizes:
             return blocks
-        program, runs = self.program, self.runs
+        program = self.program
         pieces = self.network.chunks_of(n, self.decision.splits[n])
         for block, first, count, _, _, group in pieces:
             use, size = at[first], sizes[group]
@@ -263,14 +247,13 @@ class _Builder:
             last = at[first + count - 1]
             program.requests[block] = Request(block, size, start, last, WEIGHTS)
             program.chunks[block] = n
-            if runs:
-                program.fetches.append(Fetch(block, "weights", 0, size, start, use, -1, n, group))
-                blocks.append(block)
+            program.fetches.append(Fetch(block, "weights", 0, size, start, use, -1, n, group))
+            blocks.append(block)
         return blocks
 
     def _fetch_stripes(self, n: int, operand: int, name: str, at: Sequence[int]) -> list[BlockId]:
         """Fetch what parts read of a tensor in L3; those in a row that read the same share it."""
-        program, runs, blocks = self.program, self.runs, list[BlockId]()
+        program, blocks = self.program, list[BlockId]()
         pieces = self.network.stripes_of(n, operand, self.decision.splits[n])
         in_chain = self.decision.splits[n].chain > 1
         for block, first, count, offset, size, _ in pieces:
@@ -282,9 +265,8 @@ class _Builder:
             start = max(start, at[0] - 1, ready)
             program.requests[block] = Request(block, size, start, at[first + count - 1])
             program.stripes[block] = n
-            if runs:
-                program.fetches.append(Fetch(block, name, offset, size, start, use, ready))
-                blocks.append(block)
+            program.fetches.append(Fetch(block, name, offset, size, start, use, ready))
+            blocks.append(block)
         return blocks
 
     def _roll(self, n: int, at: Sequence[int]) -> list[BlockId]:
@@ -324,13 +306,9 @@ class _Builder:
         return block, rows.places[name]
 
     def _take_rows(self, n: int) -> None:
-        """Let the rows of network inputs come that a chain reads.
-
-        Args:
-            n: One of its layers.
-        """
-        network, first = self.network, n - self.decision.splits[n].place
-        chain, start = network.chain_of(self.decision, n), self.program.first[first]
+        """Let the rows of network inputs come that a chain reads whose first layer is given."""
+        network = self.network
+        chain, start = network.chain_of(self.decision, n), self.program.first[n]
         start -= chain.positions[0][0]
         for number, name in enumerate(chain.taken):
             buffer = network.read_buffer(self.decision, n, name)
@@ -341,8 +319,8 @@ class _Builder:
             self.program.requests[block] = Request(
                 block, buffer.size_bytes, coming[0][0], last, within=within, at_bytes=at_bytes
             )
-            self.program.stripes[block] = first
-            for at, k in coming if self.runs else ():
+            self.program.stripes[block] = n
+            for at, k in coming:
                 where, moves = (block, buffer.writes[k]), buffer.moves.get(k)
                 found = Arrival(name, where, *chain.pieces[number][k], moves)
                 self.arrivals.setdefault(at, []).append(found)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from dory_core.plan.blocks import fullest_step, owners
 from dory_core.planning.cutting import (
     ChunkBytes,
     least_groups,
@@ -20,7 +19,6 @@ from dory_core.planning.cutting import (
 )
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import Candidate
-from dory_core.planning.packing import plan_memory
 from dory_core.planning.peaks import LiveBytes
 from dory_core.planning.problem import Problem
 
@@ -30,15 +28,19 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     fitting = candidate.decision
     if not fitting.streamed or problem.link is None:
         return
-    room, alignment, live = problem.room, problem.alignment, LiveBytes(problem)
-    # The tiles of similar parts do for a trial; what is proposed is tiled again.
-    decision = coarsened(problem, fitting, live.trials(fitting, room))
+    live = LiveBytes(problem)
+
+    def fits(decision: Decision) -> bool:
+        # The tiles of similar parts do for a trial; what is proposed is tiled again.
+        return live.fullest(live.sequence(decision, fitting))[1] <= problem.room
+
+    decision = coarsened(problem, fitting, fits)
     if decision == fitting:
         return
-    requests = tuple(live.build(decision).requests.values())
-    if fullest_step(owners(requests), alignment)[1] > room:
+    program = live.sequence(decision)
+    if live.fullest(program)[1] > problem.room:
         return
-    if plan_memory(requests, alignment, room).chosen.peak_bytes <= room:
+    if live.packed(program).chosen.peak_bytes <= problem.room:
         yield decision
 
 

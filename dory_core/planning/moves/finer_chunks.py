@@ -9,9 +9,8 @@ from dory_core.planning.cutting import ChunkBytes, least_groups, with_split
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import Candidate, early_arena
 from dory_core.planning.moves.l1_residency import in_other_parts
-from dory_core.planning.packing import plan_memory
+from dory_core.planning.peaks import LiveBytes
 from dory_core.planning.problem import Problem
-from dory_core.planning.sequence import build_sequence
 
 
 def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
@@ -26,8 +25,7 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
             decision = with_split(problem, decision, n, split._replace(groups=groups))
     if decision.splits == candidate.decision.splits:
         return
-    chunks, splits = problem.chunks(), decision.splits
-    program = build_sequence(problem.network, decision, lambda n: chunks(n, splits[n], splits[n]))
-    memory = plan_memory(tuple(program.requests.values()), problem.alignment)
+    live = LiveBytes(problem)
+    memory = live.packed(live.sequence(decision))
     arena = early_arena(problem, memory, candidate.peak)
     yield in_other_parts(problem, candidate, replace(decision, arena_bytes=arena))

@@ -18,10 +18,9 @@ from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import Candidate, early_arena
 from dory_core.planning.heuristics import best_fit, peak_of
 from dory_core.planning.moves.l1_residency import in_other_parts
-from dory_core.planning.packing import MemoryPlan, plan_memory
 from dory_core.planning.part_sequence import PartSequence
-from dory_core.planning.problem import Chunks, Problem
-from dory_core.planning.sequence import build_sequence
+from dory_core.planning.peaks import LiveBytes
+from dory_core.planning.problem import Problem
 
 NAME = "fused-chains"
 #: Parts of L2 for which chains are searched: stripes that leave room may let more tensors stay.
@@ -42,7 +41,7 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     pairs = zip(candidate.steps, candidate.timeline.stalls, strict=False)
     single = [step.estimate.cycles + waits for step, waits in pairs]
     chains = Chains(problem, decision, single, problem.room)
-    together, chunks, known = chains.all, problem.chunks(), list[Decision]()
+    together, live, known = chains.all, LiveBytes(problem), list[Decision]()
     apart = [one.apart for one in together]
     for edges, fraction in (*((apart, one) for one in _ROOMS), (together, 1.0)):
         limit = int(problem.room * fraction)
@@ -53,28 +52,28 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
             found = chains.decision(path)
             if found in known:
                 break
-            memory = _memory(problem, chunks, found)
-            if memory is not None and memory.chosen.peak_bytes <= problem.room:
+            program = _sequence(live, found)
+            if program and live.packed(program).chosen.peak_bytes <= problem.room:
                 known.append(found)
-                yield from _in_l2(problem, candidate, chunks, found)
+                yield from _in_l2(candidate, live, found, program)
                 break
             # Blocks that fit in sum found no places: paths of this size and above are of no use.
             limit = max(chain.bytes for chain in path) - 1
 
 
 def _in_l2(
-    problem: Problem, candidate: Candidate, chunks: Chunks, found: Decision
+    candidate: Candidate, live: LiveBytes, found: Decision, program: PartSequence
 ) -> Iterator[Decision]:
     """Yield a decision with chains and with what L2 has room for again, the largest first."""
-    program = _sequence(problem, chunks, found)
+    problem = live.problem
     for names in moved_groups(problem.network, found):
-        if program is None or not _may_fit(problem, program, names):
-            continue
-        trial = with_in_l2(problem, found, names)
-        if _fits(problem, chunks, trial):
-            found, program = trial, _sequence(problem, chunks, trial)
-    memory = _memory(problem, chunks, found)
-    if memory is None or memory.chosen.peak_bytes > problem.room:
+        if _may_fit(problem, program, names):
+            trial = with_in_l2(problem, found, names)
+            other = _sequence(live, trial)
+            if other is not None and _fits(live, other):
+                found, program = trial, other
+    memory = live.packed(program)
+    if memory.chosen.peak_bytes > problem.room:
         return
     for arena in dict.fromkeys((early_arena(problem, memory, problem.room), 0)):
         yield in_other_parts(problem, candidate, replace(found, arena_bytes=arena))
@@ -97,30 +96,18 @@ def _may_fit(problem: Problem, program: PartSequence, names: Sequence[str]) -> b
     return fullest_step(live, problem.alignment)[1] <= problem.room
 
 
-def _sequence(problem: Problem, chunks: Chunks, decision: Decision) -> PartSequence | None:
+def _sequence(live: LiveBytes, decision: Decision) -> PartSequence | None:
     """Return the sequence of a decision; None where a part has no tiles."""
-    splits = decision.splits
     try:
-        return build_sequence(problem.network, decision, lambda n: chunks(n, splits[n], splits[n]))
+        return live.sequence(decision)
     except DoesNotFit:
         return None
 
 
-def _memory(problem: Problem, chunks: Chunks, decision: Decision) -> MemoryPlan | None:
-    """Return the packing of a decision; None where a part has no tiles."""
-    program = _sequence(problem, chunks, decision)
-    if program is None:
-        return None
-    return plan_memory(tuple(program.requests.values()), problem.alignment, problem.room)
-
-
-def _fits(problem: Problem, chunks: Chunks, decision: Decision) -> bool:
-    """Return True when the blocks of a decision find places at once, without a search for them."""
-    program, unit = _sequence(problem, chunks, decision), problem.alignment
-    if program is None:
+def _fits(live: LiveBytes, program: PartSequence) -> bool:
+    """Return True when blocks find places at once, without a search for them."""
+    room, unit = live.problem.room, live.problem.alignment
+    if live.fullest(program)[1] > room:
         return False
     requests = owners(tuple(program.requests.values()))
-    if fullest_step(requests, unit)[1] > problem.room:
-        return False
-    offsets = best_fit(requests, unit, problem.room)
-    return peak_of(requests, offsets, unit) <= problem.room
+    return peak_of(requests, best_fit(requests, unit, room), unit) <= room

@@ -14,12 +14,13 @@ from dataclasses import replace
 from math import inf
 
 from dory_core.errors import DoesNotFit
-from dory_core.plan.blocks import WEIGHTS, align_up, fullest_step, owners
+from dory_core.plan.blocks import WEIGHTS, align_up
 from dory_core.plan.budgets import for_simulation
 from dory_core.planning.cutting import ChunkBytes, groups_of_all, least_groups, with_split
 from dory_core.planning.decision import Decision
-from dory_core.planning.packing import peak_within, plan_memory
-from dory_core.planning.peaks import LiveBytes, Peak, Peaks
+from dory_core.planning.packing import peak_within
+from dory_core.planning.part_sequence import PartSequence
+from dory_core.planning.peaks import LiveBytes, Peak
 from dory_core.planning.problem import Problem
 from dory_core.tiling.outer import group_spans
 
@@ -96,29 +97,22 @@ class _Cascade:
         groups = least_groups(self.problem, self.chunk_bytes.large, self.most_groups)
         pairs = zip(self.network.cuts, groups, strict=True)
         decision = Decision(tuple(c.whole._replace(groups=n) for c, n in pairs), streamed=True)
-        peaks = Peaks(len(self.layers))
-        self.live.update(peaks, decision, range(len(self.layers)))
         for _ in range(_MOST_STEPS * len(self.layers)):
-            needed = max(peaks.bytes)
-            n = peaks.bytes.index(needed)
+            program = self.live.sequence(decision)
+            position, needed = self.live.fullest(program)
             if needed <= self.limit:
-                if self._fits(decision):
+                if self._fits(program):
                     return decision
                 lost = 0 if self.peak is None else max(0, self.peak - self.budget) // 2
                 self.limit = min(self.limit, needed) - max(self.alignment, lost)
-            changed = self._relieve(decision, Peak(peaks, n), needed - self.limit)
-            self.live.update(peaks, changed, self.live.changed(decision, changed))
-            decision = changed
-        raise self._too_large(Peak(peaks, n), needed)
+            decision = self._relieve(decision, Peak(program, position), needed - self.limit)
+        raise self._too_large(Peak(program, position), needed)
 
-    def _fits(self, decision: Decision) -> bool:
+    def _fits(self, program: PartSequence) -> bool:
         """Return True when the blocks find places within the budget; else note their peak."""
-        requests = tuple(self.live.build(decision).requests.values())
-        if fullest_step(owners(requests), self.alignment)[1] > self.budget:
-            return False
-        peak = peak_within(requests, self.alignment, self.budget)
+        peak = peak_within(tuple(program.requests.values()), self.alignment, self.budget)
         if peak > self.budget and not self.quick:
-            peak = plan_memory(requests, self.alignment, self.budget).chosen.peak_bytes
+            peak = self.live.packed(program).chosen.peak_bytes
         if peak > self.budget:
             self.peak = peak if self.peak is None else min(self.peak, peak)
         return peak <= self.budget
@@ -210,7 +204,7 @@ class _Cascade:
         if gap is None:
             return False
         first, _ = self.network.positions(decision)
-        return gap[0] + 1 < first[peak.layer] + peak.part < first[gap[1]] - 1
+        return gap[0] + 1 < peak.position < first[gap[1]] - 1
 
     def _in_l3(self, decision: Decision, name: str) -> Decision | None:
         """Return the decision with the tensor in L3, its producer and consumers in stripes.
