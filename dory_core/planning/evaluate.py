@@ -14,9 +14,9 @@ from dory_core.plan.network import lower_network
 from dory_core.plan.network_timeline import network_timeline
 from dory_core.plan.timeline import NetworkTimeline
 from dory_core.planning.bins import pack_bins
-from dory_core.planning.conversions import conversions_before
 from dory_core.planning.decision import Decision, Residency
 from dory_core.planning.joined_parts import fetched_earlier
+from dory_core.planning.layouts import conversions_before
 from dory_core.planning.packing import MemoryPlan, plan_memory
 from dory_core.planning.part_sequence import PartSequence
 from dory_core.planning.prefetch import prefetch

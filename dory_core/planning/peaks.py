@@ -40,10 +40,9 @@ class LiveBytes:
         """Return the first position at which most is live, and the bytes that are."""
         return fullest_step(owners(tuple(program.requests.values())), self.problem.alignment)
 
-    def packed(self, program: PartSequence) -> MemoryPlan:
-        """Return the packing of the blocks; any one within the room of the problem will do."""
-        requests = tuple(program.requests.values())
-        return plan_memory(requests, self.problem.alignment, self.problem.room)
+    def packed(self, program: PartSequence, enough: int) -> MemoryPlan:
+        """Return the packing of the blocks; any one within ``enough`` bytes will do."""
+        return plan_memory(tuple(program.requests.values()), self.problem.alignment, enough)
 
 
 class Peak:

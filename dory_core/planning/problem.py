@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Any
 
 from dory_core.hardware.links import Link
 from dory_core.hardware.memories import MemoryHierarchy
@@ -93,9 +94,7 @@ class Problem:
             if _writes_over(one, k, alignment)
         }
         network = _network(
-            _Cutting(
-                tiling.graph, layouts, cuts, named, unit, tuple(by_rows), frozenset(over), alignment
-            )
+            tiling.graph, layouts, cuts, named, unit, tuple(by_rows), frozenset(over), alignment
         )
         linked, moved = ctx.memory.constants_level != HOME, weight_unit(ctx.memory)
         constants = tuple(
@@ -245,40 +244,20 @@ class Problem:
         return Residency.none(tuple(map(self.part, range(len(self.tiled)), decision.splits)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Cutting:
-    """What the parts of a network depend on: the arguments of :class:`NetworkParts`.
+#: Arguments of :class:`NetworkParts`, and the parts that were made with them.
+_KNOWN = deque[tuple[tuple[object, ...], NetworkParts]](maxlen=4)
+
+
+def _network(graph: Graph, flow: LayoutPlan, *rest: Any) -> NetworkParts:
+    """Return the parts of a network: the same for all tilings that differ only in L1.
 
     A graph equals no other one: those of the same layers would have to be compared value by value.
     """
-
-    graph: Graph
-    flow: LayoutPlan
-    cuts: tuple[Cuts, ...]
-    views: Views
-    unit: int
-    by_rows: tuple[str, ...]
-    over: frozenset[tuple[int, int]]
-    alignment: int
-
-    @property
-    def _rest(self) -> tuple[object, ...]:
-        first = (self.cuts, self.over, self.unit, self.by_rows, self.alignment)
-        return (*first, self.flow, self.views)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Cutting) or self.graph is not other.graph:
-            return False
-        return self._rest == other._rest
-
-    def __hash__(self) -> int:
-        return hash(self._rest[:5])
-
-
-@lru_cache(maxsize=4)
-def _network(cutting: _Cutting) -> NetworkParts:
-    """Return the parts of a network: the same for all tilings that differ only in L1."""
-    return NetworkParts(*(getattr(cutting, one.name) for one in fields(cutting)))
+    for (other, *others), parts in _KNOWN:
+        if other is graph and others == [flow, *rest]:
+            return parts
+    _KNOWN.append(((graph, flow, *rest), NetworkParts(graph, flow, *rest)))
+    return _KNOWN[-1][1]
 
 
 def _writes_over(one: TiledLayer, operand: int, unit: int) -> bool:

@@ -24,10 +24,9 @@ from dory_core.plan import (
     TakenRows,
 )
 from dory_core.plan.block_ids import BlockId
-from dory_core.planning.conversions import conversions_before
 from dory_core.planning.decision import Decision, L1Residence, Residency
 from dory_core.planning.joined_parts import joined_parts, joined_timelines, same_inputs
-from dory_core.planning.layouts import StoredTensor
+from dory_core.planning.layouts import StoredTensor, conversions_before
 from dory_core.planning.network_parts import NetworkParts
 from dory_core.planning.part_sequence import Arrival, PartSequence, Run
 from dory_core.schedule.copies import LayerCopies, weight_unit

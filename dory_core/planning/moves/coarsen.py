@@ -40,7 +40,7 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     program = live.sequence(decision)
     if live.fullest(program)[1] > problem.room:
         return
-    if live.packed(program).chosen.peak_bytes <= problem.room:
+    if live.packed(program, problem.room).chosen.peak_bytes <= problem.room:
         yield decision
 
 

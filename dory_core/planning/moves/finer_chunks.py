@@ -26,6 +26,6 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     if decision.splits == candidate.decision.splits:
         return
     live = LiveBytes(problem)
-    memory = live.packed(live.sequence(decision))
+    memory = live.packed(live.sequence(decision), 0)
     arena = early_arena(problem, memory, candidate.peak)
     yield in_other_parts(problem, candidate, replace(decision, arena_bytes=arena))

@@ -53,7 +53,7 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
             if found in known:
                 break
             program = _sequence(live, found)
-            if program and live.packed(program).chosen.peak_bytes <= problem.room:
+            if program and live.packed(program, problem.room).chosen.peak_bytes <= problem.room:
                 known.append(found)
                 yield from _in_l2(candidate, live, found, program)
                 break
@@ -72,7 +72,7 @@ def _in_l2(
             other = _sequence(live, trial)
             if other is not None and _fits(live, other):
                 found, program = trial, other
-    memory = live.packed(program)
+    memory = live.packed(program, problem.room)
     if memory.chosen.peak_bytes > problem.room:
         return
     for arena in dict.fromkeys((early_arena(problem, memory, problem.room), 0)):

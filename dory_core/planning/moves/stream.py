@@ -112,7 +112,7 @@ class _Cascade:
         """Return True when the blocks find places within the budget; else note their peak."""
         peak = peak_within(tuple(program.requests.values()), self.alignment, self.budget)
         if peak > self.budget and not self.quick:
-            peak = self.live.packed(program).chosen.peak_bytes
+            peak = self.live.packed(program, self.budget).chosen.peak_bytes
         if peak > self.budget:
             self.peak = peak if self.peak is None else min(self.peak, peak)
         return peak <= self.budget
