@@ -85,7 +85,7 @@ BLOCK_CLAMP = 12
 BLOCK_LIMBS = 25
 BLOCK_GROUP = 20
 BLOCK_SEGMENT = 14
-BLOCK_PIXELS = 110
+BLOCK_PIXELS = 108
 BLOCK_ROW = 25
 BLOCK_TAP = 22
 BLOCK_CALL = 900
@@ -104,7 +104,7 @@ BLOCK_HALVES = 449
 BLOCK_HALVES_THREES = 347
 BLOCK_ONE_GROUP = -7
 BLOCK_ONE_FOURS = -3
-BLOCK_ONE_CALL = 8
+BLOCK_ONE_CALL = 1
 # Copying windows at a border with their padding, one or two of four, by counting: a window, a row
 # of it, a word of that; images so wide at most, but windows along a row may have wider ones.
 BLOCK_COPIED = 60
@@ -151,7 +151,7 @@ GATHER_COLUMN = 160
 GATHER_BATCH = 3
 GATHER_BATCH_LEAST = 16
 GATHER_BATCH_MOST = 40
-GATHER_CALL = 90
+GATHER_CALL = 81
 # Tiles with rows of at most N bytes are copied with their padding first: a row takes fewer
 # cycles than bytes, by counting, and N around it. LARGE: of filters with at least N taps, whose
 # borders take longest. LONG_ROW: of windows along a row.

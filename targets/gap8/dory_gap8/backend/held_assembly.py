@@ -13,7 +13,7 @@ of rows below each other make words as well: the one of output p begins at row `
 what a window has below its fourth row is in the word of a later output.
 
 No instruction uses what the one before it loaded. Hardware loop 0 runs over channels; the end of a
-hardware loop is its last instruction.
+hardware loop is its last instruction, and its first one begins a word.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class _Writer:
         body = [n for a, b in columns for n in (*a, *b[:-1], f"2: {b[-1]}")]
         lines = [
             f'.pushsection .text.{name}, "ax", @progbits',
-            *(".option push", ".option norvc", ".balign 4"),
+            *(".option push", ".option rvc", ".balign 4"),
             *(f".globl {name}", f".type {name}, @function", f"{name}:"),
             *entry,
             *(f"1: {body[0]}", *body[1:]),
@@ -188,7 +188,8 @@ class _Writer:
         if len(self.results) > 1:
             rest += [f"lw {self.y_row}, {place['y_row']}", f"lw {self.y_back}, {place['y_back']}"]
         # What the last byte becomes does not wait for it.
-        return [*out, rest[0], *last, *rest[1:], f"lp.setup x0, {count}, 2f"]
+        loop = f".balign 4\nlp.setup x0, {count}, 2f"
+        return [*out, rest[0], *last, *rest[1:], loop]
 
     def _load_words(self, x: str, row: str, step: str) -> list[str]:
         """Load the words of all rows from x on."""

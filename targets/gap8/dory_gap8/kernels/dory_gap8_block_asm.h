@@ -207,6 +207,7 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 #endif
 #if DORY_BLOCK_FORM == DORY_BLOCK_LIMBS
 #define DORY_LOAD_LOW DORY_LOAD(a0)
+#define DORY_FETCH_LOW_BITS DORY_I("lw t5, " DORY_AT_LOW_BITS)
 #define DORY_PRODUCTS(a, b, second)            \
   DORY_I("mul t0, " #a ", a0")                 \
   second(DORY_I("mul t4, " #b ", a0"))         \
@@ -216,6 +217,7 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   second(DORY_I("p.mac t4, " #b ", a1"))
 #else
 #define DORY_LOAD_LOW
+#define DORY_FETCH_LOW_BITS
 #define DORY_PRODUCTS(a, b, second)            \
   DORY_I("mul t0, " #a ", a1")                 \
   second(DORY_I("mul t4, " #b ", a1"))
@@ -245,7 +247,7 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_I("lw t2, " DORY_AT_SHIFT)               \
   DORY_LOAD(ra)                                 \
   DORY_I("lw t3, " DORY_AT_HI)                  \
-  DORY_I("lw t5, " DORY_AT_LOW_BITS)            \
+  DORY_FETCH_LOW_BITS                           \
   DORY_CHANNEL(s0, s4, s8, a4, DORY_LOAD)       \
   DORY_CHANNEL(s1, s5, s9, a5, DORY_LOAD)       \
   DORY_CHANNEL(s2, s6, s10, a6, DORY_LOAD)      \
@@ -359,8 +361,8 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 #endif
 #if DORY_BLOCK_ROW_TERMS
 /* The terms of the pixels come where their pointers were, which the next group loads again. */
-#define DORY_FIRST_TERMS DORY_I("lw a5, 60(a0)")
-#define DORY_KEEP_TERMS DORY_I("sw a5, " DORY_AT_TERMS)
+#define DORY_FIRST_TERMS DORY_I("lw a1, 60(a0)")
+#define DORY_KEEP_TERMS DORY_I("sw a1, " DORY_AT_TERMS)
 #define DORY_ADD_ROW_TERMS                  \
   DORY_I("lw a2, 8(t4)")                    \
   DORY_I("lw a0, 0(t4)")                    \
@@ -384,12 +386,15 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 #define DORY_MOVE_TERMS
 #endif
 
-/* The pointers of the first pixels, from the table in t0. */
-#define DORY_FIRST_INPUTS                                     \
-  DORY_I("lw a0, 0(t0)")                                      \
-  DORY_I("lw a1, 4(t0)")                                      \
-  DORY_I("lw a2, 8(t0)")                                      \
-  DORY_FOURTH(DORY_I("lw a3, 12(t0)"))                        \
+#define DORY_KEEP_STEPS
+/* The pointers of the first pixels, from the table. */
+#define DORY_LOAD_INPUTS DORY_I("lw a5, 0(a0)") DORY_FIRST_TERMS
+#define DORY_KEEP_INPUTS                                      \
+  DORY_KEEP_TERMS                                             \
+  DORY_I("lw a0, 0(a5)")                                      \
+  DORY_I("lw a1, 4(a5)")                                      \
+  DORY_I("lw a2, 8(a5)")                                      \
+  DORY_FOURTH(DORY_I("lw a3, 12(a5)"))                        \
   DORY_I("sw a0, " DORY_AT_INPUT_0)                           \
   DORY_I("sw a1, " DORY_AT_INPUT_1)                           \
   DORY_I("sw a2, " DORY_AT_INPUT_2)                           \
@@ -401,7 +406,7 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_I("lw a2, " DORY_AT_INPUT_2)                           \
   DORY_FOURTH(DORY_I("lw a3, " DORY_AT_INPUT_3))              \
   DORY_STEP(DORY_START, "")                                   \
-  DORY_I("lp.setup x0, ra, 3f")                               \
+  DORY_ALIGN DORY_I("lp.setup x0, ra, 3f")                    \
   DORY_STEP(DORY_ADD, "3: ")                                  \
   DORY_LOAD_TERMS                                             \
   DORY_ADD_COLUMN_TERMS                                       \
@@ -426,9 +431,17 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 
 #else
 
-#define DORY_FIRST_TERMS
-#define DORY_KEEP_TERMS
-#define DORY_FIRST_INPUTS
+#define DORY_KEEP_STEPS DORY_I("sw a1, " DORY_AT_STEPS)
+/* The table, and the bytes that are skipped before each group. */
+#define DORY_LOAD_INPUTS                                      \
+  DORY_I("lw a5, 44(a0)")                                     \
+  DORY_I("lw s0, 0(a0)")                                      \
+  DORY_I("lw s1, 4(a0)")
+#define DORY_KEEP_INPUTS                                      \
+  DORY_I("sw a5, " DORY_AT_SKIP)                              \
+  DORY_I("sw s0, " DORY_AT_TABLE)                             \
+  DORY_I("sw s1, " DORY_AT_TABLE_END)                         \
+  DORY_I("sub t6, t6, a5")
 #define DORY_GROUPS                                           \
   DORY_I("lw ra, " DORY_AT_TABLE)                             \
   DORY_I("lw t0, " DORY_AT_SKIP)                              \
@@ -439,7 +452,7 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_I("j 2f")                                              \
   "1: " DORY_I("lw t0, " DORY_AT_STEPS)                       \
   DORY_POINTERS                                               \
-  "2: " DORY_I("lp.setup x0, t0, 3f")                         \
+  DORY_ALIGN "2: " DORY_I("lp.setup x0, t0, 3f")              \
   DORY_STEP(DORY_ADD, "3: ")                                  \
   DORY_I("lw t0, " DORY_AT_TABLE_END)                         \
   DORY_I("lw t1, " DORY_AT_PARAMETERS)                        \
@@ -465,6 +478,14 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 
 #endif
 
+#if DORY_BLOCK_FORM == DORY_BLOCK_LIMBS
+#define DORY_LOAD_LOW_BITS DORY_I("lw a2, 36(a0)")
+#define DORY_KEEP_LOW_BITS DORY_I("sw a2, " DORY_AT_LOW_BITS)
+#else
+#define DORY_LOAD_LOW_BITS
+#define DORY_KEEP_LOW_BITS
+#endif
+
 /* t1: the bytes of a pixel, then those of a block's pixels. */
 #if DORY_BLOCK_PIXELS == 4
 #define DORY_NEXT_Y DORY_I("slli t1, t1, 2")
@@ -475,42 +496,34 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 __asm__(DORY_FUNCTION(DORY_BLOCK_NAME)
         DORY_I("addi sp, sp, -144")
         DORY_SAVED("sw")
-        DORY_I("lw t0, 0(a0)")  /* table */
-        DORY_I("lw t1, 4(a0)")  /* table_end */
-        DORY_I("lw t2, 8(a0)")  /* steps */
-        DORY_I("lw t3, 20(a0)") /* parameters */
-        DORY_I("lw t4, 24(a0)") /* y */
-        DORY_I("lw t5, 28(a0)") /* y_bytes */
-        DORY_I("lw a1, 32(a0)") /* shift */
-        DORY_I("lw a2, 36(a0)") /* low_bits */
-        DORY_I("lw a3, 40(a0)") /* hi */
-        DORY_I("lw t6, 16(a0)") /* weights */
-        DORY_I("lw a5, 44(a0)") /* skip */
-        DORY_I("lw a4, 12(a0)") /* groups */
-        DORY_I("sw t0, " DORY_AT_TABLE)
-        DORY_I("sw t1, " DORY_AT_TABLE_END)
-        DORY_I("sw t2, " DORY_AT_STEPS)
-        DORY_I("addi t2, t2, -1")
-        DORY_I("sw t2, " DORY_AT_FIRST_STEPS)
-        DORY_I("sw t3, " DORY_AT_PARAMETERS)
-        DORY_I("sw t4, " DORY_AT_Y)
-        DORY_I("sw t5, " DORY_AT_Y_BYTES)
-        DORY_I("sw a1, " DORY_AT_SHIFT)
-        DORY_I("sw a2, " DORY_AT_LOW_BITS)
-        DORY_I("sw a3, " DORY_AT_HI)
-        DORY_I("sw a5, " DORY_AT_SKIP)
-        DORY_I("sub t6, t6, a5")
+        DORY_I("lw a1, 8(a0)")  /* steps */
+        DORY_I("lw s0, 20(a0)") /* parameters */
+        DORY_I("lw s1, 24(a0)") /* y */
+        DORY_I("lw a2, 28(a0)") /* y_bytes */
+        DORY_KEEP_STEPS
+        DORY_I("addi a1, a1, -1")
+        DORY_I("sw s0, " DORY_AT_PARAMETERS)
+        DORY_I("sw s0, " DORY_AT_FIRST_PARAMETERS)
+        DORY_I("sw s1, " DORY_AT_Y)
+        DORY_I("sw s1, " DORY_AT_FIRST_Y)
+        DORY_I("sw a2, " DORY_AT_Y_BYTES)
+        DORY_I("sw a1, " DORY_AT_FIRST_STEPS)
+        DORY_I("lw s0, 32(a0)") /* shift */
+        DORY_I("lw s1, 40(a0)") /* hi */
         DORY_I("lw a1, 52(a0)") /* fours */
         DORY_I("lw a2, 56(a0)") /* x_step */
-        DORY_FIRST_TERMS
-        DORY_I("sw a4, " DORY_AT_GROUPS)
-        DORY_I("sw t6, " DORY_AT_WEIGHTS)
-        DORY_I("sw t3, " DORY_AT_FIRST_PARAMETERS)
-        DORY_I("sw t4, " DORY_AT_FIRST_Y)
+        DORY_I("sw s0, " DORY_AT_SHIFT)
+        DORY_I("sw s1, " DORY_AT_HI)
         DORY_I("sw a1, " DORY_AT_FOURS)
         DORY_I("sw a2, " DORY_AT_X_STEP)
-        DORY_KEEP_TERMS
-        DORY_FIRST_INPUTS
+        DORY_I("lw t6, 16(a0)") /* weights */
+        DORY_I("lw a4, 12(a0)") /* groups */
+        DORY_LOAD_INPUTS
+        DORY_LOAD_LOW_BITS
+        DORY_I("sw a4, " DORY_AT_GROUPS)
+        DORY_KEEP_LOW_BITS
+        DORY_KEEP_INPUTS
+        DORY_I("sw t6, " DORY_AT_WEIGHTS)
         "5: " DORY_I("lp.setup x1, a4, 4f")
         DORY_GROUPS
         DORY_I("lw t0, " DORY_AT_FOURS)

@@ -39,30 +39,32 @@ typedef struct {
 
 /* A way to share a tile: number of parts of the pixels, lengths of parts of pixels and channels. */
 typedef struct {
-  int32_t cost, parts, pixels, channels;
+  uint32_t cost, parts, pixels, channels;
 } dory_block_way_t;
 
 /* Takes `ways` groups of cores with different channels when that is cheaper. With constant `ways`
  * the compiler divides by constants. */
-static inline void dory_block_try(dory_block_way_t *best, int32_t units, int32_t groups,
-                                  int32_t ways) {
-  const int32_t pixels = dory_gap8_ceil_div(units, DORY_CORES / ways);
-  const int32_t channels = dory_gap8_ceil_div(groups, ways);
-  const int32_t cost = pixels * (channels + DORY_BLOCK_SHARED);
+static inline void dory_block_try(dory_block_way_t *best, uint32_t units, uint32_t groups,
+                                  uint32_t ways) {
+  const uint32_t parts = DORY_CORES / ways;
+  const uint32_t pixels = (units + parts - 1) / parts;
+  const uint32_t channels = (groups + ways - 1) / ways;
+  const uint32_t cost = pixels * (channels + DORY_BLOCK_SHARED);
   if (ways == 1 || cost < best->cost) {
     best->cost = cost;
-    best->parts = DORY_CORES / ways;
-    best->pixels = DORY_BLOCK_PIXELS * pixels;
-    best->channels = 4 * channels;
+    best->parts = parts;
+    best->pixels = pixels;
+    best->channels = channels;
   }
 }
 
 /* The part of the calling core: pixels in blocks, and channels in fours where pixels do not balance. */
 static inline dory_gap8_work_t dory_block_share(int32_t pixels, int32_t channels) {
-  const int32_t units = (pixels + DORY_BLOCK_PIXELS - 1) / DORY_BLOCK_PIXELS;
-  const int32_t groups = (channels + 3) / 4;
-  int32_t part = (int32_t)dory_core_id(), way = 0;
+  const uint32_t units = ((uint32_t)pixels + DORY_BLOCK_PIXELS - 1) / DORY_BLOCK_PIXELS;
+  const uint32_t groups = ((uint32_t)channels + 3) / 4;
+  uint32_t part = dory_core_id(), way = 0;
   dory_block_way_t best;
+  int32_t most_pixels, most_channels;
   dory_gap8_work_t work;
   dory_block_try(&best, units, groups, 1);
 #if DORY_CORES >= 2
@@ -77,10 +79,12 @@ static inline dory_gap8_work_t dory_block_share(int32_t pixels, int32_t channels
   for (; part >= best.parts; way++) {
     part -= best.parts;
   }
-  work.pixels.first = dory_gap8_min(part * best.pixels, pixels);
-  work.pixels.end = dory_gap8_min(work.pixels.first + best.pixels, pixels);
-  work.channels.first = dory_gap8_min(way * best.channels, channels);
-  work.channels.end = dory_gap8_min(work.channels.first + best.channels, channels);
+  most_pixels = (int32_t)(DORY_BLOCK_PIXELS * best.pixels);
+  most_channels = (int32_t)(4 * best.channels);
+  work.pixels.first = dory_gap8_min((int32_t)part * most_pixels, pixels);
+  work.pixels.end = dory_gap8_min(work.pixels.first + most_pixels, pixels);
+  work.channels.first = dory_gap8_min((int32_t)way * most_channels, channels);
+  work.channels.end = dory_gap8_min(work.channels.first + most_channels, channels);
   return work;
 }
 
@@ -160,3 +164,46 @@ static inline void dory_block_pixels(dory_block_t *b, const dory_block_tile_t *t
     dory_block_rest(b, t, c, pixels, y);
   }
 }
+
+#if !DORY_BLOCK_SLIDE
+
+#ifndef DORY_PASSES
+#define DORY_PASSES 1
+#endif
+
+/* Computes the channels of the core for pixels that follow one another, each of x_c inputs, which are
+ * a segment. x, y: the first of them; terms: that of the first pixel (DORY_BLOCK_ROW_TERMS). */
+static inline void dory_block_row(dory_block_t *b, const dory_block_tile_t *t, const DORY_X_T *x,
+                                  const int32_t *terms, int32_t x_c, int32_t pixels, DORY_Y_T *y) {
+  const DORY_X_T *table[DORY_BLOCK_PIXELS * DORY_PASSES];
+  b->table = table;
+  b->table_end = table + DORY_BLOCK_PIXELS * DORY_PASSES;
+  b->x_step = DORY_BLOCK_PIXELS * x_c * (int32_t)sizeof(DORY_X_T);
+  while (pixels > 0) {
+    int32_t taken = DORY_BLOCK_PIXELS;
+    const DORY_X_T *pixel = x;
+    for (int32_t j = 0; j < DORY_BLOCK_PIXELS; j++) {
+      for (int32_t pass = 0; pass < DORY_PASSES; pass++) {
+        table[DORY_BLOCK_PIXELS * pass + j] = pixel;
+      }
+      /* Pixels that are missing repeat the last one. */
+      pixel += j + 1 < pixels ? x_c : 0;
+    }
+    b->fours = 1;
+    if (pixels >= 2 * DORY_BLOCK_PIXELS && dory_block_is_whole(b, t)) {
+      b->fours = (int32_t)((uint32_t)pixels / DORY_BLOCK_PIXELS);
+      taken *= b->fours;
+    }
+#if DORY_BLOCK_ROW_TERMS
+    b->terms = terms;
+    terms += taken;
+#endif
+    dory_block_pixels(b, t, dory_gap8_min(DORY_BLOCK_PIXELS, pixels), y);
+    pixels -= taken;
+    x += taken * x_c;
+    y += taken * t->y_c;
+  }
+  (void)terms;
+}
+
+#endif

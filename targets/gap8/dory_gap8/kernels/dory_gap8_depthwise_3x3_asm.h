@@ -70,7 +70,7 @@
 
 #define DORY_OUTPUTS                                              \
   DORY_I("beqz a0, 2f")                                           \
-  DORY_I("lp.setup x0, a0, 1f")                                   \
+  DORY_ALIGN DORY_I("lp.setup x0, a0, 1f")                        \
   DORY_QUAD(s6, s7, s8, s9, "")                                   \
   DORY_QUAD(s8, s9, s6, s7, "1: ")                                \
   "2: " DORY_I("lw a0, " DORY_FRAME_REST)                         \
@@ -118,7 +118,7 @@
   DORY_COLUMN
 
 #define DORY_OUTPUTS                 \
-  DORY_I("lp.setup x0, a0, 1f")      \
+  DORY_ALIGN DORY_I("lp.setup x0, a0, 1f") \
   DORY_DOTS(DORY_START, s0)          \
   DORY_COLUMN                        \
   DORY_DOTS(DORY_ADD, s2)            \
@@ -151,7 +151,7 @@
 /* A column of four rows. */
 #define DORY_LAY_BLOCK                      \
   DORY_I("beqz s9, 8f")                     \
-  DORY_I("lp.setup x0, s9, 1f")             \
+  DORY_ALIGN DORY_I("lp.setup x0, s9, 1f")  \
   DORY_I("p.lw t0, a4(a0!)")                \
   DORY_I("p.lw t1, a5(a1!)")                \
   DORY_I("p.lw s0, a6(a2!)")                \

@@ -122,7 +122,7 @@ void dory_half_run(dory_strip_t *s) __asm__(DORY_HALF_NAME);
   DORY_I("slli s3, s2, 8")                 \
   DORY_I("slli s5, s4, 8")                 \
   DORY_I("beqz a0, 2f")                    \
-  DORY_I("lp.setup x0, a0, 1f")            \
+  DORY_ALIGN DORY_I("lp.setup x0, a0, 1f") \
   DORY_HALF_PAIR(s6, s7, "")               \
   DORY_HALF_PAIR(s7, s6, "1: ")            \
   "2: " DORY_I("beqz a5, 3f")              \
@@ -150,7 +150,7 @@ void dory_half_run(dory_strip_t *s) __asm__(DORY_HALF_NAME);
 
 #define DORY_HALF_CHANNEL                                \
   DORY_HALF_COLUMN(DORY_I("lw a0, " DORY_AT_LOOPS))      \
-  DORY_I("lp.setup x0, a0, 1f")                          \
+  DORY_ALIGN DORY_I("lp.setup x0, a0, 1f")               \
   DORY_HALF_DOT(DORY_START, a0, s6, s0)                  \
   DORY_HALF_DOT(DORY_START, a1, s7, s0)                  \
   DORY_HALF_COLUMN(DORY_HALF_DOT(DORY_ADD, a0, s6, s2))  \

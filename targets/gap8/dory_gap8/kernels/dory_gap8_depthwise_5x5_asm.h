@@ -198,7 +198,7 @@
   DORY_TWO_ROWS(DORY_PADDING(t0), DORY_PIXEL(t1, a6, a2), DORY_PADDING(s0), DORY_PIXEL(s1, a7, a3), \
                 "")                                                                                 \
   "2: " DORY_I("beqz s9, 8f")                                                                       \
-  DORY_I("lp.setup x0, s9, 1f")                                                                     \
+  DORY_ALIGN DORY_I("lp.setup x0, s9, 1f")                                                          \
   DORY_TWO_ROWS(DORY_PIXEL(t0, a4, a0), DORY_PIXEL(t1, a4, a0), DORY_PIXEL(s0, a5, a1),             \
                 DORY_PIXEL(s1, a5, a1), "")                                                         \
   DORY_TWO_ROWS(DORY_PIXEL(t0, a6, a2), DORY_PIXEL(t1, a6, a2), DORY_PIXEL(s0, a7, a3),             \
@@ -291,7 +291,7 @@ __asm__(DORY_FUNCTION(DORY_STRIP_NAME)
         DORY_I("lw t0, " DORY_FRAME_LOOPS)
         DORY_I("nop")
         DORY_I("beqz t0, 2f")
-        DORY_I("lp.setup x0, t0, 1f")
+        DORY_ALIGN DORY_I("lp.setup x0, t0, 1f")
         DORY_OUTPUT_STEP(a0, a1, a2, a3, s0, s1, "")
         DORY_OUTPUT_STEP(a2, a3, s0, s1, a0, a1, "")
         DORY_OUTPUT_STEP(s0, s1, a0, a1, a2, a3, "1: ")

@@ -87,35 +87,6 @@ static inline int32_t dory_row_term(const DORY_X_T *row, int32_t inner, int32_t 
 }
 #endif
 
-/* Computes the rows of a matrix that are the core's. x2, terms: of its first row. */
-static inline void dory_rows(dory_block_t *b, const dory_block_tile_t *tile, const DORY_X_T *x2,
-                             const int32_t *terms, int32_t inner, int32_t rows, DORY_Y_T *y) {
-  const DORY_X_T *table[DORY_BLOCK_PIXELS];
-  while (rows > 0) {
-    int32_t taken = DORY_BLOCK_PIXELS;
-    for (int32_t j = 0; j < DORY_BLOCK_PIXELS; j++) {
-      /* Rows that are missing repeat the last one. */
-      table[j] = x2 + dory_gap8_min(j, rows - 1) * inner;
-    }
-    b->table = table;
-    b->table_end = table + DORY_BLOCK_PIXELS;
-    b->fours = 1;
-    if (rows >= 2 * DORY_BLOCK_PIXELS && dory_block_is_whole(b, tile)) {
-      b->fours = (int32_t)((uint32_t)rows / DORY_BLOCK_PIXELS);
-      taken *= b->fours;
-    }
-#if DORY_BLOCK_ROW_TERMS
-    b->terms = terms;
-    terms += taken;
-#endif
-    dory_block_pixels(b, tile, dory_gap8_min(DORY_BLOCK_PIXELS, rows), y);
-    rows -= taken;
-    x2 += taken * inner;
-    y += taken * tile->y_c;
-  }
-  (void)terms;
-}
-
 /* Computes one tile. Every core calls it; they meet when x is laid out. */
 void DORY_KERNEL(const dory_gap8_matrices_t *a) {
   const dory_gap8_window_t *const sizes = &a->block;
@@ -151,8 +122,7 @@ void DORY_KERNEL(const dory_gap8_matrices_t *a) {
     dory_block_start(&b, &tile, sizes);
     b.steps = steps;
     b.inputs = inner;
-    b.x_step = DORY_BLOCK_PIXELS * inner;
-    dory_rows(&b, &tile, (const DORY_X_T *)a->x2 + row * inner, terms + row, inner, rows,
-              (DORY_Y_T *)sizes->y + (matrix * y_w + first) * y_c);
+    dory_block_row(&b, &tile, (const DORY_X_T *)a->x2 + row * inner, terms + row, inner, rows,
+                   (DORY_Y_T *)sizes->y + (matrix * y_w + first) * y_c);
   }
 }

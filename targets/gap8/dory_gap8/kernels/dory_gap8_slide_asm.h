@@ -72,7 +72,7 @@
   DORY_I("lw t0, " DORY_AT_ROWS)                              \
   DORY_I("li t1, " DORY_BLOCK_TEXT(DORY_PIXEL_WORDS) "-1")    \
   DORY_I("lp.setup x1, t0, 12f")                              \
-  DORY_I("lp.setup x0, t1, 3f")                               \
+  DORY_ALIGN DORY_I("lp.setup x0, t1, 3f")                    \
   DORY_THREE_APART(DORY_ADD, "3: ")                           \
   DORY_POINTERS                                               \
   "12: " DORY_I("li t1, " DORY_BLOCK_TEXT(DORY_PIXEL_WORDS))  \
@@ -181,7 +181,7 @@ __asm__(DORY_FUNCTION(DORY_BLOCK_NAME)
         DORY_I("lw t1, " DORY_AT_ROWS)
         DORY_I("li t3, " DORY_BLOCK_TEXT(DORY_PIXEL_WORDS) "-1")
         DORY_I("lp.setup x1, t1, 8f")
-        DORY_I("lp.setup x0, t3, 3f")
+        DORY_ALIGN DORY_I("lp.setup x0, t3, 3f")
         DORY_THREE_TAPS(DORY_ADD, "3: ")
         DORY_I("lw t0, " DORY_AT_ROW)
         DORY_I("lw t1, " DORY_AT_LEFT_ROW)

@@ -21,6 +21,30 @@
 #include "dory_gap8_types.h"
 
 #define DORY_TAPS (DORY_KERNEL_H * DORY_KERNEL_W)
+
+#if DORY_TAPS == 1 && DORY_STRIDE_H == 1 && DORY_STRIDE_W == 1 && DORY_WORDS
+
+/* Computes one tile, whose windows are its pixels one after the other. Every core calls it; no core
+ * reads what another one writes. */
+void DORY_KERNEL(const dory_gap8_window_t *a) {
+  const int32_t x_c = a->x_c, y_c = a->y_c;
+  const dory_gap8_work_t work = dory_block_share(a->y_h * a->y_w, y_c);
+  const int32_t first = work.pixels.first, pixels = work.pixels.end - first;
+  const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_PASSES * (x_c / DORY_LANES),
+                                  y_c,        work.channels, a->requant};
+  dory_block_t b;
+  if (work.channels.first == work.channels.end || pixels == 0) {
+    return;
+  }
+  dory_block_start(&b, &tile, a);
+  b.steps = x_c / DORY_LANES;
+  b.inputs = x_c;
+  dory_block_row(&b, &tile, (const DORY_X_T *)a->x + first * x_c, NULL, x_c, pixels,
+                 (DORY_Y_T *)a->y + first * y_c);
+}
+
+#else
+
 /* Whether a row of a window can be a segment. */
 #define DORY_BY_ROWS (DORY_WORDS && DORY_DILATION_W == 1)
 /* Whether rows always are. */
@@ -310,3 +334,5 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
     y += taken * a->y_c;
   }
 }
+
+#endif
