@@ -107,18 +107,4 @@ DORY_GAP8_INLINE dory_ticket_t dory_dma_join(dory_ticket_t ticket, const dory_co
 void dory_gap8_move(uint8_t *dst, const uint8_t *src, uint32_t bytes);
 #define DORY_MOVE(dst, src, bytes) dory_gap8_move(dst, src, bytes)
 
-/* A word of L2, which never changes. */
-extern const volatile uint32_t dory_gap8_l2_word;
-
-/* The port of L2 is still busy when a burst is over. Core 0 waits for it alone, with one load: the
- * misses of all cores at once would wait behind each other. */
-static inline void dory_dma_wait(dory_ticket_t ticket)
-{
-  const uint32_t counter = (uint32_t)ticket - 1;
-  dory_gap8_dma_finish(counter);
-  dory_gap8_write(DORY_GAP8_DMA_STATUS, 1u << counter);
-  (void)dory_gap8_l2_word;
-  __asm__ volatile("" : : : "memory"); /* what the copy wrote is read */
-}
-
 #endif

@@ -251,7 +251,7 @@ static inline int32_t dory_columns(int32_t outputs) {
 static inline void dory_set_walk(dory_strip_t *s, int32_t count, dory_gap8_columns_t columns) {
   s->inside = columns.inside;
   s->step = s->tile->y_step_b;
-  s->loops = count / (3 - DORY_STRIDE);
+  s->loops = dory_gap8_div(count, 3 - DORY_STRIDE);
   s->rest = count - s->loops * (3 - DORY_STRIDE);
   s->y_back = count * s->step - 1;
   s->x_back = dory_columns(count) * DORY_COLUMN_BYTES - 4;

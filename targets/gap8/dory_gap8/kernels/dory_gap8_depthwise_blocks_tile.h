@@ -50,14 +50,14 @@ static DORY_GAP8_NOINLINE void dory_multiplied(dory_strip_t *s, dory_gap8_group_
 /* Computes one tile. Every core calls it; no core reads what another one writes. */
 void DORY_KERNEL(const dory_gap8_strips_t *a) {
   const dory_gap8_u8x4_t padding = dory_gap8_from_word_u8(DORY_PAD_WORD);
-  const int32_t strips = (a->y_a + DORY_ROWS - 1) / DORY_ROWS;
+  const int32_t strips = dory_gap8_ceil_div(a->y_a, DORY_ROWS);
   /* The number of the strip with half the outputs or fewer: `strips` where there is none. */
-  const int32_t half = strips - ((a->y_a - 1) % DORY_ROWS < DORY_ROWS / 2);
-  const int32_t walks = (a->y_b + DORY_WALK - 1) / DORY_WALK;
+  const int32_t half = strips - ((uint32_t)(a->y_a - 1) % DORY_ROWS < DORY_ROWS / 2);
+  const int32_t walks = dory_gap8_ceil_div(a->y_b, DORY_WALK);
   const int32_t walk = walks == 1 ? a->y_b : dory_gap8_ceil_div(a->y_b, walks);
   const int32_t columns = dory_columns(walk);
   dory_gap8_units_t u = dory_gap8_units(a, strips * walks);
-  int32_t w = walks == 1 ? 0 : u.position / strips;
+  int32_t w = walks == 1 ? 0 : dory_gap8_div(u.position, strips);
   int32_t strip = u.position - w * strips;
   int32_t staged = 0, blanked = -1;
   const uint8_t *x = (const uint8_t *)a->x;
@@ -86,15 +86,15 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
       const int32_t count = dory_gap8_min(walk, a->y_b - b);
       const dory_gap8_columns_t c = dory_gap8_columns(a, x_b, columns);
       /* Units with a column of the tile are laid as a whole. */
-      const int32_t before = (c.before + DORY_UNIT - 1) / DORY_UNIT * DORY_UNIT;
-      const int32_t after = c.after / DORY_UNIT * DORY_UNIT;
+      const int32_t before = dory_gap8_ceil_div(c.before, DORY_UNIT) * DORY_UNIT;
+      const int32_t after = dory_gap8_div(c.after, DORY_UNIT) * DORY_UNIT;
       for (int32_t i = 0; i < DORY_BLOCKS; i++) {
         dory_gap8_padding(4 * before, s.block[i]);
         dory_gap8_padding(4 * after, s.block[i] + (columns - after) * DORY_COLUMN_BYTES);
       }
       x = (const uint8_t *)a->x + (x_b + c.before) * a->x_step_b;
       y = (DORY_Y_T *)a->y + b * a->y_step_b;
-      s.before = c.before / DORY_UNIT * DORY_UNIT * DORY_COLUMN_BYTES;
+      s.before = dory_gap8_div(c.before, DORY_UNIT) * DORY_UNIT * DORY_COLUMN_BYTES;
       dory_set_walk(&s, count, c);
       blanked = w;
     }
@@ -120,7 +120,7 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
       const int32_t wide = 1;
 #endif
       if (wide && u.left >= 2 * g.count && s.channels == g.count) {
-        s.strips = dory_gap8_min(strips - strip, u.left / g.count);
+        s.strips = dory_gap8_min(strips - strip, dory_gap8_div(u.left, g.count));
       }
       strip += s.strips - 1;
       u.left -= (s.strips - 1) * g.count;

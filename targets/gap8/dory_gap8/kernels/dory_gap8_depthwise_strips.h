@@ -42,16 +42,16 @@ static inline dory_gap8_units_t dory_gap8_units(const dory_gap8_strips_t *s, int
   const int32_t core = (int32_t)dory_core_id();
   const int32_t channels = 4 * s->multiplier;
   const int32_t total = s->y_c * positions;
-  const int32_t per_core = (total + DORY_CORES - 1) / DORY_CORES;
+  const int32_t per_core = dory_gap8_ceil_div(total, DORY_CORES);
   const int32_t first = dory_gap8_min(core * per_core, total);
   dory_gap8_units_t u = {dory_gap8_min(per_core, total - first), core, DORY_CORES, 0, 0};
   if (u.left > 0) {
-    const int32_t groups = per_core / (channels * positions);
+    const int32_t groups = dory_gap8_div(per_core, channels * positions);
     if (groups * channels * positions != per_core || 4 * groups * DORY_CORES - s->x_c >= 4 ||
         4 * groups * DORY_CORES < s->x_c) {
       int32_t count;
       u.step = 1;
-      u.group = first / (channels * positions);
+      u.group = dory_gap8_div(first, channels * positions);
       u.channel = first - u.group * channels * positions;
       count = dory_gap8_min(channels, s->y_c - u.group * channels);
       for (; u.channel >= count; u.channel -= count) {
@@ -79,7 +79,7 @@ static inline dory_gap8_group_t dory_gap8_group(const dory_gap8_strips_t *s, int
 
 /* The input channel, counted from that of the group, of its output channel c. */
 static inline int32_t dory_gap8_source(const dory_gap8_strips_t *s, int32_t c) {
-  return s->multiplier == 1 ? c : c / s->multiplier;
+  return s->multiplier == 1 ? c : dory_gap8_div(c, s->multiplier);
 }
 
 /* Orders of shuffles that transpose: elements 0 and 1, 2 and 3 of two words in turn; the upper halves

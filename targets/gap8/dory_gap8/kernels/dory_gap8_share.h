@@ -16,8 +16,14 @@ typedef struct {
   dory_gap8_range_t pixels, channels;
 } dory_gap8_work_t;
 
+/* a / b, rounded down and up; neither is negative: signed divisions by a power of two take five
+ * instructions. */
+static inline int32_t dory_gap8_div(int32_t a, int32_t b) {
+  return (int32_t)((uint32_t)a / (uint32_t)b);
+}
+
 static inline int32_t dory_gap8_ceil_div(int32_t a, int32_t b) {
-  return (a + b - 1) / b;
+  return dory_gap8_div(a + b - 1, b);
 }
 
 /* Elements that share a byte: cores may not share them. */
