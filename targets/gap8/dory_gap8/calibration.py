@@ -77,7 +77,7 @@ IM2COL_CHANNELS = 4
 # counting instructions: three windows of which all taps lie in the tile, and one at the border);
 # per call, fork and barrier included. RAW: tenths of a cycle of an output without its
 # requantisation in C. TURNED: another addend below zero is 14 instructions for four outputs, none
-# of which waits.
+# of which waits. ROW_CALL: a call where pixels follow one another and nothing is known of rows.
 BLOCK_STEP = 245
 BLOCK_UNALIGNED = 25
 BLOCK_OUTPUT = 47
@@ -89,6 +89,7 @@ BLOCK_PIXELS = 108
 BLOCK_ROW = 25
 BLOCK_TAP = 22
 BLOCK_CALL = 900
+BLOCK_ROW_CALL = 200
 BLOCK_RAW = 60
 BLOCK_TURNED = 36
 # Going on to the next four pixels in assembly, and moving the pointers of a segment for them:
@@ -97,7 +98,7 @@ BLOCK_FOURS = 20
 BLOCK_FOURS_SEGMENT = 15
 # By counting instructions (test_assembly_cycles.py): a step of three pixels is 19 of them instead
 # of 24. Where a column is one segment, a group has 6 less and no jump, the next four pixels 3 less,
-# and a call of the block 8 more.
+# and a call of the block 1 more.
 BLOCK_STEP_THREES = 194
 # Likewise steps of inputs in two halves, 44 and 34 instructions for as many products of 9 bits.
 BLOCK_HALVES = 449

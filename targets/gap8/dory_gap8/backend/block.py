@@ -216,7 +216,7 @@ class BlockKernel(ClusterKernel):
             if apart is not None:
                 way += minimum(count, apart) * self._apart_cycles(layer, channels)
             ways.append(way)
-        return cal.BLOCK_CALL + (ways[0] if len(ways) == 1 else minimum(*ways))
+        return self._call_cycles(layer) + (ways[0] if len(ways) == 1 else minimum(*ways))
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
         """Whole blocks for all cores; few cycles of all tiles."""
@@ -229,6 +229,10 @@ class BlockKernel(ClusterKernel):
     def _apart_cycles(self, layer: Layer, groups: Number) -> Number:
         """Return how many cycles a block that is apart takes more, by its groups of channels."""
         return 0
+
+    def _call_cycles(self, layer: Layer) -> int:
+        """Return the cycles of a call without its blocks."""
+        return cal.BLOCK_CALL
 
     def _step_cycles(self, layer: Layer) -> int:
         """Return tenths of a cycle per step of the block."""

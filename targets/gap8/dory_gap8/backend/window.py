@@ -100,6 +100,9 @@ class WindowKernel(BlockKernel):
             ("DORY_FAR_TABLE", str(int(_is_far(layer)))),
         )
 
+    def _call_cycles(self, layer: Layer) -> int:
+        return cal.BLOCK_ROW_CALL if _is_row(layer) else super()._call_cycles(layer)
+
     def _step_cycles(self, layer: Layer) -> int:
         odd = pixel_bytes(layer) % 4
         return super()._step_cycles(layer) + (cal.BLOCK_UNALIGNED if odd else 0)
@@ -149,6 +152,12 @@ class WindowKernel(BlockKernel):
             return 100
         others = 1 + (window.pads[1] > 0) + (window.pads[3] > 0) + (y.width % 4 > 0)
         return max(0, 100 - 400 * others // y.width)
+
+
+def _is_row(layer: Layer) -> bool:
+    """Return True when the windows are the pixels of the tile, one after the other."""
+    window = layer.window
+    return window.kernel == window.strides == (1, 1) and pixel_bytes(layer) % 4 == 0
 
 
 def _pointers(layer: Layer) -> int:
