@@ -64,8 +64,8 @@ UNPACKED = {
     "dory_gap8_pack_4": 1090,
 }
 
-# Fitted to 1093 functions of 52 networks; since waits are one function, to those of eight, where the
-# sum over a network is met within 15 %.
+# Fitted to 1093 functions of 52 networks; since all waits are one function, to those of eight
+# networks, over each of which the sum is met within 15 %.
 SIZES = CodeSizes(
     network=450,
     layer=68,
