@@ -94,12 +94,12 @@ def test_a_copy_has_as_few_commands_as_its_shape_allows(tmp_path: Path) -> None:
 
 FAULTS = {
     "counter_is_never_freed": (
-        "dory_hal_impl.h",
+        "dory_gap8_dma.c",
         "dory_gap8_write(DORY_GAP8_DMA_STATUS, 1u << counter);",
         "(void)counter;",
     ),
     "wait_does_not_wait": (
-        "dory_hal_impl.h",
+        "dory_gap8_dma.c",
         "dory_gap8_dma_finish(counter);\n  dory_gap8_write(DORY_GAP8_DMA_STATUS",
         "dory_gap8_write(DORY_GAP8_DMA_STATUS",
     ),

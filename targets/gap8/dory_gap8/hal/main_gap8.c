@@ -262,16 +262,18 @@ static void load_input(const job_t *job)
 }
 
 /* Waits until the cluster has ended its run, for a time that no run takes: a transfer that never
- * ends, or cores that do not meet at a barrier, would be waited for without end. */
+ * ends, or cores that do not meet at a barrier, would be waited for without end. Steps are long: the
+ * SDK may lose a request of the cluster that comes when its timer ends. */
 static void wait_for_the_end(pi_task_t *end)
 {
-  for (uint32_t waited_ms = 0; !has_ended; waited_ms++) {
-    if (waited_ms == DORY_GAP8_TIMEOUT_MS) {
+  enum { STEP_MS = 10 };
+  for (uint32_t waited_ms = 0; !has_ended; waited_ms += STEP_MS) {
+    if (waited_ms >= DORY_GAP8_TIMEOUT_MS) {
       printf("dory: error: the network has not ended after %u ms; the last layer handed out is %d\n",
              (unsigned)waited_ms, last_layer);
       pmsis_exit(EXIT_FAILED);
     }
-    pi_time_wait_us(1000);
+    pi_time_wait_us(1000 * STEP_MS);
   }
   pi_task_wait_on(end);
 }
