@@ -179,3 +179,15 @@ def test_a_channel_whose_bias_has_32_bits_is_exact() -> None:
     most[3] = (1 << 31) - 1 - own.ranges.acc_hi + bias.bounds[0]
     far = replace(own, op=replace(own.op, bias=Array(most)))
     HostLibrary([case_of(with_form("BINARY32", far, np.random.default_rng(5)), 5)]).check()
+
+
+def test_a_part_of_a_product_has_the_parameters_of_all_channels() -> None:
+    """Parts are asked with the constants of the whole layer."""
+    step = requant(list(range(5, 14)), 0, 1 << 12, -128, 127)
+    product = ops.MatMul(
+        index=0, name="product", inputs=("x", "factors"), output="y", requants=(step,)
+    )
+    whole = typed(product, (9, 2, 6, -128, 127), (6, 2, 4, -128, 127))
+    part = replace(whole, output=replace(whole.output, channels=4))
+    forms = [find_form(one) for one in (whole, part)]
+    assert [len(form.mul) for form in forms if form is not None] == [9, 9]

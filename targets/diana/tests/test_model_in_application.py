@@ -38,7 +38,7 @@ CHANGES = [
     ),
     (0, "dory_weights_00)", "dory_weights_00 + 32)", "at l2_W do not lie in L2"),
     (0, "dory_cores_barrier_digital();", "", "analog_conv_2d: starts before the job of digital_"),
-    (0, "  {\n    Layer", "  l1[0] = 1;\n  {\n    Layer", "touches byte 0 of L1"),
+    (0, "    dory_cores", "    l1[0] = 1;\n    dory_cores", "touches byte 0 of L1"),
     (1, ".k = 32", ".k = 16", "holds a weight, but there are 144 rows and 16 columns"),
     (1, ".ox_unroll = ", ".ox_unroll = 1 + ", "ox_unroll = 3 is not 1, 2 or 4"),
     (3, ".ox = ", ".ox = 16 + ", "element_wise_sum: ox = "),

@@ -158,8 +158,12 @@ def _lifted(layer: Layer) -> Integers | int:
 
 
 def _broadcast(form: Form, channels: int) -> Form:
+    """Return a form with parameters for each channel; a part of a layer has those of all of it."""
+    each = (form.bias, form.add, form.mul, form.up, form.below)
+    count = max(channels, *(values.size for values in each if values is not None))
+
     def of_all(values: Integers | None) -> Integers | None:
-        return None if values is None else np.broadcast_to(values, (channels,)).astype(np.int64)
+        return None if values is None else np.broadcast_to(values, (count,)).astype(np.int64)
 
     bias, add, mul, up = map(of_all, (form.bias, form.add, form.mul, form.up))
     assert bias is not None and add is not None and mul is not None and up is not None
