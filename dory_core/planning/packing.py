@@ -88,8 +88,8 @@ def optimal_packing(
         effort: Limit of the solver in deterministic units; when it runs out, the best packing found
             so far is returned and not proven.
         stack: The bidirectional stack, where it is known.
-        enough: Bytes of the memory: the solver gets all blocks only where they find no places in
-            as many.
+        enough: Bytes of the memory: a packing that is higher is repaired in bad places, and the
+            solver never gets all blocks. 0 for the smallest peak, whatever it costs.
     """
     if not requests:
         return Packing((), 0, "best fit"), True
@@ -106,7 +106,7 @@ def optimal_packing(
     found, proven = repaired(requests, start, alignment, bound), True
     if found is None and bound < enough < peak:
         found, proven = repaired(requests, start, alignment, enough), False
-    if found is None and (len(requests) > SOLVER_BLOCKS or peak <= enough):
+    if found is None and (len(requests) > SOLVER_BLOCKS or enough):
         return packing(requests, start, alignment, method), False
     if found is None:
         room = Bin("memory", peak, alignment)

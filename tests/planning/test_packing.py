@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import Request, fullest_step, packing, requests
 from dory_core.planning import repair
 from dory_core.planning.exact import solve
-from dory_core.planning.heuristics import fit_into
+from dory_core.planning.heuristics import best_fit, fit_into, peak_of
 from dory_core.planning.packing import optimal_packing, peak_within, plan_memory
 from dory_core.planning.repair import repaired
 from dory_core.planning.stack import bidirectional_stack
@@ -265,3 +266,36 @@ def test_blocks_find_places_within_the_peak_that_is_told(blocks, alignment, more
     peak = peak_within(blocks, alignment, least + more)
     assert fullest_step(blocks, alignment)[1] <= peak <= least + more
     assert peak_within(blocks, alignment, least - 1) >= least
+
+
+def test_the_solver_gets_no_whole_network_where_a_number_of_bytes_is_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What passes through L2 is packed many times: only bad places are searched."""
+    calls = list[object]()
+    monkeypatch.setattr("dory_core.planning.packing.repaired", lambda *_: None)
+    monkeypatch.setattr(
+        "dory_core.planning.packing.solve", lambda *_: calls.append(0) or (None, False)
+    )
+    blocks = next(filter(_is_hard, (_random_blocks(seed) for seed in range(100))))
+    bound = fullest_step(blocks, 8)[1]
+    optimal_packing(blocks, 8, enough=bound)
+    assert not calls
+    optimal_packing(blocks, 8)
+    assert calls
+
+
+def _random_blocks(seed: int) -> list[Request]:
+    random = Random(seed)
+    starts = [random.randrange(20) for _ in range(30)]
+    return [
+        Request(BlockId(f"b{n}"), 8 * random.randrange(1, 40), at, at + random.randrange(6))
+        for n, at in enumerate(starts)
+    ]
+
+
+def _is_hard(blocks: list[Request]) -> bool:
+    """Return True when neither heuristic finds the least bytes."""
+    bound = fullest_step(blocks, 8)[1]
+    stack = bidirectional_stack(blocks, 8).peak_bytes
+    return min(stack, peak_of(blocks, best_fit(blocks, 8, bound), 8)) > bound

@@ -19,8 +19,12 @@ from dory_core.planning.cutting import (
 )
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import Candidate
+from dory_core.planning.packing import peak_within
 from dory_core.planning.peaks import LiveBytes
 from dory_core.planning.problem import Problem
+
+#: Parts of L2 that are filled: blocks that fit in sum may find no places in all of it.
+_ROOMS = (1.0, 15 / 16)
 
 
 def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
@@ -29,19 +33,20 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     if not fitting.streamed or problem.link is None:
         return
     live = LiveBytes(problem)
+    for share in _ROOMS:
+        room = int(problem.room * share)
 
-    def fits(decision: Decision) -> bool:
-        # The tiles of similar parts do for a trial; what is proposed is tiled again.
-        return live.fullest(live.sequence(decision, fitting))[1] <= problem.room
+        def fits(decision: Decision, room: int = room) -> bool:
+            # The tiles of similar parts do for a trial; what is proposed is tiled again.
+            return live.fullest(live.sequence(decision, fitting))[1] <= room
 
-    decision = coarsened(problem, fitting, fits)
-    if decision == fitting:
-        return
-    program = live.sequence(decision)
-    if live.fullest(program)[1] > problem.room:
-        return
-    if live.packed(program, problem.room).chosen.peak_bytes <= problem.room:
-        yield decision
+        decision = coarsened(problem, fitting, fits)
+        if decision == fitting:
+            return
+        requests = tuple(live.sequence(decision).requests.values())
+        if peak_within(requests, problem.alignment, problem.room) <= problem.room:
+            yield decision
+            return
 
 
 def coarsened(problem: Problem, decision: Decision, fits: Callable[[Decision], bool]) -> Decision:
