@@ -14,9 +14,10 @@ from dory_core.plan.budgets import Budgets, Code, least_functions, resolve_budge
 from dory_core.planning.by_rows import refusal
 from dory_core.planning.chains import Chain
 from dory_core.planning.code_room import l2_after_code, shared
+from dory_core.planning.evaluate import evaluate
 from dory_core.planning.fitting import place_network, problems_of, smaller_plans
-from dory_core.planning.front import executions, front, not_dominated
-from dory_core.planning.placement import Planned
+from dory_core.planning.front import executions, front, not_dominated, whole
+from dory_core.planning.placement import Planned, placed
 from dory_core.planning.problem import HOME, Problem, is_streamed
 from dory_core.planning.relief import Change, binding, changes
 from dory_core.plugins.manager import Plugins
@@ -148,20 +149,20 @@ def _resident_front(tiled: TiledGraph, setup: Setup) -> list[_Solved]:
     scratch = chip.bytes[HOME] - within.bytes[HOME]
     code = Code(len(tiled.layers), least_functions(tiled.graph))
     room = l2_after_code(ctx, shared(tiling, ctx, setup.budgets), code).bytes[HOME]
+    problems = problems_of(tiling, ctx, l2_after_code(ctx, within, code))
+    found = placed(problems[0], evaluate(problems[0], whole(problems[0]))).map
+    if found.static_level != HOME and found.static_bytes > within.bytes[found.static_level]:
+        raise found.too_large(tiled.graph.name, within, ctx.memory)
     solved: list[tuple[Problem, Planned, tuple[Chain, ...]]] = []
-    for problem in problems_of(tiling, ctx, l2_after_code(ctx, within, code)):
+    for problem in problems:
         ways = executions(problem)
         for planned in front(problem, ways):
             solved.append((problem, planned, ways.edges))
         if not solved and problem.network.by_rows:
             raise refusal(problem, problem.budgets.bytes[HOME])
     plans = not_dominated(planned for _, planned, _ in solved)
-    for planned in plans[:1]:
-        at = planned.map.static_level
-        if at != HOME and planned.map.static_bytes > within.bytes[at]:
-            raise planned.map.too_large(tiled.graph.name, within, ctx.memory)
-    found = [next(one for one in solved if one[1] is planned) for planned in plans]
-    return [(_point(one[0], one[1], scratch, room), *one) for one in found]
+    points = [next(one for one in solved if one[1] is planned) for planned in plans]
+    return [(_point(one[0], one[1], scratch, room), *one) for one in points]
 
 
 def _streamed_front(tiled: TiledGraph, setup: Setup) -> list[_Solved]:

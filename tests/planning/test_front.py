@@ -24,6 +24,7 @@ from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiling.latency import fastest
 from tests.planning.networks import plan_graph, win
+from tests.planning.test_memories import forked
 from tests.toy.chip import NAME, ToyChip, three_levels
 
 CHIP = ToyChip()
@@ -286,3 +287,14 @@ def test_budgets_shrink_to_the_least_one_in_equal_shares() -> None:
     assert max(shares) - min(shares) < 0.05
     assert shrunk(place, lambda used: used, 4096, 321, most=2) == [4096, 320]
     assert 320 <= shrunk(place, lambda used: used, 4096, 100, most=2)[-1] <= 2300
+
+
+def test_constants_that_fit_no_memory_are_refused_before_chains_are_searched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def searched(*_: Any) -> Any:
+        pytest.fail("executions were searched")
+
+    monkeypatch.setattr("dory_core.driver.front.executions", searched)
+    with pytest.raises(DoesNotFit, match="B of constants, 1024 B of L3 are available"):
+        front(residual(), forked(64 * 1024, rom=1024))
