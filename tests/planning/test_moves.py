@@ -101,6 +101,21 @@ def test_only_what_is_better_is_kept(l2: int) -> None:
     assert kept[-1].after is not None and kept[-1].after[0] == plan.cycles
 
 
+def test_coarse_parts_without_places_are_tried_with_less_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = list[int]()
+
+    def peak_of(_: object, alignment: int, room: int) -> int:
+        asked.append(room)
+        return room + alignment * (len(asked) == 1)
+
+    monkeypatch.setattr("dory_core.planning.moves.coarsen.peak_within", peak_of)
+    _, trials = planned(20_000)
+    assert len(asked) == 2
+    assert any(trial.move == "coarsen" for trial in trials)
+
+
 TABLE = [
     # what straddles two memories, cycles and peak of one plan and of the other, and whether the
     # first is better where L2 must not grow, and where it may to 100 bytes
