@@ -12,18 +12,18 @@ SHARED = Path(__file__).resolve().parents[4] / "shared"
 
 #: Cycles of the first inference on GVSOC, as `dory: network cycles` of the application says them.
 MEASURED = {
-    "nets/nemo_mv1_025_96/net.onnx": 763_271,
-    "nets/nemo_mv2_035_96/net.onnx": 971_791,
-    "nets/nemo_ds_cnn_kws/net.onnx": 243_587,
-    "nets/nemo_eegnet_1d_8b_1xW/net.onnx": 45_288,
-    "nets/nemo_PenguiNet_32/net.onnx": 899_946,
-    "nets/nemo_NAS_Frontnet/net.onnx": 611_408,
-    "nets/nemo_resnet8/net.onnx": 730_477,
-    "nets/nemo_dronet_complete/net.onnx": 2_933_133,
-    "nets/nemo_proxylessnas_pulp_dronet/net.onnx": 6_403_346,
-    "nets_tflite/mlperf_vww_96_int8/net.tflite": 530_781,
-    "nets_tflite/mlperf_kws_ref_model/net.tflite": 258_757,
-    "nets_tflite/esphome_okay_nabu/net.tflite": 56_567,
+    "nets/nemo_mv1_025_96/net.onnx": 756_699,
+    "nets/nemo_mv2_035_96/net.onnx": 973_107,
+    "nets/nemo_ds_cnn_kws/net.onnx": 239_977,
+    "nets/nemo_eegnet_1d_8b_1xW/net.onnx": 44_344,
+    "nets/nemo_PenguiNet_32/net.onnx": 898_350,
+    "nets/nemo_NAS_Frontnet/net.onnx": 610_360,
+    "nets/nemo_resnet8/net.onnx": 729_343,
+    "nets/nemo_dronet_complete/net.onnx": 2_925_900,
+    "nets/nemo_proxylessnas_pulp_dronet/net.onnx": 6_321_102,
+    "nets_tflite/mlperf_vww_96_int8/net.tflite": 525_417,
+    "nets_tflite/mlperf_kws_ref_model/net.tflite": 254_755,
+    "nets_tflite/esphome_okay_nabu/net.tflite": 53_530,
 }
 QUICK = ("eegnet", "okay_nabu", "ds_cnn")
 
