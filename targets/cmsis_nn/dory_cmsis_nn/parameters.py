@@ -79,7 +79,8 @@ def find_native(layer: Layer) -> Parameters | Rejection:
     """Return mantissas and shifts of the library's own requantisation, or why none are exact.
 
     It rounds twice, ties away from zero, as TensorFlow Lite Micro does. The thresholds of all
-    outputs are compared for every channel, so that what is found is proven.
+    outputs are compared for every channel, so that what is found is proven. A part of a layer has
+    the constants of all its channels.
     """
     kind, y = layer.op, layer.output
     steps = kind.requants
@@ -88,7 +89,8 @@ def find_native(layer: Layer) -> Parameters | Rejection:
     step = steps[0]
     if min(step.mul) < 0:
         return Rejection("its factors are negative")
-    channels, zero_point = y.channels, y.zero_point + y.offset
+    channels = max(y.channels, len(weights_of(layer)))
+    zero_point = y.zero_point + y.offset
     pairs = [_mantissa(mul, step.shift) for mul in step.mul]
     mantissas, shifts = (
         np.broadcast_to(np.array(values, np.int64), (channels,))

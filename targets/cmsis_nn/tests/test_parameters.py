@@ -39,6 +39,15 @@ def test_native_parameters_give_the_network_for_every_accumulator(kind: str) -> 
                 assert min(max(got - 7, -128), 127) == step.scalar(acc, c)
 
 
+@pytest.mark.parametrize("kind", ["conv", "linear"])
+def test_a_part_has_the_parameters_of_all_channels(kind: str) -> None:
+    whole = tflm_layer(kind, 0)
+    part = replace(whole, output=replace(whole.output, channels=whole.output.channels // 2))
+    both = find_native(whole), find_native(part)
+    found = [one for one in both if isinstance(one, Parameters) and one.mul is not None]
+    assert [len(one.bias) for one in found] == [whole.output.channels] * 2
+
+
 def test_native_multipliers_are_those_of_the_file() -> None:
     layer = tflm_layer("conv", 4)
     reach = int(np.prod(layer.of(ops.Conv).weights.shape[1:])) * 128 * 100

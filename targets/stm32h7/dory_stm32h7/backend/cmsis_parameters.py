@@ -16,12 +16,13 @@ def find_parameters(layer: Layer) -> Parameters | Rejection:
     if isinstance(found, Rejection):
         return found
     x_offset, padding = padded(layer)
-    channels = layer.output.channels
     if not found.steps:
         return Parameters(found.bias, x_offset=x_offset)
     line = found.steps[0]
     if len(found.steps) > 1 or line.shift != 32 or found.turned or found.shifted or found.even:
         return Rejection("its requantisation is no product of which the upper half is the output")
+    # A part of the layer has the constants of all its channels.
+    channels = max(layer.output.channels, line.mul.size, line.add.size)
     mul = np.broadcast_to(line.mul, (channels,))
     add = np.broadcast_to(line.add, (channels,))
     if (mul == 0).any():
