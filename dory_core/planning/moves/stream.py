@@ -60,7 +60,7 @@ def needed_bytes(problem: Problem) -> int:
     No moves are searched: a plan within as many bytes exists, whatever it costs.
     """
     try:
-        _Cascade(problem, tuple(cuts.groups for cuts in problem.network.cuts), quick=True).run()
+        _Cascade(problem, tuple(cuts.groups for cuts in problem.network.cuts)).run()
     except DoesNotFit as error:
         return error.needed_bytes or problem.room + 1
     return 0
@@ -69,15 +69,13 @@ def needed_bytes(problem: Problem) -> int:
 class _Cascade:
     """The search for a decision that fits."""
 
-    def __init__(self, problem: Problem, groups: Sequence[int], quick: bool = False) -> None:
+    def __init__(self, problem: Problem, groups: Sequence[int]) -> None:
         """Prepare the search.
 
         Args:
             problem: The network.
             groups: The most groups of channels of each layer.
-            quick: Whether packings are repaired, but not searched by the solver as a whole.
         """
-        self.quick = quick
         assert problem.link is not None
         self.most_groups = groups
         self.problem = problem
@@ -111,8 +109,6 @@ class _Cascade:
     def _fits(self, program: PartSequence) -> bool:
         """Return True when the blocks find places within the budget; else note their peak."""
         peak = peak_within(tuple(program.requests.values()), self.alignment, self.budget)
-        if peak > self.budget and not self.quick:
-            peak = self.live.packed(program, self.budget).chosen.peak_bytes
         if peak > self.budget:
             self.peak = peak if self.peak is None else min(self.peak, peak)
         return peak <= self.budget
