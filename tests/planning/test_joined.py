@@ -15,6 +15,7 @@ from dory_core.hardware.links import Link
 from dory_core.ir import Graph
 from dory_core.plan import Plan
 from dory_core.plan.network import lower, lower_network
+from dory_core.simulate.build import MARKS_FOLDER
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import plan_graph, win
@@ -183,10 +184,14 @@ WRONG = {
 
 
 def changed(app: Path, pattern: str, new: str) -> None:
-    source = app / "src" / "dory_layer_01.c"
-    text, made = re.subn(pattern, new, source.read_text())
-    assert made, source.read_text()
-    source.write_text(text)
+    """Change what a layer does, or what it tells the simulation."""
+    made = 0
+    for folder in ("src", MARKS_FOLDER):
+        source = app / folder / "dory_layer_01.c"
+        text, here = re.subn(pattern, new, source.read_text())
+        source.write_text(text)
+        made += here
+    assert made, pattern
 
 
 @pytest.mark.sample(3)

@@ -89,7 +89,7 @@ def test_all_moves_are_switched_off_at_once() -> None:
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("l2", [30_000, 200_000])
+@pytest.mark.parametrize("l2", [30_000, 80_000])
 def test_only_what_is_better_is_kept(l2: int) -> None:
     plan, trials = planned(l2)
     kept = [trial for trial in trials if trial.kept]

