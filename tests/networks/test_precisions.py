@@ -82,7 +82,7 @@ def check_case(
     assert_exact(directory, plugins=plugins, dma=dma)
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_all_pairs_of_types_are_exact_in_smallest_tiles(case: Case, tmp_path: Path) -> None:
     check_case(case, "toy", tmp_path / "app", ToyChip().plugins(), ("random",))

@@ -115,7 +115,7 @@ def alternating(layers: int) -> Graph:
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("left", [-1, 3000], ids=["no room", "too little room"])
 def test_layers_that_share_functions_need_room_for_their_rows_alone(left: int) -> None:
-    layers = 60
+    layers = 30
     chip = setup(left, left, row=64)
     chip = with_code_of(chip, layers, left)
     plan = run(alternating(layers), chip, after=IMPORTED)
@@ -128,7 +128,7 @@ def test_layers_that_share_functions_need_room_for_their_rows_alone(left: int) -
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("left", "fits"), [(3000, True), (3001, False)])
 def test_check_counts_the_functions_that_layers_run(left: int, fits: bool) -> None:
-    layers = 60
+    layers = 30
     chip = with_code_of(setup(left, left, row=64), layers, left)
     if not fits:
         chip = replace(chip, budgets=replace(chip.budgets, bytes={1: 65536, 2: 900, 3: 900}))

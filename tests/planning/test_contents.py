@@ -89,6 +89,7 @@ def _changed(plan: Plan, kind: str, change: Callable[..., object]) -> list[Plan]
     return changed
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "fault",
     ["a load from elsewhere", "a load to elsewhere", "a load that comes late", "no load"],

@@ -48,7 +48,7 @@ def test_every_stage_has_a_network_that_takes_it() -> None:
     assert {(case.name, l2) for case in CASES for l2 in case.budgets} >= set(STAGES.values())
 
 
-@pytest.mark.sample(14)
+@pytest.mark.sample(24)
 @pytest.mark.parametrize(("case", "l2"), FIXED)
 def test_network_is_exact_in_little_l2(
     case: Case, l2: int, plugins: Plugins, tmp_path: Path
@@ -130,6 +130,7 @@ def test_random_network_of_mixed_precisions_is_exact_in_little_l2(
     assert any(t.bits < 8 for step in plan.steps for t in (*step.layer.inputs, step.layer.output))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("seed", "share", "mixed"), [(101, 0.4, True), (1005, 0.5, False)])
 def test_whole_tensors_come_back_beside_fused_chains(
     seed: int, share: float, mixed: bool, plugins: Plugins, tmp_path: Path

@@ -95,6 +95,7 @@ def test_plan_is_the_same_every_time(case: Case, plugins: Plugins) -> None:
     assert first == second
 
 
+@pytest.mark.slow
 def test_estimate_counts_waiting_for_l3(plan_of: Callable[[str], Plan], plugins: Plugins) -> None:
     plan = plan_of("mobile in 448 KiB")
     layers = sum(step.estimate.cycles for step in plan.steps)

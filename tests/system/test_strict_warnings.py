@@ -10,7 +10,7 @@ from dory_core.testing.apps import build_app
 from tests.codegen.test_strict_warnings import check, every_kind
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("target", "settings"),
     [

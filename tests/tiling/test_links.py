@@ -31,6 +31,7 @@ def stalls(plan: Plan) -> int:
     return sum(s.estimate.cycles - s.estimate.compute_cycles for s in plan.steps)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("name", "limits", "most"),
     [
@@ -50,6 +51,7 @@ def test_tiles_are_aligned_so_that_no_core_copies(
     assert stalls(planned) < most
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["mobile", "residual", "conv_5x5_first_layer"])
 def test_a_link_that_moves_everything_wishes_nothing_of_tiles(name: str) -> None:
     names = {term.name for step in plan(name).steps for term in step.tiling.terms}

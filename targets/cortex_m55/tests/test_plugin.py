@@ -89,6 +89,7 @@ def test_memory_without_room_on_the_emulated_board_is_elsewhere(tmp_path: Path) 
     assert "@" not in script
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("cross", [False, True], ids=["host", "chip"])
 def test_cmake_builds_the_library(cross: bool, tmp_path: Path) -> None:
     if shutil.which("cmake") is None or shutil.which("ninja") is None:
@@ -121,6 +122,7 @@ def two_networks(folder: Path) -> list[Path]:
     return apps
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("cross", [False, True], ids=["host", "chip"])
 def test_cmake_takes_kernels_once_and_refuses_other_ones(cross: bool, tmp_path: Path) -> None:
     if shutil.which("cmake") is None or shutil.which("ninja") is None:

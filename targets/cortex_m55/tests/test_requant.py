@@ -164,6 +164,7 @@ def test_a_zero_point_beyond_16_bits_has_another_form() -> None:
     assert forms[99] == "BINARY32" and forms[40000] != "BINARY32"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("compiler", ["gcc", "zig"])
 def test_helium_computes_the_same(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     require_qemu()

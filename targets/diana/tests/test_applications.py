@@ -64,6 +64,7 @@ def test_application_compiles_for_the_chip(tmp_path: Path) -> None:
     compile_for_the_chip(tmp_path / "app", ("src", "weights", "kernels", "hal/diana", "board"))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("folders", "includes"),
     [

@@ -60,6 +60,7 @@ def options(
     )
 
 
+@pytest.mark.sample(2)
 def test_example_is_exact_on_the_engines_that_it_is_made_for(
     options: tuple[str, CompileOptions], plugins: Plugins
 ) -> None:

@@ -104,7 +104,7 @@ def wide_inputs() -> Graph:
     return b.graph()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.skipif(shutil.which(ARM) is None, reason=f"no {ARM} (package gcc-arm-none-eabi)")
 @pytest.mark.parametrize("network", [most_taps, wide_inputs])
 @pytest.mark.parametrize("optimise", ["-Os", "-O3"])

@@ -40,6 +40,7 @@ def _points(shape: tuple[int, int, int], outputs: int, step: Requant) -> Layer:
     return typed(conv, (*shape, -128, 127))
 
 
+@pytest.mark.sample(2)
 @COMPILERS
 @pytest.mark.parametrize("ends", ENDS)
 def test_blocks_of_one_pixel_to_seven(ends: tuple[int, int], compiler: tuple[str, ...]) -> None:
@@ -58,6 +59,7 @@ def _check_pairs(layers: list[Layer], compiler: tuple[str, ...]) -> None:
     CortexM7(cases, compiler).check()
 
 
+@pytest.mark.sample(2)
 @COMPILERS
 @pytest.mark.parametrize("name", ["turned", "even32"])
 def test_blocks_of_other_requantisations(name: str, compiler: tuple[str, ...]) -> None:
@@ -73,6 +75,7 @@ def test_blocks_of_other_requantisations(name: str, compiler: tuple[str, ...]) -
     _check_pairs(layers, compiler)
 
 
+@pytest.mark.sample(2)
 @COMPILERS
 @pytest.mark.parametrize("ends", ENDS)
 def test_outputs_of_fours_of_rows(ends: tuple[int, int], compiler: tuple[str, ...]) -> None:
@@ -110,6 +113,7 @@ def test_two_rows_in_numbers_of_16_bits(compiler: tuple[str, ...]) -> None:
     CortexM7(cases, compiler).check()
 
 
+@pytest.mark.sample(2)
 @COMPILERS
 @pytest.mark.parametrize("less", [-1, 1])
 def test_strips_whose_sums_turn(less: int, compiler: tuple[str, ...]) -> None:

@@ -35,7 +35,7 @@ def test_depthwise_from_pairs_of_columns(strides: tuple[int, int]) -> None:
     CortexM7(cases, cortex_m7.require()).check()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("kernel", [(5, 5), (7, 7), (1, 5), (1, 7), (9, 1), (10, 1), (4, 1)])
 def test_depthwise_of_wide_filters_from_pairs_of_columns(

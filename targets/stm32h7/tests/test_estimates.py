@@ -238,7 +238,7 @@ def counts(request: pytest.FixtureRequest) -> Counts:
     return request.param, found
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("name", GOALS)
 def test_instructions_per_multiplication(name: str, counts: Counts) -> None:
     compiler, instructions = counts

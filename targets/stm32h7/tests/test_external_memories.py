@@ -89,6 +89,7 @@ def test_activations_pass_through_external_ram(
     run_image(tmp_path / "app", plugins)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("settings", "cached"),
     [({}, False), ({"dma": "memcpy"}, True), ({"part": "stm32f746"}, True)],
@@ -131,6 +132,7 @@ def test_inputs_and_outputs_larger_than_sram_lie_in_external_ram(
     run_image(tmp_path / "app", plugins)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["stm32h743", "stm32h750"])
 def test_a_project_of_the_user_has_both_memories(
     name: str, plugins: Plugins, tmp_path: Path

@@ -227,6 +227,7 @@ INCLUDE board/sections.ld
 """
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("memories", ["ours", "of CubeIDE"])
 def test_form_without_main_links_with_a_main_of_the_user(
     memories: str, plugins: Plugins, tmp_path: Path

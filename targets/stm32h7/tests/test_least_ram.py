@@ -55,6 +55,7 @@ def depthwise() -> Graph:
     return b.graph()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("build", [blocks, pools, depthwise])
 def test_the_least_plan_is_smaller_and_exact(build: Callable[[], Graph], tmp_path: Path) -> None:
     graph = build()

@@ -59,7 +59,7 @@ def build(directory: Path, part: str, plugins: Plugins, **settings: str) -> None
     build_app(small().graph(), "stm32h7", directory, plugins=plugins, settings=chosen, seeds=(0, 1))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("part", IN_CI)
 def test_image_of_a_part_is_exact(part: str, plugins: Plugins, tmp_path: Path) -> None:
     build(tmp_path / "app", part, plugins)

@@ -25,25 +25,24 @@ from dory_core.testing.kernel_cases import KernelCase, takes
 from dory_core.testing.kernels import HostLibrary, alone, make_case, typed, whole_case
 
 
-def _uint8_weights(seed: int) -> list[KernelCase]:
+def _uint8_weights(low: int, high: int) -> list[KernelCase]:
     """Return cases whose weights are bytes without a sign less a zero point."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(5)
     layers = []
     around = ops.Window(kernel=(3, 3), strides=(1, 2), pads=(1, 1, 1, 1))
-    for low, high in ((-255, 0), (-200, 55), (0, 255), (-140, 100)):
-        for groups, window in ((12, around), (12, replace(around, dilations=(2, 1))), (3, around)):
-            builder = GraphBuilder((12, 9, 7))
-            builder.conv(12, window, groups=groups, weights=(low, high))
-            layers += builder.graph().layers
-        builder = GraphBuilder((3, 14, 12))
-        builder.conv(12, around, weights=(low, high), output=(-128, 127))
-        builder.conv(12, SAME, groups=12, weights=(low, high))
-        builder.conv(11, around, weights=(low, high))
-        builder.conv(9, ops.Window(kernel=(5, 4), pads=(2, 2, 2, 2)), weights=(low, high))
-        builder.conv(700, POINT, weights=(low, high))
-        builder.conv(9, POINT, weights=(low, high), output=(-128, 127))
-        builder.linear(7, weights=(low, high), output=(0, 255))
+    for groups, window in ((12, around), (12, replace(around, dilations=(2, 1))), (3, around)):
+        builder = GraphBuilder((12, 9, 7))
+        builder.conv(12, window, groups=groups, weights=(low, high))
         layers += builder.graph().layers
+    builder = GraphBuilder((3, 14, 12))
+    builder.conv(12, around, weights=(low, high), output=(-128, 127))
+    builder.conv(12, SAME, groups=12, weights=(low, high))
+    builder.conv(11, around, weights=(low, high))
+    builder.conv(9, ops.Window(kernel=(5, 4), pads=(2, 2, 2, 2)), weights=(low, high))
+    builder.conv(700, POINT, weights=(low, high))
+    builder.conv(9, POINT, weights=(low, high), output=(-128, 127))
+    builder.linear(7, weights=(low, high), output=(0, 255))
+    layers += builder.graph().layers
     kernels = [next(one for one in builtin_kernels() if takes(one, layer)) for layer in layers]
     assert all("_u8" in one.symbol(layer) for one, layer in zip(kernels, layers, strict=True))
     return [make_case(kernel, own, random) for kernel, own in zip(kernels, layers, strict=True)]
@@ -61,8 +60,10 @@ def test_weights_beyond_uint8_files_are_stored_in_16_bits(bounds: tuple[int, int
     HostLibrary(cases).check()
 
 
-def test_weights_of_uint8_files_are_stored_in_8_bits() -> None:
-    cases = _uint8_weights(5)
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("bounds", [(-200, 55), (-255, 0), (0, 255), (-140, 100)])
+def test_weights_of_uint8_files_are_stored_in_8_bits(bounds: tuple[int, int]) -> None:
+    cases = _uint8_weights(*bounds)
     assert all(weight_bits(case.layer) == 8 and lift_of(case.layer) for case in cases)
     HostLibrary(cases).check()
     CortexM7(cases, cortex_m7.require()).check()
@@ -132,6 +133,7 @@ def test_sums_of_large_windows_of_bytes_have_32_bits() -> None:
     CortexM7(cases, cortex_m7.require()).check()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("hi", [32767, (1 << 31) - 1])
 def test_moves_of_wide_elements(hi: int) -> None:
     """Padding with any value, slices with steps, in tiles of any size."""
@@ -152,29 +154,32 @@ def test_moves_of_wide_elements(hi: int) -> None:
     CortexM7(cases, cortex_m7.require()).check()
 
 
-def test_windows_of_16_bits() -> None:
+@pytest.mark.sample(5)
+@pytest.mark.parametrize(
+    ("kernel", "strides"),
+    [((3, 3), (1, 1)), ((3, 3), (2, 2)), ((5, 5), (1, 2)), ((1, 5), (1, 1)), ((2, 3), (1, 1))],
+)
+def test_windows_of_16_bits(kernel: tuple[int, int], strides: tuple[int, int]) -> None:
     """Depthwise by pairs of columns and pixel by pixel, pools; padding; few channels; tiles."""
     random = np.random.default_rng(4)
     cases: list[KernelCase] = []
-    squares = (((3, 3), (1, 1)), ((3, 3), (2, 2)), ((5, 5), (1, 2)))
-    for kernel, strides in (*squares, ((1, 5), (1, 1)), ((2, 3), (1, 1))):
-        pads = (kernel[0] // 2, kernel[1] // 2) * 2
-        for channels, lo in ((3, -32768), (7, -32768), (9, 0)):
-            hi = -1 - lo if lo else 32767
-            window = ops.Window(kernel=kernel, strides=strides, pads=pads, pad_value=hi // 3)
-            weights = random.integers(-128, 128, (channels, 1, *kernel))
-            steps = (requant(30014, 1 << 22, 1 << 23, -32768, 32767),)
-            filters = alone(
-                ops.Conv, weights=Array(weights), window=window, groups=channels, requants=steps
-            )
-            plain = replace(window, pad_value=0)
-            most = alone(ops.MaxPool, window=plain)
-            step = requant(1, 2, kernel[0] * kernel[1], -32768, 32767)
-            mean = alone(ops.AvgPool, window=plain, counts_padding=True, requants=(step,))
-            kernels = (DepthwiseKernel(), MaxPoolKernel(), AvgPoolKernel())
-            for one, layer in zip(kernels, (filters, most, mean), strict=True):
-                case = typed(layer, (channels, 14, 13, lo, hi))
-                assert one.accepts(case) is None
-                cases += [make_case(one, case, random) for _ in range(2)]
+    pads = (kernel[0] // 2, kernel[1] // 2) * 2
+    for channels, lo in ((3, -32768), (7, -32768), (9, 0)):
+        hi = -1 - lo if lo else 32767
+        window = ops.Window(kernel=kernel, strides=strides, pads=pads, pad_value=hi // 3)
+        weights = random.integers(-128, 128, (channels, 1, *kernel))
+        steps = (requant(30014, 1 << 22, 1 << 23, -32768, 32767),)
+        filters = alone(
+            ops.Conv, weights=Array(weights), window=window, groups=channels, requants=steps
+        )
+        plain = replace(window, pad_value=0)
+        most = alone(ops.MaxPool, window=plain)
+        step = requant(1, 2, kernel[0] * kernel[1], -32768, 32767)
+        mean = alone(ops.AvgPool, window=plain, counts_padding=True, requants=(step,))
+        kernels = (DepthwiseKernel(), MaxPoolKernel(), AvgPoolKernel())
+        for one, layer in zip(kernels, (filters, most, mean), strict=True):
+            case = typed(layer, (channels, 14, 13, lo, hi))
+            assert one.accepts(case) is None
+            cases += [make_case(one, case, random) for _ in range(2)]
     HostLibrary(cases).check()
     CortexM7(cases, cortex_m7.require()).check()

@@ -126,6 +126,7 @@ def test_processes_give_what_one_process_gives(net: Path) -> None:
     assert dory(*arguments, "--processes", "2").stdout == alone.stdout
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_gives_what_this_machine_gives(net: Path, cluster: str) -> None:
     arguments = ("compare", net, *FRONTEND, "--targets", "toy", *SWEEP)
     there = dory(*arguments, "--dask", cluster)

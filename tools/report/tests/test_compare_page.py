@@ -67,6 +67,7 @@ def test_page_of_a_comparison_loads_sorts_and_says_why_not(
     assert keys[2] == 3 * keys[1] > 0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_comparison_fits_and_is_accessible_in_both_colour_schemes(
     document: dict[str, Any], browser: Any, tmp_path: Path, scheme: str

@@ -196,6 +196,7 @@ def test_the_timeline_tells_tiles_under_the_mouse(page: Any, app: Path) -> None:
     assert len(own) == 1 or f" cycles in {len(own)} tiles" in tip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_fits_and_is_accessible_in_both_colour_schemes(page: Any, scheme: str) -> None:
     media(page, scheme)
