@@ -62,9 +62,9 @@ def test_checks_say_what_the_command_says(
     checked.report()
     assert capsys.readouterr().out.endswith("supported, and fits\n")
     assert "supported, and fits" in checked._repr_html_()
-    small = dory.check(NETWORK, "gap8", l1=64)
+    small = dory.check(NETWORK, "gap8", l1=32)
     assert (small.supported, small.fits) == (True, False)
-    assert "64 are available" in small.reason and small.hint
+    assert "32 are available" in small.reason and small.hint
     assert "does not fit" in small._repr_html_()
 
 
