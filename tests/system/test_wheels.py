@@ -44,6 +44,13 @@ def wheels(directory: Path, *projects: Path) -> list[Path]:
     return sorted(directory.glob("*.whl"))
 
 
+def test_every_package_has_the_files_of_a_wheel() -> None:
+    projects = [path.parent for path in ROOT.glob("*/*/pyproject.toml")]
+    assert ROOT / "targets/cortex_m55" in projects
+    for project in (ROOT, *projects):
+        assert (project / "README.md").is_file() and (project / "LICENSE").is_file(), project
+
+
 def installed(folder: Path, files: list[Path]) -> Environment:
     """Return an empty environment with these wheels; what they need is taken from this one."""
     venv.create(folder / "env", with_pip=False)
