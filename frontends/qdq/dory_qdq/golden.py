@@ -33,6 +33,7 @@ _NEVER_FUSED = frozenset(
     [
         *("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"),
         *("InstanceNormalization", "LpNormalization", "Div"),
+        *("ReduceMin", "ReduceMax", "ReduceMean", "ReduceSum"),
     ]
 )
 _HINT = "check that onnxruntime runs the file: `dory golden` needs what it computes"
