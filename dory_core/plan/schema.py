@@ -134,7 +134,7 @@ _LAYER_MEMBERS = _record(
     proof=_TEXT,
     l3_tiles={"type": "integer", "minimum": 1, "maximum": _MOST_PARTS},
     turns={"type": "integer", "minimum": 1, "maximum": _MOST},
-    positions=_list(_COUNT),
+    positions=_list(_COUNT, 1),
     bytes=_record(l1=_COUNT, l1_budget=_COUNT),
     l1_blocks=_list(_record(name=_TEXT, bytes=_COUNT, offsets=_list(_COUNT))),
     kept=_list(_record(name=_TEXT, bytes=_COUNT, offset=_COUNT)),

@@ -55,3 +55,14 @@ def test_an_edited_plan_is_refused_or_has_a_page(samples: int | None, tmp_path: 
         accepted += 1
         assert report_page(found, timeline) and trace_bytes(found, timeline)
     assert accepted
+
+
+def test_a_layer_that_never_runs_is_refused(tmp_path: Path) -> None:
+    builder = GraphBuilder((8, 6, 6))
+    builder.linear(10)
+    build_app(builder.graph(), "gap8", tmp_path / "app")
+    plan = json.loads((tmp_path / "app/plan.json").read_text())
+    plan["layers"][0]["positions"] = []
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    with pytest.raises(UsageError, match="positions must contain at least 1"):
+        read_plan(tmp_path)
