@@ -22,6 +22,7 @@ static void give(const char *file, int line) {
 }
 
 void dory_sim_given(const char *file, int line) {
+  if (dory_core_id() != 0) return;
   if (network != NULL && !network->has_events && !given) dory_sim_event(0, file, line);
 }
 
