@@ -171,11 +171,15 @@ static inline void dory_block_pixels(dory_block_t *b, const dory_block_tile_t *t
 #define DORY_PASSES 1
 #endif
 
+/* Where the segments of a block's pixels begin. */
+typedef const DORY_X_T *dory_block_table_t[DORY_BLOCK_PIXELS * DORY_PASSES];
+
 /* Computes the channels of the core for pixels that follow one another, each of x_c inputs, which are
- * a segment. x, y: the first of them; terms: that of the first pixel (DORY_BLOCK_ROW_TERMS). */
-static inline void dory_block_row(dory_block_t *b, const dory_block_tile_t *t, const DORY_X_T *x,
-                                  const int32_t *terms, int32_t x_c, int32_t pixels, DORY_Y_T *y) {
-  const DORY_X_T *table[DORY_BLOCK_PIXELS * DORY_PASSES];
+ * a segment. table: room; x, y: the first of them; terms: that of the first pixel
+ * (DORY_BLOCK_ROW_TERMS). */
+static inline void dory_block_row(dory_block_t *b, const dory_block_tile_t *t,
+                                  const DORY_X_T **table, const DORY_X_T *x, const int32_t *terms,
+                                  int32_t x_c, int32_t pixels, DORY_Y_T *y) {
   b->table = table;
   b->table_end = table + DORY_BLOCK_PIXELS * DORY_PASSES;
   b->x_step = DORY_BLOCK_PIXELS * x_c * (int32_t)sizeof(DORY_X_T);

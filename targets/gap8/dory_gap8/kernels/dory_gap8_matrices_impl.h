@@ -119,10 +119,11 @@ void DORY_KERNEL(const dory_gap8_matrices_t *a) {
                                     sizes->requant};
     const int32_t row = (DORY_ONE_X2 ? 0 : matrix * y_w) + first;
     dory_block_t b;
+    dory_block_table_t table;
     dory_block_start(&b, &tile, sizes);
     b.steps = steps;
     b.inputs = inner;
-    dory_block_row(&b, &tile, (const DORY_X_T *)a->x2 + row * inner, terms + row, inner, rows,
+    dory_block_row(&b, &tile, table, (const DORY_X_T *)a->x2 + row * inner, terms + row, inner, rows,
                    (DORY_Y_T *)sizes->y + (matrix * y_w + first) * y_c);
   }
 }

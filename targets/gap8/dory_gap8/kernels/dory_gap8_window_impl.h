@@ -33,13 +33,14 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_PASSES * (x_c / DORY_LANES),
                                   y_c,        work.channels, a->requant};
   dory_block_t b;
+  dory_block_table_t table;
   if (work.channels.first == work.channels.end || pixels == 0) {
     return;
   }
   dory_block_start(&b, &tile, a);
   b.steps = x_c / DORY_LANES;
   b.inputs = x_c;
-  dory_block_row(&b, &tile, (const DORY_X_T *)a->x + first * x_c, NULL, x_c, pixels,
+  dory_block_row(&b, &tile, table, (const DORY_X_T *)a->x + first * x_c, NULL, x_c, pixels,
                  (DORY_Y_T *)a->y + first * y_c);
 }
 
