@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -217,3 +218,24 @@ def test_the_largest_elements_at_the_end_are_left_to_the_application() -> None:
     graph = import_model(model_of(b.build((most, places)), Path("net.tflite"))).graph
     assert [op.kind for op in graph.ops] == ["Lut"]
     assert any("TOPK_V2" in note for note in graph.notes)
+
+
+@pytest.mark.parametrize(
+    ("code", "shape", "given"),
+    [
+        ("TRANSPOSE", (), [0]),
+        ("TRANSPOSE", (2, 3), [1, 2]),
+        ("MEAN", (1, 4, 4, 2), [1, 4]),
+        ("REVERSE_V2", (1, 4), [-3]),
+        ("CUMSUM", (1, 4), [2]),
+        ("ARG_MAX", (1, 4), [3]),
+    ],
+)
+def test_dimensions_that_a_tensor_does_not_have_are_refused(
+    code: str, shape: tuple[int, ...], given: list[int]
+) -> None:
+    b = TfliteBuilder()
+    x, y = b.input(shape, 0.05, 0), b.tensor(shape, 0.05, 0)
+    b.operator(code, (x, b.constant(np.array(given, np.int32))), (y,))
+    message = refusal(b, y).message
+    assert re.search(r"the dimensions? (are those|is one) of the input|is no order", message)

@@ -91,6 +91,15 @@ SAME_QUANTISATION = Constraint(
 )
 
 
+def _has_dimensions(node: Node) -> bool:
+    rank = len(node.input().shape)
+    return all(-rank <= given < rank for given in node.integers(1))
+
+
+#: Those of a constant that names dimensions, which may count from the end.
+DIMENSIONS = Constraint("the dimensions are those of the input", _has_dimensions)
+
+
 def constant(position: int, what: str) -> Constraint:
     """An input that must be a constant."""
 

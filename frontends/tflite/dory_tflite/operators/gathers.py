@@ -14,6 +14,7 @@ from dory_core.importing import Array
 from dory_tflite.grids import MOST_PIXELS, Grid, Triple, around
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import (
+    DIMENSIONS,
     SAME_QUANTISATION,
     SAME_TYPE,
     activations,
@@ -135,11 +136,6 @@ def _pads_fit(node: Node) -> bool:
     return len(node.integers(1)) == 2 * len(node.input().shape)
 
 
-def _dimensions_in_range(node: Node) -> bool:
-    rank = len(node.input().shape)
-    return all(-rank <= d < rank for d in node.integers(1))
-
-
 def _axis_in_range(node: Node) -> bool:
     rank = len(node.input().shape)
     return bool(-rank <= node.option("Axis") < rank)
@@ -175,7 +171,7 @@ OPERATORS = (
         (
             *(activations(), SAME_TYPE, SAME_QUANTISATION),
             constant(1, "the tensor of dimensions"),
-            Constraint("the dimensions are those of the input", _dimensions_in_range),
+            DIMENSIONS,
         ),
     ),
     _operator(

@@ -10,6 +10,7 @@ from dory_tflite.grids import around, axis_of, canonical_shape, is_grid, is_no_i
 from dory_tflite.model import FileTensor
 from dory_tflite.node import ACTIVATIONS, Constraint, Node, Operator
 from dory_tflite.operators.common import (
+    DIMENSIONS,
     IMAGE,
     SAME_QUANTISATION,
     SAME_TYPE,
@@ -360,7 +361,12 @@ OPERATORS = (
             *_NO_MASKS,
         ),
     ),
-    Operator("TRANSPOSE", "nothing, or Transpose", _transpose, (*_MOVED, constant(1, "the order"))),
+    Operator(
+        "TRANSPOSE",
+        "nothing, or Transpose",
+        _transpose,
+        (*_MOVED, constant(1, "the order"), DIMENSIONS),
+    ),
     Operator("RESIZE_NEAREST_NEIGHBOR", "Resize", _resize_nearest, (*_MOVED, *_RESIZE)),
     Operator("RESIZE_BILINEAR", "Resize", _resize_bilinear, (*_BYTES, *_RESIZE)),
 )

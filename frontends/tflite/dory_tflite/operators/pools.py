@@ -15,6 +15,7 @@ from dory_tflite.grids import MOST_PIXELS, canonical_shape, is_grid
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import (
     ACTIVATION,
+    DIMENSIONS,
     IMAGE,
     SAME_QUANTISATION,
     SAME_TYPE,
@@ -219,12 +220,6 @@ def _emit(node: Node, kind: type[ops.Operator], name: str, **fields: Any) -> str
     return network.emit(kind, node.label, output, (name,), ordered=False, **fields)
 
 
-def _dimensions_in_range(node: Node) -> bool:
-    rank = len(node.input().shape)
-    values = node.integers(1)
-    return bool(values) and all(-rank <= value < rank for value in values)
-
-
 def _sizes(node: Node) -> bool:
     names = ("FilterHeight", "FilterWidth", "StrideH", "StrideW")
     return all(1 <= node.option(name) <= MOST_PIXELS for name in names)
@@ -242,7 +237,8 @@ _REDUCE = (
     activations(),
     SAME_TYPE,
     constant(1, "the tensor of dimensions"),
-    Constraint("the dimensions are those of the input", _dimensions_in_range),
+    DIMENSIONS,
+    Constraint("it takes at least one dimension", lambda node: bool(node.integers(1))),
 )
 
 OPERATORS = (

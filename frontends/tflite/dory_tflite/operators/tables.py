@@ -23,7 +23,14 @@ from dory_tflite.fixed_point import INT32_MAX, Integers
 from dory_tflite.grids import canonical_shape
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators import words
-from dory_tflite.operators.common import SAME_TYPE, activations, byte_tensors, constant, option_is
+from dory_tflite.operators.common import (
+    DIMENSIONS,
+    SAME_TYPE,
+    activations,
+    byte_tensors,
+    constant,
+    option_is,
+)
 from dory_tflite.preparation import quantized
 
 _BYTE = 256
@@ -114,7 +121,7 @@ def _l2_norm(node: Node) -> None:
 
 
 def _arg_max(node: Node) -> None:
-    rank = max(len(node.input().shape), 1)
+    rank = len(node.input().shape)
     if [dimension % rank for dimension in node.integers(1)] != [rank - 1]:
         raise node.error("it looks along another dimension than the last one")
     name = node.network.value(node.input())
@@ -250,6 +257,7 @@ OPERATORS = (
                     "the input is INT8 or UINT8", lambda n: n.input().type in ("INT8", "UINT8")
                 ),
                 constant(1, "the dimension"),
+                DIMENSIONS,
             ),
         )
         for code, becomes in (("ARG_MAX", "ArgMax"), ("ARG_MIN", "Lut and ArgMax"))
