@@ -54,8 +54,17 @@ def test_single_operators(operation: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", sorted(WORDS))
 def test_many_single_operators(operation: str) -> None:
+    """Scales that bring values beyond 32 bits, where the interpreter's wrap, are refused."""
+    refused = 0
     for seed in range(100, 140):
-        assert differing(random_network(seed, only=operation, type="INT16"), seed) == [], seed
+        try:
+            found = differing(random_network(seed, only=operation, type="INT16"), seed)
+        except NotSupported as error:
+            assert "beyond 32 bits" in error.message
+            refused += 1
+            continue
+        assert found == [], seed
+    assert refused <= 4
 
 
 @pytest.mark.parametrize("seed", range(6))

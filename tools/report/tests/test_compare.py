@@ -181,7 +181,7 @@ def test_an_option_can_be_for_one_target(net: Path) -> None:
         (("--targets", "toy", "--vary", "l1=64k,64k"), "hint: name each of them once"),
         (("--targets", "toy", "--set", "gap9.cores=8"), "hint: add it to --targets, or"),
         (("--targets", "toy", "--dask", "a", "--processes", "2"), "hint: leave one of them out"),
-        (("--targets", "toy", "--vary", "l1=a"), "'--vary l1': 'a' is no size"),
+        (("--targets", "toy", "--vary", "l1=a"), "--vary l1: 'a' is no size"),
         (("--targets", "toy", "--l1", "64k", "--vary", "l1=1k"), "fixed value"),
         (("--targets", "toy", "--vary", "colour=red"), "no option 'colour'"),
         (("--targets", "toy,toy"), "twice"),
