@@ -38,6 +38,7 @@ class ChainBytes:
         self.problem = problem
         self.start = start
         self._bytes_of = whole
+        self._unit = problem.alignment
         self._rows = rows
         self.constants = 0
         self.whole = dict[str, int]()
@@ -67,7 +68,7 @@ class ChainBytes:
 
     def add(self, n: int, split: Split) -> None:
         """Add a layer with all of its tensors."""
-        start, unit, network = self.start, self.problem.alignment, self.problem.network
+        start, unit, network = self.start, self._unit, self.problem.network
         flow = network.flow
         if start.streamed:
             self.constants += align_up(self.problem.constants[n], unit)
@@ -87,7 +88,7 @@ class ChainBytes:
         self.whole.pop(name, None)
         self.stripes.pop(name, None)
         self._passed.pop(name, None)
-        self.rolling[name] = align_up(size, self.problem.alignment)
+        self.rolling[name] = align_up(size, self._unit)
         self._live = self._live + self._rows.live[name].sizes
 
     def share(self, name: str) -> None:

@@ -118,6 +118,7 @@ class Chains:
         self.single = single or [float(one.estimate.cycles) for one in problem.tiled]
         self.room = 1 << 62 if room is None else room
         self._network = problem.network
+        self._unit = problem.alignment
         self._rows = [stripe_total(layer) for layer in problem.network.layers]
         self._cost = cache(self._find_cost)
 
@@ -281,7 +282,7 @@ class Chains:
         """Return the bytes of the block of a whole tensor; 0 for a slice of another block."""
         if name in self._network.views.places or name in self._network.by_rows:
             return 0
-        return align_up(self._network.sizes[name], self.problem.alignment)
+        return align_up(self._network.sizes[name], self._unit)
 
     def _by_rows(self, first: int, last: int) -> bool:
         """Return True when layers make or read what passes by rows."""

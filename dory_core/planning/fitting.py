@@ -29,18 +29,19 @@ from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import evaluate
 from dory_core.planning.front import (
     MOST_PLANS,
+    SLOW,
     Executions,
     executions,
     fastest,
-    least_room,
     price,
     shrunk,
     smallest,
     whole,
 )
+from dory_core.planning.least_bytes import least_room, needed_bytes
 from dory_core.planning.memory_map import MemoryMap
 from dory_core.planning.moves import fused_chains
-from dory_core.planning.moves.stream import needed_bytes, streamed
+from dory_core.planning.moves.stream import streamed
 from dory_core.planning.placement import Planned, placed, searched, verify_planned
 from dory_core.planning.problem import HOME, Problem
 from dory_core.tiling.parts import Tilings
@@ -50,6 +51,8 @@ _MORE_FUNCTIONS = 8
 #: Plans that are made, each with room for the code of the one before. Five do not reach the plan
 #: that has the input in the next level as well, where the first ones have only the output there.
 _ATTEMPTS = 8
+#: The least budget grows by one part in as many where the code of its parts has no room.
+_GROWTH = 32
 
 
 def place_network(
@@ -165,7 +168,7 @@ def _placed(
     for problem in problems:
         if problem.streams and problem.least_static() > limits[HOME]:
             continue
-        planned = searched(problem, evaluate(problem, whole(problem)))
+        planned = _resident(problem, limits[HOME])
         found = planned.map
         constants_fit = found.static_bytes <= limits[found.static_level]
         fits = constants_fit and found.home_bytes <= limits[HOME] and not found.straddles
@@ -194,6 +197,21 @@ def _placed(
     problem, planned = min(fitting, key=lambda one: price(one[1], least))
     verify_planned(planned, problem)
     return planned
+
+
+def _resident(problem: Problem, room: int) -> Planned:
+    """Return the plan layer by layer; what does not fit is not searched with the slowest move.
+
+    Args:
+        problem: The network.
+        room: Bytes of home for blocks and linked constants.
+    """
+    start = evaluate(problem, whole(problem))
+    if start.home_bytes > room:
+        planned = searched(problem, start, SLOW)
+        if planned.map.home_bytes > room:
+            return planned
+    return searched(problem, start)
 
 
 def _by_rows(problems: Sequence[Problem], limits: Mapping[int, int], least: bool) -> Planned:
@@ -306,17 +324,20 @@ def smaller_plans(
     def place(room: int) -> tuple[Planned, Program]:
         return place_network(tiling, ctx, within(room), any_core, problems=problems)
 
-    def needed(room: int) -> int:
+    def needed(room: int, is_sure: bool = False) -> int:
         if not problems[0].network.by_rows:
-            trials = [replace(problem, budgets=within(room)) for problem in problems]
-            return min(map(needed_bytes, trials))
+            trials = (replace(problem, budgets=within(room)) for problem in problems)
+            return needed_bytes(trials, is_sure)
         try:
             place(room)
         except DoesNotFit as error:
             return error.needed_bytes or room + 1
         return 0
 
-    least = least_room(needed, planned.map.home_bytes)
+    most_bytes = planned.map.home_bytes
+    least = least_room(needed, most_bytes)
+    while least < most_bytes and needed(least, is_sure=True):
+        least += max(1, least // _GROWTH)
     return shrunk(place, lambda one: one[0].map.home_bytes, (planned, program), least, most)
 
 

@@ -17,6 +17,7 @@ from dory_core.errors import DoesNotFit
 from dory_core.planning.chains import Chain, Chains
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import Candidate, evaluate
+from dory_core.planning.least_bytes import PRECISION
 from dory_core.planning.placement import Planned, searched
 from dory_core.planning.problem import HOME, Problem
 
@@ -27,15 +28,11 @@ MOST_POINTS = 10
 #: Most executions whose moves are searched for a front.
 _SEARCHED = 12
 #: Moves that take most of the time.
-_SLOW = frozenset({"smaller-tiles"})
+SLOW = frozenset({"smaller-tiles"})
 #: Most plans of a streamed network that are searched.
-MOST_PLANS = 8
+MOST_PLANS = 5
 #: Share of the bytes of a streamed plan that the next one may use at most.
 _STEP = 0.75
-#: The first try of the least budget of a streamed network is all bytes divided by it.
-_SMALLEST = 64
-#: The least budget of a streamed network is found to this share of it.
-_PRECISION = 1 / 128
 
 
 def whole(problem: Problem) -> Decision:
@@ -117,7 +114,7 @@ def fastest(problem: Problem, ways: Executions, room: int) -> Planned | None:
             continue
         if best is not None and one.cycles - 2 * saved > best.map.timeline.cycles:
             break
-        planned = searched(problem, one, _SLOW)
+        planned = searched(problem, one, SLOW)
         saved = max(saved, one.cycles - planned.map.timeline.cycles)
         if best is None or price(planned) < price(best):
             best = planned
@@ -137,7 +134,7 @@ def front(problem: Problem, ways: Executions) -> tuple[Planned, ...]:
     found = ways.candidates[1:] if problem.network.by_rows else ways.candidates
     fit = [one for one in found if not one.straddles or one.home_bytes > budget]
     spread = thinned(fit, _SEARCHED, lambda one: one.home_bytes)
-    return not_dominated(searched(problem, _exactly(problem, one), _SLOW) for one in spread)
+    return not_dominated(searched(problem, _exactly(problem, one), SLOW) for one in spread)
 
 
 def smallest(problem: Problem, ways: Executions, room: int) -> Planned | None:
@@ -194,23 +191,6 @@ def price(planned: Planned, least: bool = False) -> tuple[int, int]:
 # -- streamed networks ----------------------------------------------------------------------------
 
 
-def least_room(needed: Callable[[int], int], most: int) -> int:
-    """Return about the fewest bytes that suffice: with a small share less, something is missing.
-
-    Args:
-        needed: Tells of a number of bytes about how many are needed; 0 where it suffices.
-        most: Bytes that suffice.
-    """
-    low, high, room = 0, most, max(1, most // _SMALLEST)
-    while high - low > max(1, int(high * _PRECISION)):
-        more = needed(room)
-        low, high = (room, high) if more else (low, room)
-        room = max(more, low + int(low * _PRECISION)) if more else high
-        if room >= high:
-            room = (low + 3 * high) // 4
-    return high
-
-
 def shrunk(
     place: Callable[[int], T],
     used: Callable[[T], int],
@@ -228,7 +208,7 @@ def shrunk(
         most: Most plans.
     """
     found = [start]
-    while len(found) < most and (high := used(found[-1])) > least + high * _PRECISION:
+    while len(found) < most and (high := used(found[-1])) > least + high * PRECISION:
         share = min(_STEP, (least / high) ** (1 / (most - len(found))))
         room = max(least, int(high * share))
         try:

@@ -106,6 +106,11 @@ class NetworkParts:
         last = len(self.layers) - 1 if name in self.outlive else max(self.readers[name], default=-1)
         return range(max(self.makers[name], 0), max(self.makers[name], last, 0) + 1)
 
+    def names_in(self, layers: range) -> list[str]:
+        """Return the tensors that some part of these layers finds in memory, in one order."""
+        alive = {name for n in layers for name in self.alive[n]}
+        return [name for name in self.flow.forms if name in alive]
+
     def _find_parts(self, n: int, split: Split) -> tuple[Part, ...]:
         return tuple(parts(self.layers[n], split))
 

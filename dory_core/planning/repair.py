@@ -74,9 +74,10 @@ def _new_places(
     steps: range,
 ) -> dict[BlockId, int] | None:
     """Return new places below ``top`` of all blocks of some steps; None where none are found."""
-    free = [one for one in requests if _is_live(one, steps)]
+    start, stop = steps.start, steps.stop
+    free = [one for one in requests if one.first < stop and one.last >= start]
     first, last = min(one.first for one in free), max(one.last for one in free)
-    near = [one for one in requests if _is_live(one, range(first, last + 1))]
+    near = [one for one in requests if one.first <= last and one.last >= first]
     moved = {one.id for one in free}
     blocks = list[_Near]()
     start = min(one.first for one in near)
@@ -107,8 +108,3 @@ def _solved(blocks: tuple[_Near, ...], alignment: int, top: int) -> tuple[int, .
     if solved is None:
         return None
     return tuple(solved[one.id].offset for one, place in pairs if place is None)
-
-
-def _is_live(request: Request, steps: range) -> bool:
-    """Return True when a block is live in any of some steps."""
-    return request.first < steps.stop and request.last >= steps.start

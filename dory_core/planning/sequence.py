@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from dory_core.ir.geometry import Span
 from dory_core.plan.block_ids import BlockId, BlockKind
@@ -26,6 +27,7 @@ def build_sequence(
     network: NetworkParts,
     decision: Decision,
     chunks: ChunkFunction,
+    layers: range | None = None,
 ) -> PartSequence:
     """Return the sequence of a decision.
 
@@ -33,12 +35,28 @@ def build_sequence(
         network: The layers and how they may be cut.
         decision: Splits, and which tensors live in L3 or in L1.
         chunks: Bytes of the groups of constants of a layer that are fetched.
+        layers: The layers whose blocks are wanted; None for all of them, and their runs. Without
+            fused chains blocks of some layers are true, except at two positions at the ends.
     """
-    return _Builder(network, decision, chunks).build()
+    return _Builder(network, decision, chunks).build(layers)
 
 
 #: Stands for the part at a position that is not there yet.
 _NO_RUN = Run(-1, Part(0, 0, Span(0, 0, 0, 0), (0, 0)), (), (BlockId(""), 0), None, None)
+
+
+class _Blocks(NamedTuple):
+    """Blocks of what passes through L2 for a layer.
+
+    Attributes:
+        reads: Those of each operand; None where it lies in L2 as a whole.
+        writes: Those of the output; None where it lies in L2 as a whole.
+        chunks: Those of the constants.
+    """
+
+    reads: Sequence[Sequence[BlockId] | None]
+    writes: Sequence[BlockId] | None
+    chunks: Sequence[BlockId]
 
 
 class _Builder:
@@ -53,15 +71,17 @@ class _Builder:
         self.arrivals: dict[int, list[Arrival]] = {}  # by position
         self.early: dict[int, list[tuple[BlockId, MovedBytes]]] = {}  # by position
 
-    def build(self) -> PartSequence:
+    def build(self, layers: range | None) -> PartSequence:
         first, last = self.network.positions(self.decision)
         self.end = max(last) + 1  # a chain may end with rows that its last layer does not read
         runs = [_NO_RUN] * self.end
         self.program = PartSequence(runs, first=first, last=last, end=self.end)
-        for name in self.network.flow.forms:
+        for name in self.network.flow.forms if layers is None else self.network.names_in(layers):
             self._place_tensor(name)
-        for n in range(len(self.layers)):
-            self._add_layer(n)
+        for n in range(len(self.layers)) if layers is None else layers:
+            found = self._add_layer(n)
+            if layers is None:
+                self._add_runs(n, *found)
         for position, arrivals in self.arrivals.items():
             runs[position] = runs[position]._replace(arrivals=tuple(arrivals))
         for position, early in self.early.items():
@@ -128,8 +148,8 @@ class _Builder:
 
     # -- layers -------------------------------------------------------------------------------
 
-    def _add_layer(self, n: int) -> None:
-        """Fetch and store what passes through L2 in pieces, and tell each part where it lies."""
+    def _add_layer(self, n: int) -> _Blocks:
+        """Fetch and store what passes through L2 in pieces, and return its blocks."""
         flow, decision = self.network.flow, self.decision
         split = decision.splits[n]
         if split.takes_turns:
@@ -146,19 +166,18 @@ class _Builder:
             writes = self._store_stripes(n, at)
         elif flow.writes[n] in decision.fused:
             writes = self._roll(n, at)
-        chunks = self._fetch_chunks(n, at)
-        inputs = [self._inputs(n, k, blocks) for k, blocks in enumerate(reads)]
-        self._add_runs(n, inputs, writes, chunks)
+        return _Blocks(reads, writes, self._fetch_chunks(n, at))
 
     def _add_runs(
         self,
         n: int,
-        inputs: Sequence[Sequence[tuple[BlockId, int]]],
+        reads: Sequence[Sequence[BlockId] | None],
         writes: Sequence[BlockId] | None,
         chunks: Sequence[BlockId],
     ) -> None:
         """Add the runs of a layer: where each part finds its inputs, output and constants."""
         network, split = self.network, self.decision.splits[n]
+        inputs = [self._inputs(n, k, blocks) for k, blocks in enumerate(reads)]
         name, todo = network.flow.writes[n], network.parts_of(n, split)
         ranges = network.ranges_of(n, None, split)
         buffer = network.buffer_of(self.decision, n)

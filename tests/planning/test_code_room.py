@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dory_core.cli.tables.plan import memory_table
 from dory_core.driver.check import check_tiled
+from dory_core.driver.front import front_of
 from dory_core.driver.pipeline import BOUND, IMPORTED, TILED, run
 from dory_core.driver.setup import Setup
 from dory_core.errors import DoesNotFit
@@ -238,3 +240,30 @@ def test_where_bytes_are_kept_the_way_out_is_to_keep_fewer(size: int, reserve: i
     hint = caught.value.hint
     assert hint.startswith(f"give a smaller --l2-reserve than {reserve}: ")
     assert "in its place `--l2 16M --not-deployable-ok` writes it for the simulation" in hint
+
+
+def streamed_front(chip: Setup) -> tuple[int, list[DoesNotFit]]:
+    """Return the least bytes of L2 of the network, and the errors of plans that were tried."""
+    refusals, place = list[DoesNotFit](), fitting.place_network
+
+    def placed(*arguments: Any, **more: Any) -> Any:
+        try:
+            return place(*arguments, **more)
+        except DoesNotFit as error:
+            refusals.append(error)
+            raise
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting, "place_network", placed)
+        found = front_of(run(chain(), chip, after=IMPORTED, until=TILED), chip)
+    return found.points[-1].l2_bytes, refusals
+
+
+def test_budgets_whose_parts_have_no_room_for_their_code_are_not_planned() -> None:
+    """With less room for data there are more parts, and more code."""
+    rule = CodeSizes(*[0] * 13, kernel=0)
+    least, refusals = streamed_front(measured(setup(0, 0), 60_000, rule=rule))
+    assert not refusals
+    size = 60_000
+    more, refusals = streamed_front(measured(setup(0, 0), size, rule=replace(rule, event=200)))
+    assert least < more < size and not refusals

@@ -30,23 +30,47 @@ _ROOMS = (1.0, 15 / 16)
 def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     """Yield the decision with as little moved and cut as fits."""
     fitting = candidate.decision
-    if not fitting.streamed or problem.link is None:
-        return
+    if fitting.streamed and problem.link is not None:
+        found = coarser(problem, fitting)
+        if found is not None:
+            yield found
+
+
+def coarser(problem: Problem, fitting: Decision) -> Decision | None:
+    """Return the decision with as little moved and cut as fits; None where that is the first one.
+
+    Args:
+        problem: A network that is streamed.
+        fitting: A decision without fused chains that fits.
+    """
     live = LiveBytes(problem)
     for share in _ROOMS:
-        room = int(problem.room * share)
-
-        def fits(decision: Decision, room: int = room) -> bool:
-            # The tiles of similar parts do for a trial; what is proposed is tiled again.
-            return live.fullest(live.sequence(decision, fitting))[1] <= room
-
-        decision = coarsened(problem, fitting, fits)
+        decision = coarsened(problem, fitting, _Trials(live, fitting, int(problem.room * share)))
         if decision == fitting:
-            return
+            return None
         requests = tuple(live.sequence(decision).requests.values())
         if peak_within(requests, problem.alignment, problem.room) <= problem.room:
-            yield decision
-            return
+            return decision
+    return None
+
+
+class _Trials:
+    """Whether decisions fit some bytes of L2, each compared with the last one that did.
+
+    The tiles of similar parts do for a trial; what is proposed is tiled again.
+    """
+
+    def __init__(self, live: LiveBytes, decision: Decision, room: int) -> None:
+        self._live, self._tiles, self._room = live, decision, room
+        self._fitting = live.counted(decision)
+
+    def __call__(self, decision: Decision) -> bool:
+        """Return True when a decision fits."""
+        counted = self._live.counted(decision, self._fitting, self._tiles)
+        fits = counted.bytes <= self._room
+        if fits:
+            self._fitting = counted
+        return fits
 
 
 def coarsened(problem: Problem, decision: Decision, fits: Callable[[Decision], bool]) -> Decision:

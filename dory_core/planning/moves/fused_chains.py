@@ -107,7 +107,7 @@ def _sequence(live: LiveBytes, decision: Decision) -> PartSequence | None:
 def _fits(live: LiveBytes, program: PartSequence) -> bool:
     """Return True when blocks find places at once, without a search for them."""
     room, unit = live.problem.room, live.problem.alignment
-    if live.fullest(program)[1] > room:
+    if live.fullest(program) > room:
         return False
     requests = owners(tuple(program.requests.values()))
     return peak_of(requests, best_fit(requests, unit, room), unit) <= room

@@ -19,7 +19,6 @@ from dory_core.plan.budgets import for_simulation
 from dory_core.planning.cutting import ChunkBytes, groups_of_all, least_groups, with_split
 from dory_core.planning.decision import Decision
 from dory_core.planning.packing import peak_within
-from dory_core.planning.part_sequence import PartSequence
 from dory_core.planning.peaks import LiveBytes, Peak
 from dory_core.planning.problem import Problem
 from dory_core.tiling.outer import group_spans
@@ -54,16 +53,9 @@ def streamed(problem: Problem) -> tuple[Decision, ...]:
     return tuple(found)
 
 
-def needed_bytes(problem: Problem) -> int:
-    """Return about the bytes that a network needs more than it has to be streamed; 0 for none.
-
-    No moves are searched: a plan within as many bytes exists, whatever it costs.
-    """
-    try:
-        _Cascade(problem, tuple(cuts.groups for cuts in problem.network.cuts)).run()
-    except DoesNotFit as error:
-        return error.needed_bytes or problem.room + 1
-    return 0
+def in_smallest_parts(problem: Problem) -> Decision:
+    """Return the decision of the cascade with groups of all layers. Raises: as :func:`streamed`."""
+    return _Cascade(problem, tuple(cuts.groups for cuts in problem.network.cuts)).run()
 
 
 class _Cascade:
@@ -95,20 +87,22 @@ class _Cascade:
         groups = least_groups(self.problem, self.chunk_bytes.large, self.most_groups)
         pairs = zip(self.network.cuts, groups, strict=True)
         decision = Decision(tuple(c.whole._replace(groups=n) for c, n in pairs), streamed=True)
+        counted = self.live.counted(decision)
         for _ in range(_MOST_STEPS * len(self.layers)):
-            program = self.live.sequence(decision)
-            position, needed = self.live.fullest(program)
-            if needed <= self.limit:
-                if self._fits(program):
-                    return decision
+            peak = Peak(counted)
+            if peak.bytes <= self.limit:
+                if self._fits(counted.decision):
+                    return counted.decision
                 lost = 0 if self.peak is None else max(0, self.peak - self.budget) // 2
-                self.limit = min(self.limit, needed) - max(self.alignment, lost)
-            decision = self._relieve(decision, Peak(program, position), needed - self.limit)
-        raise self._too_large(Peak(program, position), needed)
+                self.limit = min(self.limit, peak.bytes) - max(self.alignment, lost)
+            decision = self._relieve(counted.decision, peak, peak.bytes - self.limit)
+            counted = self.live.counted(decision, counted)
+        raise self._too_large(peak, peak.bytes)
 
-    def _fits(self, program: PartSequence) -> bool:
+    def _fits(self, decision: Decision) -> bool:
         """Return True when the blocks find places within the budget; else note their peak."""
-        peak = peak_within(tuple(program.requests.values()), self.alignment, self.budget)
+        requests = tuple(self.live.sequence(decision).requests.values())
+        peak = peak_within(requests, self.alignment, self.budget)
         if peak > self.budget:
             self.peak = peak if self.peak is None else min(self.peak, peak)
         return peak <= self.budget
@@ -200,7 +194,7 @@ class _Cascade:
         if gap is None:
             return False
         first, _ = self.network.positions(decision)
-        return gap[0] + 1 < peak.position < first[gap[1]] - 1
+        return gap[0] + 1 < first[peak.layer] + peak.part < first[gap[1]] - 1
 
     def _in_l3(self, decision: Decision, name: str) -> Decision | None:
         """Return the decision with the tensor in L3, its producer and consumers in stripes.
