@@ -86,7 +86,7 @@ class LiveBytes:
     def counted(
         self, decision: Decision, before: Counted | None = None, tiles: Decision | None = None
     ) -> Counted:
-        """Return what a decision needs.
+        """Return the live bytes of a decision.
 
         Args:
             decision: The decision.

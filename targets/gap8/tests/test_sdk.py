@@ -108,6 +108,7 @@ def test_the_hal_of_another_network_has_room_for_few_transfers(
     assert 0 < most_under_way(cat) < most_under_way(dog)
     assert f"EXT_IN_FLIGHT {most_under_way(cat)}u" in (cat / "src" / "network.h").read_text()
     shutil.copytree(cat, dog / "src" / "cat")
+    shutil.copy(cat / "inc" / "cat_network.h", dog / "inc")
     hal = dog / "hal" / "gap8" / "dory_gap8_ext.c"
     hal.write_text(hal.read_text().replace('"network.h"', '"../../src/cat/src/network.h"'))
     for source in (*cat.glob("src/*.c"), *cat.glob("weights/*.c")):

@@ -29,8 +29,8 @@ FAULTS = {
     "program_does_not_build": ("src/network.c", "int dory_network_run", "in dory_net", "build"),
     "layer_is_not_reported": (
         "src/network.c",
-        "  report(io, 2,",
-        "  if (0) report(io, 2,",
+        "  dory_report(io, 2,",
+        "  if (0) dory_report(io, 2,",
         "layer 2",
     ),
     "stacks_do_not_fit": (
