@@ -46,6 +46,7 @@ def test_counts_of_changed_layers_are_those_of_all_layers(
     assert found or not plan.transfers
 
 
+@pytest.mark.slow
 def test_counts_of_a_large_network_are_those_of_all_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     found = compared(monkeypatch)
     plan_graph(mobile(), PLUGINS, 256 * 1024)

@@ -150,6 +150,7 @@ def test_a_refusal_names_the_bytes_that_suffice(l2: int, plugins: Plugins) -> No
     assert needed(named - named // 64) >= named
 
 
+@pytest.mark.slow
 def test_budgets_step_by_step_never_need_more_to_move_less(plugins: Plugins) -> None:
     """More L2 never means that a network that fitted does not fit."""
     b = GraphBuilder((6, 30, 22), seed=6, name="steps")

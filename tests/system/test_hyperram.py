@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import bench_hyperram as benchmark
 
@@ -14,6 +16,7 @@ from dory_core.testing.apps import assert_exact
 from tests.planning.symbolic import check_plan
 
 
+@pytest.mark.slow
 def test_a_small_mobilenet_v2_is_exact_with_layers_that_take_turns(tmp_path: Path) -> None:
     network = benchmark.mobilenet_v2(64, 0.5, classes=10, blocks=3).save(tmp_path / "net.onnx")
     plugins, options = load_plugins(), {"input_bits": 8, "budgets": {2: 40 * 1024}}

@@ -148,6 +148,7 @@ def test_one_plan_is_no_plural(net: Path, tmp_path: Path) -> None:
     assert "1 plan compared" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_silent_scheduler_is_named(net: Path) -> None:
     pytest.importorskip("distributed", reason="the extra `sweep` is not installed")
     arguments = ("--targets", "toy", "--dask", "tcp://127.0.0.1:9")
