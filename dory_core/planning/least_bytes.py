@@ -66,17 +66,17 @@ def _needed(problem: Problem, is_sure: bool) -> int:
         usable = level.usable_bytes - problem.budgets.reserve
         left = max(1, usable - kernel_bytes(problem.tiled, level) - room)
         live = LiveBytes(problem)
-        code = parts_bytes(live.sequence(decision), level.code)
+        code = _parts_bytes(live.sequence(decision), level.code)
         if is_sure and code > left:
             decision = coarser(problem, decision) or decision
-            code = parts_bytes(live.sequence(decision), level.code)
+            code = _parts_bytes(live.sequence(decision), level.code)
     except DoesNotFit as error:
         return error.needed_bytes or problem.room + 1
     most = left if is_sure else left * _MOST_CODE
     return 0 if code <= most else max(room + 1, int(room * code / most))
 
 
-def parts_bytes(program: PartSequence, sizes: CodeSizes) -> int:
+def _parts_bytes(program: PartSequence, sizes: CodeSizes) -> int:
     """Return about the bytes of code for the parts of a streamed network.
 
     Each part runs and may end a piece of the output, and what passes through L2 is started and

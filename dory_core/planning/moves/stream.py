@@ -14,7 +14,7 @@ from dataclasses import replace
 from math import inf
 
 from dory_core.errors import DoesNotFit
-from dory_core.plan.blocks import WEIGHTS, align_up
+from dory_core.plan.blocks import WEIGHTS
 from dory_core.plan.budgets import for_simulation
 from dory_core.planning.cutting import ChunkBytes, groups_of_all, least_groups, with_split
 from dory_core.planning.decision import Decision
@@ -97,7 +97,7 @@ class _Cascade:
                 self.limit = min(self.limit, peak.bytes) - max(self.alignment, lost)
             decision = self._relieve(counted.decision, peak, peak.bytes - self.limit)
             counted = self.live.counted(decision, counted)
-        raise self._too_large(peak, peak.bytes)
+        raise self._too_large(peak)
 
     def _fits(self, decision: Decision) -> bool:
         """Return True when the blocks find places within the budget; else note their peak."""
@@ -123,8 +123,7 @@ class _Cascade:
         striped = next(self._striped(decision, peak, excess), None)
         if striped is not None:
             return striped[1]
-        needed = sum(align_up(r.size_bytes, self.alignment) for r in peak.live)
-        raise self._too_large(peak, needed)
+        raise self._too_large(peak)
 
     def _finer_chunks(self, decision: Decision, peak: Peak) -> Decision | None:
         """Cut the constants of the layer with the largest live chunk that can be cut further."""
@@ -239,9 +238,9 @@ class _Cascade:
                 return tuple(group)
         return (name,)
 
-    def _too_large(self, peak: Peak, needed: int) -> DoesNotFit:
+    def _too_large(self, peak: Peak) -> DoesNotFit:
         live = sorted(peak.live, key=lambda r: (-r.size_bytes, r.id))
-        needed = max(self.budget + 1, needed) if self.peak is None else self.peak
+        needed = max(self.budget + 1, peak.bytes) if self.peak is None else self.peak
         layer = self.layers[peak.layer].op
         texts = ", ".join(f"{r.id} {r.size_bytes} B" for r in live[:6])
         return DoesNotFit(
