@@ -180,7 +180,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("fault", "case"), [(fault, case) for fault, row in FAULTS.items() for case in row[3]]
 )
