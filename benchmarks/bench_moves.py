@@ -70,9 +70,6 @@ class Threshold:
 
 MOVE_ROOM = "dory_core.planning.moves"
 THRESHOLDS = (
-    Threshold(
-        "fused-chains", f"{MOVE_ROOM}.fused_chains", "_ROOMS", ((1.0,), (1.0, 15 / 16, 7 / 8))
-    ),
     Threshold("fused-chains", "dory_core.planning.chains", "_LONGEST_STREAMED", (4, 16)),
     Threshold("fused-chains", f"{MOVE_ROOM}.fused_chains", "_ATTEMPTS", (6, 24)),
     Threshold("weight-prefetch", f"{MOVE_ROOM}.weight_prefetch", "_WAYS", (2, 32)),

@@ -237,7 +237,7 @@ def test_random_precisions_are_exact(dialect: str, plugins: Plugins) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_many_random_precisions_are_exact(dialect: str, plugins: Plugins) -> None:
-    check(dialect, 200, plugins)
+    check(dialect, 60, plugins)
 
 
 @pytest.mark.parametrize("rows", [2, 8])

@@ -9,7 +9,6 @@ import pytest
 
 from dory_core.driver.compiler import CompileOptions, compile_network
 from dory_core.plan import Plan
-from dory_core.planning.moves import fused_chains
 from dory_core.plugins.manager import load_plugins
 from tests.nets import net, tflite_net
 from tests.planning.properties import (
@@ -93,16 +92,6 @@ def test_estimate_counts_waiting_for_l3(plan_of: Callable[[str], Plan]) -> None:
     assert layers < plan.cycles < layers + 1.3 * moved
     small = plan_of("mv1_100_128 in 256 KiB")
     assert small.cycles > sum(step.estimate.cycles for step in small.steps)
-
-
-@pytest.mark.slow
-def test_chains_for_less_room_may_be_faster(
-    plan_of: Callable[[str], Plan], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """More stripes leave room for tensors that otherwise go through L3."""
-    found = plan_of("mv1_100_128 in 139 kB")
-    monkeypatch.setattr(fused_chains, "_ROOMS", (1.0,))
-    assert found.cycles < 0.998 * _planned("mv1_100_128 in 139 kB").cycles
 
 
 @pytest.mark.slow

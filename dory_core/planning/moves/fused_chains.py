@@ -23,8 +23,6 @@ from dory_core.planning.peaks import LiveBytes
 from dory_core.planning.problem import Problem
 
 NAME = "fused-chains"
-#: Parts of L2 for which chains are searched: stripes that leave room may let more tensors stay.
-_ROOMS = (1.0, 15 / 16)
 #: Paths that are tried where the blocks of the fastest one find no places.
 _ATTEMPTS = 8
 
@@ -43,8 +41,8 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     chains = Chains(problem, decision, single, problem.room)
     together, live, known = chains.all, LiveBytes(problem), list[Decision]()
     apart = [one.apart for one in together]
-    for edges, fraction in (*((apart, one) for one in _ROOMS), (together, 1.0)):
-        limit = int(problem.room * fraction)
+    for edges in (apart, together):
+        limit = problem.room
         for _ in range(_ATTEMPTS):
             path = chains.cheapest(edges, limit)
             if path is None or not any(chain.splits for chain in path):
