@@ -70,7 +70,7 @@ class Threshold:
 
 MOVE_ROOM = "dory_core.planning.moves"
 THRESHOLDS = (
-    Threshold("fused-chains", "dory_core.planning.chains", "_LONGEST_STREAMED", (4, 16)),
+    Threshold("fused-chains", "dory_core.planning.chains.paths", "_LONGEST_STREAMED", (4, 16)),
     Threshold("fused-chains", f"{MOVE_ROOM}.fused_chains", "_ATTEMPTS", (6, 24)),
     Threshold("weight-prefetch", f"{MOVE_ROOM}.weight_prefetch", "_WAYS", (2, 32)),
     Threshold("smaller-tiles", f"{MOVE_ROOM}.smaller_tiles", "LONG_WAIT", (25, 400)),

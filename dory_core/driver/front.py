@@ -11,15 +11,15 @@ from dory_core.driver.pipeline import TILED, run
 from dory_core.driver.setup import Setup
 from dory_core.errors import NotSupported
 from dory_core.plan.budgets import Budgets, Code, least_functions, resolve_budgets
-from dory_core.planning.by_rows import refusal
-from dory_core.planning.chains import Chain
+from dory_core.planning.chains.by_rows import refusal
+from dory_core.planning.chains.paths import Chain
 from dory_core.planning.code_room import l2_after_code, shared
 from dory_core.planning.evaluate import evaluate
 from dory_core.planning.fitting import place_network, problems_of, smaller_plans
-from dory_core.planning.front import executions, front, not_dominated, whole
+from dory_core.planning.front.plans import executions, front, not_dominated, whole
+from dory_core.planning.front.relief import Change, binding, changes
 from dory_core.planning.placement import Planned, placed
 from dory_core.planning.problem import HOME, Problem, is_streamed
-from dory_core.planning.relief import Change, binding, changes
 from dory_core.plugins.manager import Plugins
 from dory_core.tiling.network import TiledGraph
 

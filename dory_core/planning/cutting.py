@@ -9,8 +9,8 @@ from math import log2
 from dory_core.hardware.links import Link
 from dory_core.ir.geometry import is_channelwise
 from dory_core.planning.decision import Decision
-from dory_core.planning.network_parts import NetworkParts
 from dory_core.planning.problem import Problem
+from dory_core.planning.sequence.network_parts import NetworkParts
 from dory_core.tiling.outer import Split
 
 

@@ -13,18 +13,18 @@ from dory_core.plan.blocks import Block, Packing, packing
 from dory_core.plan.network import lower_network
 from dory_core.plan.network_timeline import network_timeline
 from dory_core.plan.timeline import NetworkTimeline
-from dory_core.planning.bins import pack_bins
 from dory_core.planning.decision import Decision, Residency
-from dory_core.planning.joined_parts import fetched_earlier
 from dory_core.planning.layouts import conversions_before
-from dory_core.planning.packing import MemoryPlan, plan_memory
-from dory_core.planning.part_sequence import PartSequence
-from dory_core.planning.prefetch import prefetch
+from dory_core.planning.packing.bins import pack_bins
+from dory_core.planning.packing.one_memory import MemoryPlan, plan_memory
 from dory_core.planning.problem import BELOW, HOME, Problem
-from dory_core.planning.sequence import build_sequence
+from dory_core.planning.sequence.build import build_sequence
+from dory_core.planning.sequence.joined_parts import fetched_earlier
+from dory_core.planning.sequence.part_sequence import PartSequence
+from dory_core.planning.sequence.prefetch import prefetch
+from dory_core.planning.sequence.transfers import transfers
 from dory_core.planning.states import plan_states
 from dory_core.planning.steps import make_steps
-from dory_core.planning.transfers import transfers
 
 
 @dataclass(frozen=True, slots=True)

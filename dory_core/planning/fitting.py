@@ -1,8 +1,8 @@
 """A network within its budgets: all in L2 when it fits, else in fused chains, else streamed.
 
 One sequence of parts, one set of blocks with live ranges over its positions and one function that
-makes steps of them serve all; :mod:`dory_core.planning.front` has the decisions for what stays in
-L2, :mod:`dory_core.planning.moves.stream` those for what is fetched from the level below.
+makes steps of them serve all; :mod:`dory_core.planning.front.plans` has the decisions for what
+stays in L2, :mod:`dory_core.planning.cascade` those for what is fetched from the level below.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from dory_core.plan.blocks import level_alignment, with_padding
 from dory_core.plan.budgets import Budgets, Code, check_code, least_functions
 from dory_core.plan.network import lower, lower_network
 from dory_core.plan.network_operations import Program
-from dory_core.planning.by_rows import refusal
+from dory_core.planning.cascade import streamed
+from dory_core.planning.chains.by_rows import refusal
 from dory_core.planning.code_room import (
     code_bytes,
     kernel_bytes,
@@ -27,7 +28,8 @@ from dory_core.planning.code_room import (
 )
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import evaluate
-from dory_core.planning.front import (
+from dory_core.planning.front.least_bytes import least_room, needed_bytes
+from dory_core.planning.front.plans import (
     MOST_PLANS,
     SLOW,
     Executions,
@@ -38,10 +40,8 @@ from dory_core.planning.front import (
     smallest,
     whole,
 )
-from dory_core.planning.least_bytes import least_room, needed_bytes
 from dory_core.planning.memory_map import MemoryMap
 from dory_core.planning.moves import fused_chains
-from dory_core.planning.moves.stream import streamed
 from dory_core.planning.placement import Planned, placed, searched, verify_planned
 from dory_core.planning.problem import HOME, Problem
 from dory_core.tiling.parts import Tilings

@@ -16,12 +16,12 @@ from dory_core.planning.evaluate import Candidate, passing
 from dory_core.planning.layouts import LayoutPlan
 from dory_core.planning.memory_map import MemoryMap
 from dory_core.planning.moves import tried
-from dory_core.planning.packing import plan_memory
-from dory_core.planning.part_sequence import Fetch, Store
+from dory_core.planning.packing.one_memory import plan_memory
 from dory_core.planning.problem import BELOW, HOME, Problem
 from dory_core.planning.search import Trial, improved
+from dory_core.planning.sequence.part_sequence import Fetch, Store
+from dory_core.planning.sequence.transfers import transfers
 from dory_core.planning.states import ends_of
-from dory_core.planning.transfers import transfers
 from dory_core.schedule.copies import weight_unit
 from dory_core.schedule.loops import Schedule
 

@@ -20,7 +20,7 @@ from dory_core.plan.moving import Moving
 from dory_core.planning.constants import chunk_sizes
 from dory_core.planning.decision import Decision, Residency
 from dory_core.planning.layouts import LayoutPlan, plan_layouts
-from dory_core.planning.network_parts import NetworkParts
+from dory_core.planning.sequence.network_parts import NetworkParts
 from dory_core.planning.views import Views, plan_views
 from dory_core.schedule.copies import weight_unit
 from dory_core.tiling.outer import UNCUT, Cuts, Split

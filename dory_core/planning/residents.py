@@ -14,8 +14,8 @@ from dory_core.kernels.call import OPERANDS
 from dory_core.plan.block_ids import BlockId, BlockKind
 from dory_core.plan.blocks import Request, align_up, fullest_step, level_alignment
 from dory_core.planning.decision import MOVED, L1Residence, Residency
-from dory_core.planning.heuristics import best_fit, fit_into, lowest_place, peak_of
 from dory_core.planning.layouts import LayoutPlan
+from dory_core.planning.packing.heuristics import best_fit, fit_into, lowest_place, peak_of
 from dory_core.schedule.loops import L1_ALIGNMENT, Buffering, L1Buffer, Schedule, l1_buffers
 from dory_core.schedule.timeline import estimate
 from dory_core.tiling.tiled import TiledLayer

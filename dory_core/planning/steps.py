@@ -25,10 +25,10 @@ from dory_core.plan import (
 )
 from dory_core.plan.block_ids import BlockId
 from dory_core.planning.decision import Decision, L1Residence, Residency
-from dory_core.planning.joined_parts import joined_parts, joined_timelines, same_inputs
 from dory_core.planning.layouts import StoredTensor, conversions_before
-from dory_core.planning.network_parts import NetworkParts
-from dory_core.planning.part_sequence import Arrival, PartSequence, Run
+from dory_core.planning.sequence.joined_parts import joined_parts, joined_timelines, same_inputs
+from dory_core.planning.sequence.network_parts import NetworkParts
+from dory_core.planning.sequence.part_sequence import Arrival, PartSequence, Run
 from dory_core.schedule.copies import LayerCopies, weight_unit
 from dory_core.schedule.costs import link_name
 from dory_core.schedule.loops import PlacedBuffer, Schedule, l1_buffers, place_l1

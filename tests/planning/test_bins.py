@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from dory_core.checks.verify import verify_bins
 from dory_core.errors import DoesNotFit
 from dory_core.plan.blocks import Bin, Packing, fullest_step
-from dory_core.planning.bins import pack_bins
-from dory_core.planning.packing import plan_memory
+from dory_core.planning.packing.bins import pack_bins
+from dory_core.planning.packing.one_memory import plan_memory
 from tests.planning.samples import lifetimes, wanted
 
 

@@ -17,12 +17,12 @@ from dory_core.plan import Plan
 from dory_core.plan.block_ids import BlockId, BlockKind
 from dory_core.plan.blocks import Block
 from dory_core.plan.network import _sharing
-from dory_core.planning.chain_rows import RollingRows
-from dory_core.planning.chains import Chains
+from dory_core.planning.chains.block import RollingRows
+from dory_core.planning.chains.paths import Chains
+from dory_core.planning.chains.rolling import MovedBytes
 from dory_core.planning.fitting import problems_of
-from dory_core.planning.front import whole
-from dory_core.planning.rolling import MovedBytes
-from dory_core.planning.sequence import _Builder
+from dory_core.planning.front.plans import whole
+from dory_core.planning.sequence.build import _Builder
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import plan_graph, win

@@ -23,11 +23,12 @@ from dory_core.plan.accesses import LayerAccesses
 from dory_core.plan.block_ids import BlockKind
 from dory_core.plan.blocks import Block, align_up
 from dory_core.plan.network import lower, lower_network
-from dory_core.planning import problem, shared_rows
-from dory_core.planning.chains import Chains
+from dory_core.planning import problem
+from dory_core.planning.cascade import streamed
+from dory_core.planning.chains import shared_rows
+from dory_core.planning.chains.paths import Chains
 from dory_core.planning.fitting import problems_of
-from dory_core.planning.moves.stream import streamed
-from dory_core.planning.sequence import build_sequence
+from dory_core.planning.sequence.build import build_sequence
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import plan_graph, win

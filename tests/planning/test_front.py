@@ -16,11 +16,11 @@ from dory_core.driver.setup import setup_for
 from dory_core.errors import DoesNotFit, UsageError
 from dory_core.ir import Graph, requant
 from dory_core.planning import fitting
-from dory_core.planning.chains import Chains
+from dory_core.planning.chains.paths import Chains
 from dory_core.planning.fitting import problems_of
-from dory_core.planning.front import MOST_PLANS, SLOW, shrunk, thinned, whole
-from dory_core.planning.least_bytes import least_room
-from dory_core.planning.relief import _window
+from dory_core.planning.front.least_bytes import least_room
+from dory_core.planning.front.plans import MOST_PLANS, SLOW, shrunk, thinned, whole
+from dory_core.planning.front.relief import _window
 from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder

@@ -12,12 +12,12 @@ from dory_core.checks.verify import verify_packing
 from dory_core.errors import DoryError
 from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import Request, fullest_step, packing, requests
-from dory_core.planning import repair
-from dory_core.planning.exact import solve
-from dory_core.planning.heuristics import best_fit, fit_into, peak_of
-from dory_core.planning.packing import optimal_packing, peak_within, plan_memory
-from dory_core.planning.repair import repaired
-from dory_core.planning.stack import bidirectional_stack
+from dory_core.planning.packing import repair
+from dory_core.planning.packing.exact import solve
+from dory_core.planning.packing.heuristics import best_fit, fit_into, peak_of
+from dory_core.planning.packing.one_memory import optimal_packing, peak_within, plan_memory
+from dory_core.planning.packing.repair import repaired
+from dory_core.planning.packing.stack import bidirectional_stack
 from tests.planning.samples import lifetimes, network, wanted
 
 
@@ -168,7 +168,7 @@ def test_solver_is_not_imported_when_a_heuristic_reaches_the_bound():
         "import sys\n"
         "from dory_core.plan.block_ids import BlockId\n"
         "from dory_core.plan.blocks import Request\n"
-        "from dory_core.planning.packing import plan_memory\n"
+        "from dory_core.planning.packing.one_memory import plan_memory\n"
         "blocks = Request(BlockId('a'), 8, 0, 1), Request(BlockId('b'), 8, 1, 2)\n"
         "plan = plan_memory(blocks, 8)\n"
         "assert plan.proven and plan.packed_bytes == 16\n"
@@ -273,9 +273,9 @@ def test_the_solver_gets_no_whole_network_where_a_number_of_bytes_is_enough(
 ) -> None:
     """What passes through L2 is packed many times: only bad places are searched."""
     calls = list[object]()
-    monkeypatch.setattr("dory_core.planning.packing.repaired", lambda *_: None)
+    monkeypatch.setattr("dory_core.planning.packing.one_memory.repaired", lambda *_: None)
     monkeypatch.setattr(
-        "dory_core.planning.packing.solve", lambda *_: calls.append(0) or (None, False)
+        "dory_core.planning.packing.one_memory.solve", lambda *_: calls.append(0) or (None, False)
     )
     blocks = next(filter(_is_hard, (_random_blocks(seed) for seed in range(100))))
     bound = fullest_step(blocks, 8)[1]

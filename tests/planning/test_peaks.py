@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dory_core.planning.decision import Decision
-from dory_core.planning.peaks import Counted, LiveBytes, Peak
+from dory_core.planning.sequence.peaks import Counted, LiveBytes, Peak
 from tests.planning.networks import CASES, Case, mobile, plan_graph
 from tests.toy.chip import three_levels
 

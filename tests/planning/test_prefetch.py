@@ -12,9 +12,9 @@ from dory_core.ir.reference import random_inputs, run
 from dory_core.passes.order import order_branches
 from dory_core.plan.block_ids import chunk_id
 from dory_core.plan.blocks import WEIGHTS, Request, fullest_step, requests
-from dory_core.planning.packing import plan_memory
-from dory_core.planning.part_sequence import Fetch, PartSequence, widest_gap
-from dory_core.planning.prefetch import IN_FLIGHT, prefetch
+from dory_core.planning.packing.one_memory import plan_memory
+from dory_core.planning.sequence.part_sequence import Fetch, PartSequence, widest_gap
+from dory_core.planning.sequence.prefetch import IN_FLIGHT, prefetch
 from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder

@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dory_core.planning.rolling import MovedBytes, Needs, Turn, rolling_buffer, turns, turns_of
-from dory_core.planning.shared_rows import Rolling, buffers_of, shared_rows
+from dory_core.planning.chains.rolling import (
+    MovedBytes,
+    Needs,
+    Turn,
+    rolling_buffer,
+    turns,
+    turns_of,
+)
+from dory_core.planning.chains.shared_rows import Rolling, buffers_of, shared_rows
 
 
 def reads(starts: tuple[int, ...], total: int, before: int, window: tuple[int, int, int]):

@@ -9,8 +9,8 @@ import pytest
 from dory_core.checks.verify import verify_bins, verify_packing
 from dory_core.errors import DoesNotFit, DoryError
 from dory_core.plan.blocks import Bin, Packing, Request, owners, with_padding
-from dory_core.planning.bins import pack_bins
-from dory_core.planning.packing import plan_memory
+from dory_core.planning.packing.bins import pack_bins
+from dory_core.planning.packing.one_memory import plan_memory
 from tests.planning.samples import at_offset, wanted
 
 #: Two branches write the halves of what a third layer reads; an old tensor ends meanwhile.

@@ -25,7 +25,7 @@ from dory_core.plan import ExtTransfer, Plan
 from dory_core.plan.block_ids import BlockId, BlockKind
 from dory_core.plan.blocks import Request
 from dory_core.plan.network_operations import ExtWait
-from dory_core.planning import packing
+from dory_core.planning.packing import one_memory
 from dory_core.plugins.manager import Plugins
 from dory_core.simulate.run import DMA_MODES
 from dory_core.testing.apps import build_app
@@ -278,9 +278,9 @@ def with_two_blocks_in_one_place(
 @pytest.fixture
 def no_known_packings() -> Iterator[None]:
     """Let every packing be found anew, and forget it."""
-    packing._plan.cache_clear()
+    one_memory._plan.cache_clear()
     yield
-    packing._plan.cache_clear()
+    one_memory._plan.cache_clear()
 
 
 @pytest.mark.usefixtures("no_known_packings")
@@ -289,7 +289,7 @@ def test_a_repaired_packing_with_two_live_blocks_in_one_place_is_found(
     faulty: bool, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = next(case for case in CASES if case.name == "two_outputs")
-    mine, repairs = packing.repaired, list[dict[BlockId, int]]()
+    mine, repairs = one_memory.repaired, list[dict[BlockId, int]]()
 
     def repaired(requests: Sequence[Request], *rest: Any) -> dict[BlockId, int] | None:
         found = mine(requests, *rest)
@@ -300,8 +300,8 @@ def test_a_repaired_packing_with_two_live_blocks_in_one_place_is_found(
     def as_they_are(order: Sequence[Request], alignment: int) -> dict[BlockId, int]:
         return repairs[-1]
 
-    monkeypatch.setattr(packing, "repaired", repaired)
-    monkeypatch.setattr(packing, "lowest_place", as_they_are)
+    monkeypatch.setattr(one_memory, "repaired", repaired)
+    monkeypatch.setattr(one_memory, "lowest_place", as_they_are)
     if not faulty:
         check_plan(plan_graph(case.build(), plugins, 6_000))
         assert repairs

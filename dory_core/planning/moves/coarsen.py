@@ -19,9 +19,9 @@ from dory_core.planning.cutting import (
 )
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import Candidate
-from dory_core.planning.packing import peak_within
-from dory_core.planning.peaks import LiveBytes
+from dory_core.planning.packing.one_memory import peak_within
 from dory_core.planning.problem import Problem
+from dory_core.planning.sequence.peaks import LiveBytes
 
 #: Parts of L2 that are filled: blocks that fit in sum may find no places in all of it.
 _ROOMS = (1.0, 15 / 16)

@@ -9,8 +9,8 @@ from dory_core.planning.cutting import ChunkBytes, least_groups, with_split
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import Candidate, early_arena
 from dory_core.planning.moves.l1_residency import in_other_parts
-from dory_core.planning.peaks import LiveBytes
 from dory_core.planning.problem import Problem
+from dory_core.planning.sequence.peaks import LiveBytes
 
 
 def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:

@@ -2,7 +2,8 @@
 
 Where tensors are too large for L2, a chain computes its last output one stripe after the other;
 rows that are read again stay in rolling buffers. Which layers form chains is a shortest path
-(:mod:`dory_core.planning.chains`). The timeline of the whole network decides whether they are used.
+(:mod:`dory_core.planning.chains.paths`). The timeline of the whole network decides whether they are
+used.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from dataclasses import replace
 
 from dory_core.errors import DoesNotFit
 from dory_core.plan.blocks import Request, fullest_step, owners
-from dory_core.planning.chains import Chains
+from dory_core.planning.chains.paths import Chains
 from dory_core.planning.cutting import moved_groups, with_in_l2
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import Candidate, early_arena
-from dory_core.planning.heuristics import best_fit, peak_of
 from dory_core.planning.moves.l1_residency import in_other_parts
-from dory_core.planning.part_sequence import PartSequence
-from dory_core.planning.peaks import LiveBytes
+from dory_core.planning.packing.heuristics import best_fit, peak_of
 from dory_core.planning.problem import Problem
+from dory_core.planning.sequence.part_sequence import PartSequence
+from dory_core.planning.sequence.peaks import LiveBytes
 
 NAME = "fused-chains"
 #: Paths that are tried where the blocks of the fastest one find no places.

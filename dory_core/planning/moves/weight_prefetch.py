@@ -19,7 +19,7 @@ from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.plan.blocks import align_up, level_alignment
 from dory_core.planning.decision import Decision, L1Residence, Residency
 from dory_core.planning.evaluate import Candidate
-from dory_core.planning.heuristics import gap
+from dory_core.planning.packing.heuristics import gap
 from dory_core.planning.problem import Problem
 from dory_core.schedule.costs import first_weights
 from dory_core.schedule.loops import L1_ALIGNMENT, l1_buffers

@@ -15,7 +15,7 @@ PACK = """
 import tensorflow
 import numpy as np
 from dory_core.plan.blocks import Bin
-from dory_core.planning.exact import SOLVER_EFFORT, solve
+from dory_core.planning.packing.exact import SOLVER_EFFORT, solve
 from tests.planning.samples import wanted
 
 random = np.random.default_rng(0)

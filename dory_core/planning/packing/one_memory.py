@@ -22,10 +22,10 @@ from dory_core.plan.blocks import (
     packing,
     with_slices,
 )
-from dory_core.planning.exact import SOLVER_EFFORT, solve
-from dory_core.planning.heuristics import best_fit, lowest_place, peak_of
-from dory_core.planning.repair import repaired
-from dory_core.planning.stack import bidirectional_stack
+from dory_core.planning.packing.exact import SOLVER_EFFORT, solve
+from dory_core.planning.packing.heuristics import best_fit, lowest_place, peak_of
+from dory_core.planning.packing.repair import repaired
+from dory_core.planning.packing.stack import bidirectional_stack
 
 # Of more blocks the solver's effort goes into reading the model.
 SOLVER_BLOCKS = 1000

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import Block, Request, align_up
-from dory_core.planning.heuristics import gap
-from dory_core.planning.part_sequence import Fetch, PartSequence
+from dory_core.planning.packing.heuristics import gap
+from dory_core.planning.sequence.part_sequence import Fetch, PartSequence
 
 # Transfers that may be in flight at once; each one needs a ticket.
 IN_FLIGHT = 8

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dory_core.errors import DoesNotFit, DoryError, NotSupported
 from dory_core.hardware.options import INPUT_ROWS, OUTPUT_ROWS
 from dory_core.plan.budgets import more_room
-from dory_core.planning.chains import Chains
-from dory_core.planning.front import whole
-from dory_core.planning.network_parts import NetworkParts
+from dory_core.planning.chains.paths import Chains
+from dory_core.planning.front.plans import whole
 from dory_core.planning.problem import HOME, Problem
+from dory_core.planning.sequence.network_parts import NetworkParts
 
 
 def refusal(problem: Problem, room: int) -> DoryError:

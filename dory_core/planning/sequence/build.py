@@ -1,7 +1,7 @@
 """From a decision to the sequence of its parts, with the blocks that each one needs, and when.
 
 Every network is one: a network that fits has one part per layer and fetches nothing.
-:mod:`dory_core.planning.part_sequence` tells what positions are, and what happens at each.
+:mod:`dory_core.planning.sequence.part_sequence` tells what positions are, and what happens at each.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import NamedTuple
 from dory_core.ir.geometry import Span
 from dory_core.plan.block_ids import BlockId, BlockKind
 from dory_core.plan.blocks import WEIGHTS, Request
+from dory_core.planning.chains.rolling import MovedBytes
 from dory_core.planning.decision import Decision
-from dory_core.planning.network_parts import NetworkParts
-from dory_core.planning.part_sequence import Arrival, Fetch, PartSequence, Run, Store
-from dory_core.planning.rolling import MovedBytes
+from dory_core.planning.sequence.network_parts import NetworkParts
+from dory_core.planning.sequence.part_sequence import Arrival, Fetch, PartSequence, Run, Store
 from dory_core.tiling.outer import Part
 
 # Returns the bytes of a layer's groups of constants that are fetched; empty for none.

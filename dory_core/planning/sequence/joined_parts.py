@@ -15,7 +15,7 @@ from itertools import pairwise
 from dory_core.kernels.call import OPERANDS
 from dory_core.plan import PartPlan
 from dory_core.planning.decision import Joined
-from dory_core.planning.part_sequence import PartSequence, Run
+from dory_core.planning.sequence.part_sequence import PartSequence, Run
 from dory_core.schedule.costs import LayerCosts, first_weights
 from dory_core.schedule.loops import Schedule
 from dory_core.schedule.timeline import AheadLoad, PartTimeline, part_timeline

@@ -17,9 +17,9 @@ from dory_core.plan.blocks import (
     packing,
     with_slices,
 )
-from dory_core.planning.exact import SOLVER_EFFORT, PlaceInBin, solve
-from dory_core.planning.heuristics import gap, lowest_place, neighbours, orders
-from dory_core.planning.packing import check_ids, plan_memory
+from dory_core.planning.packing.exact import SOLVER_EFFORT, PlaceInBin, solve
+from dory_core.planning.packing.heuristics import gap, lowest_place, neighbours, orders
+from dory_core.planning.packing.one_memory import check_ids, plan_memory
 
 
 def pack_bins(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import Bin, Request, align_up
-from dory_core.planning.exact import SOLVER_EFFORT, solve
+from dory_core.planning.packing.exact import SOLVER_EFFORT, solve
 
 #: Effort of the solver for the blocks of some steps.
 _EFFORT = SOLVER_EFFORT / 12

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from dory_core.plan.blocks import WEIGHTS, align_up, fullest_step, owners
 from dory_core.planning.decision import Decision
-from dory_core.planning.packing import MemoryPlan, plan_memory
-from dory_core.planning.part_sequence import PartSequence
+from dory_core.planning.packing.one_memory import MemoryPlan, plan_memory
 from dory_core.planning.problem import Problem
-from dory_core.planning.sequence import build_sequence
+from dory_core.planning.sequence.build import build_sequence
+from dory_core.planning.sequence.part_sequence import PartSequence
 
 #: A change shows in as many positions before and after it.
 _NEAR = 2

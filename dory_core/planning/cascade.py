@@ -18,9 +18,9 @@ from dory_core.plan.blocks import WEIGHTS
 from dory_core.plan.budgets import for_simulation
 from dory_core.planning.cutting import ChunkBytes, groups_of_all, least_groups, with_split
 from dory_core.planning.decision import Decision
-from dory_core.planning.packing import peak_within
-from dory_core.planning.peaks import LiveBytes, Peak
+from dory_core.planning.packing.one_memory import peak_within
 from dory_core.planning.problem import Problem
+from dory_core.planning.sequence.peaks import LiveBytes, Peak
 from dory_core.tiling.outer import group_spans
 
 # Steps of the cascade per layer, far beyond what any network needed.

@@ -10,11 +10,8 @@ from dory_core.ir import Graph
 from dory_core.ir.geometry import axis_span
 from dory_core.plan.block_ids import BlockId, BlockKind, chunk_id, stripe_id
 from dory_core.plan.blocks import align_up
-from dory_core.planning.chain_rows import ChainRows, RollingRows
-from dory_core.planning.decision import Decision
-from dory_core.planning.layouts import LayoutPlan
-from dory_core.planning.part_sequence import Piece, Visit, widest_gap
-from dory_core.planning.rolling import (
+from dory_core.planning.chains.block import ChainRows, RollingRows
+from dory_core.planning.chains.rolling import (
     Needs,
     Ranges,
     RollingBuffer,
@@ -24,7 +21,10 @@ from dory_core.planning.rolling import (
     turns,
     turns_of,
 )
-from dory_core.planning.shared_rows import Rolling, SharedRows, buffers_of, shared_rows
+from dory_core.planning.chains.shared_rows import Rolling, SharedRows, buffers_of, shared_rows
+from dory_core.planning.decision import Decision
+from dory_core.planning.layouts import LayoutPlan
+from dory_core.planning.sequence.part_sequence import Piece, Visit, widest_gap
 from dory_core.planning.views import Views
 from dory_core.tiling.outer import (
     Cuts,

@@ -14,10 +14,10 @@ from math import log
 from typing import TypeVar
 
 from dory_core.errors import DoesNotFit
-from dory_core.planning.chains import Chain, Chains
+from dory_core.planning.chains.paths import Chain, Chains
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import Candidate, evaluate
-from dory_core.planning.least_bytes import PRECISION
+from dory_core.planning.front.least_bytes import PRECISION
 from dory_core.planning.placement import Planned, searched
 from dory_core.planning.problem import HOME, Problem
 

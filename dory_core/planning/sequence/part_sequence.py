@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import Request
-from dory_core.planning.rolling import MovedBytes
+from dory_core.planning.chains.rolling import MovedBytes
 from dory_core.tiling.outer import Part
 
 

@@ -19,7 +19,14 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
-from dory_core.planning.rolling import ALL, MovedBytes, Ranges, RollingBuffer, Turn, rolling_buffer
+from dory_core.planning.chains.rolling import (
+    ALL,
+    MovedBytes,
+    Ranges,
+    RollingBuffer,
+    Turn,
+    rolling_buffer,
+)
 
 #: A reader of a tensor: the layer of the chain, and which of its operands it is.
 Reader = tuple[int, int]

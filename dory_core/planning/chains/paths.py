@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.plan.blocks import align_up
-from dory_core.planning.chain_bytes import ChainBytes
-from dory_core.planning.chain_rows import RollingRows
+from dory_core.planning.chains.block import RollingRows
+from dory_core.planning.chains.live_bytes import ChainBytes
 from dory_core.planning.decision import Decision
 from dory_core.planning.problem import Problem
 from dory_core.tiling.outer import Split, stripe_axis, stripe_total, stripes_of

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from dory_core.ir.geometry import is_channelwise
 from dory_core.plan.block_ids import BlockKind
 from dory_core.plan.blocks import align_up, fullest_step, live_at, owners
-from dory_core.planning.chains import Chain
-from dory_core.planning.network_parts import NetworkParts
+from dory_core.planning.chains.paths import Chain
 from dory_core.planning.placement import Planned
 from dory_core.planning.problem import HOME, Problem
+from dory_core.planning.sequence.network_parts import NetworkParts
 from dory_core.tiling.outer import stripes_of
 
 #: Most changes that are proposed.

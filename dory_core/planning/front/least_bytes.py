@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 
 from dory_core.errors import DoesNotFit
 from dory_core.hardware.code_sizes import CodeSizes
+from dory_core.planning.cascade import in_smallest_parts
 from dory_core.planning.code_room import kernel_bytes
 from dory_core.planning.moves.coarsen import coarser
-from dory_core.planning.moves.stream import in_smallest_parts
-from dory_core.planning.part_sequence import PartSequence
-from dory_core.planning.peaks import LiveBytes
 from dory_core.planning.problem import HOME, Problem
+from dory_core.planning.sequence.part_sequence import PartSequence
+from dory_core.planning.sequence.peaks import LiveBytes
 
 #: The first try of the least budget of a streamed network is all bytes divided by it.
 _SMALLEST = 64

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from dory_core.plan.blocks import align_up
-from dory_core.planning.chain_rows import RollingRows
+from dory_core.planning.chains.block import RollingRows
 from dory_core.planning.decision import Decision
 from dory_core.planning.problem import Problem
 from dory_core.tiling.outer import Split

@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dory_core.plan.blocks import align_up
-from dory_core.planning.rolling import Turn
-from dory_core.planning.shared_rows import Rolling, SharedRows
+from dory_core.planning.chains.rolling import Turn
+from dory_core.planning.chains.shared_rows import Rolling, SharedRows
 
 #: Bytes by turn.
 Bytes = npt.NDArray[np.int64]

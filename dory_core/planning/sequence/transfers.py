@@ -9,7 +9,7 @@ from dory_core.hardware.links import Link
 from dory_core.plan import ExtTransfer, Place
 from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import align_up
-from dory_core.planning.part_sequence import Fetch, PartSequence, Store
+from dory_core.planning.sequence.part_sequence import Fetch, PartSequence, Store
 
 
 def transfers(

@@ -1,0 +1,1 @@
+"""Fused chains: which layers form them, and their rolling buffers."""

@@ -1,0 +1,1 @@
+"""Where blocks lie: in one memory, or in several."""

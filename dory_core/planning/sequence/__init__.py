@@ -1,0 +1,1 @@
+"""A decision as a sequence of parts, with the blocks that each one needs."""
