@@ -100,6 +100,16 @@ def _has_dimensions(node: Node) -> bool:
 DIMENSIONS = Constraint("the dimensions are those of the input", _has_dimensions)
 
 
+def _axis_in_range(node: Node) -> bool:
+    longest = node.output() if node.op.code == "PACK" else node.input()
+    rank = len(longest.shape)
+    return bool(-rank <= node.option("Axis") < rank)
+
+
+#: The option that names a dimension; of PACK, one of the output.
+AXIS = Constraint("the axis is a dimension", _axis_in_range)
+
+
 def constant(position: int, what: str) -> Constraint:
     """An input that must be a constant."""
 

@@ -14,6 +14,7 @@ from dory_core.importing import Array
 from dory_tflite.grids import MOST_PIXELS, Grid, Triple, around
 from dory_tflite.node import Constraint, Node, Operator
 from dory_tflite.operators.common import (
+    AXIS,
     DIMENSIONS,
     SAME_QUANTISATION,
     SAME_TYPE,
@@ -136,11 +137,6 @@ def _pads_fit(node: Node) -> bool:
     return len(node.integers(1)) == 2 * len(node.input().shape)
 
 
-def _axis_in_range(node: Node) -> bool:
-    rank = len(node.input().shape)
-    return bool(-rank <= node.option("Axis") < rank)
-
-
 def _are_blocks(node: Node) -> bool:
     size, shapes = node.option("BlockSize"), (node.input().shape, node.output().shape)
     return size >= 1 and all(len(shape) == 4 and shape[0] == 1 for shape in shapes)
@@ -178,7 +174,7 @@ OPERATORS = (
         "GATHER",
         _indices,
         constant(1, "the tensor of indices"),
-        Constraint("the axis is a dimension", _axis_in_range),
+        AXIS,
         option_is("BatchDims", (0,), "BatchDims is 0"),
     ),
     *(

@@ -10,6 +10,7 @@ from dory_tflite.grids import around, axis_of, canonical_shape, is_grid, is_no_i
 from dory_tflite.model import FileTensor
 from dory_tflite.node import ACTIVATIONS, Constraint, Node, Operator
 from dory_tflite.operators.common import (
+    AXIS,
     DIMENSIONS,
     IMAGE,
     SAME_QUANTISATION,
@@ -292,20 +293,12 @@ def _corners(node: Node) -> tuple[bool, bool]:
     return bool(node.option("AlignCorners")), bool(node.option("HalfPixelCenters"))
 
 
-def _axis_in_range(node: Node) -> bool:
-    rank = len(node.output().shape)
-    if node.op.code == "UNPACK":
-        rank = len(node.input().shape)
-    return bool(-rank <= node.option("Axis") < rank)
-
-
 _MOVED = (activations(), SAME_TYPE, SAME_QUANTISATION)
 _ALL = (activations(None), SAME_QUANTISATION)
 _BYTES = (byte_tensors(), SAME_TYPE, SAME_QUANTISATION)
 _NO_CONSTANT = Constraint(
     "no input is a constant", lambda node: all(tensor.data is None for tensor in node.inputs)
 )
-_AXIS = Constraint("the axis is a dimension", _axis_in_range)
 _NO_MASKS = tuple(option_is(name, (0,), f"{name} is 0") for name in ("EllipsisMask", "NewAxisMask"))
 _SPLIT = (
     Constraint(
@@ -333,12 +326,12 @@ OPERATORS = (
         (
             *_ALL,
             _NO_CONSTANT,
-            _AXIS,
+            AXIS,
             option_is("FusedActivationFunction", ("NONE",), "it has no fused activation"),
         ),
     ),
-    Operator("PACK", "Concat", _pack, (*_ALL, _NO_CONSTANT, _AXIS)),
-    Operator("UNPACK", "Slice", _unpack, (*_MOVED, _AXIS)),
+    Operator("PACK", "Concat", _pack, (*_ALL, _NO_CONSTANT, AXIS)),
+    Operator("UNPACK", "Slice", _unpack, (*_MOVED, AXIS)),
     Operator("SPLIT", "Slice", _split, (*_SPLIT, constant(0, "the dimension"))),
     Operator(
         "SPLIT_V",
