@@ -48,10 +48,11 @@ _HEAD = """\
 
 Written by `python benchmarks/bench_least_ram.py`. For each network the fastest plan (on stm32h7
 nearly always layer by layer), and the plan with the fewest bytes of L2. L2: activations, and on
-gap8 also constants that lie there or pass through. L1: buffers of tiles. Cycles are estimates,
-without the move `smaller-tiles`, which saves up to 2 % more; slower: than the fastest plan. The
-plan beside 16 kB of L1 (`--l1 16k`) is the least one there; on stm32h7 another one has its input
-by rows (`--input-rows`; -: it cannot pass so, or was not measured).
+gap8 also constants that lie there or pass through, and code: smaller parts take less data but more
+code, so the least plan there has the fewest bytes of both. L1: buffers of tiles. Cycles are
+estimates, without the move `smaller-tiles`, which saves up to 2 % more; slower: than the fastest
+plan. The plan with 16 kB of L1 (`--l1 16k`) is the least one there; on stm32h7 another one has its
+input by rows (`--input-rows`; -: it cannot pass so, or was not measured).
 
 `dory check NETWORK --target T --least` shows the plans between them; `--objective ram` compiles the
 least one, `--l2 N` the fastest within N bytes. Rolling buffers ([streaming.md](streaming.md)) keep
@@ -138,7 +139,7 @@ def _front(
 
 
 def _figures(point: dict[str, Any]) -> list[int]:
-    return [point["l2_bytes"], point["l1_bytes"], point["cycles"]]
+    return [point["l2_bytes"], point["l1_bytes"], point["cycles"], point["code_bytes"]]
 
 
 def page(rows: list[dict[str, Any]]) -> str:
@@ -149,15 +150,15 @@ def page(rows: list[dict[str, Any]]) -> str:
         model = target == ROWS_ON
         heads = [
             "network",
-            "fastest: L2",
+            "fastest: L2" if model else "fastest: L2, data + code",
             "L1",
             "Mcycles",
-            "least: L2",
+            "least: L2" if model else "least: L2, data + code",
             "L1",
             "slower",
             "of the L2",
         ]
-        heads += ["least, L1 16 kB: L2 + L1", "slower"]
+        heads += [f"least, L1 16 kB: {'L2' if model else 'data + code'} + L1", "slower"]
         if model:
             heads += ["least, input by rows", "slower", "model", "model, input by rows"]
         text += f"\n## {target}\n\n| {' | '.join(heads)} |\n"
@@ -170,18 +171,29 @@ def page(rows: list[dict[str, Any]]) -> str:
 
 
 def _row(row: dict[str, Any], model: bool) -> str:
-    (l2, l1, cycles), (least, least_l1, slow) = row["first"], row["least"]
-    cells = [row["network"], f"{l2:,}", f"{l1:,}", f"{cycles / 1e6:.2f}", f"{least:,}"]
-    cells += [f"{least_l1:,}", _slower(slow, cycles), f"{100 * least / l2:.0f} %"]
-    small = row.get("small")
+    first, least, small = row["first"], row["least"], row.get("small")
+    cycles, share = first[2], 100 * _with_code(least) / _with_code(first)
+    cells = [row["network"], _l2(first), f"{first[1]:,}", f"{cycles / 1e6:.2f}", _l2(least)]
+    cells += [f"{least[1]:,}", _slower(least[2], cycles), f"{share:.0f} %"]
     cells += (
-        ["-", "-"] if small is None else [f"{small[0]:,} + {small[1]:,}", _slower(small[2], cycles)]
+        ["-", "-"] if small is None else [f"{_l2(small)} + {small[1]:,}", _slower(small[2], cycles)]
     )
     if model:
         rows = row.get("rows")
         cells += ["-", "-"] if rows is None else [f"{rows[0]:,}", _slower(rows[2], cycles)]
         cells += [f"{one:,}" for one in MODEL.get(row["network"], ())] or ["-", "-"]
     return f"| {' | '.join(cells)} |\n"
+
+
+def _with_code(figures: list[int]) -> int:
+    """Return the bytes of L2 of a plan, with those of its code there."""
+    return figures[0] + sum(figures[3:])
+
+
+def _l2(figures: list[int]) -> str:
+    """Return the bytes of L2 of a plan as text: data, and code where it lies there."""
+    code = sum(figures[3:])
+    return f"{figures[0]:,} + {code:,}" if code else f"{figures[0]:,}"
 
 
 def _slower(cycles: int, first: int) -> str:

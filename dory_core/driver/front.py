@@ -9,15 +9,16 @@ from dory_core.documents import row
 from dory_core.driver.compiler import CompileOptions
 from dory_core.driver.pipeline import TILED, run
 from dory_core.driver.setup import Setup
-from dory_core.errors import NotSupported
+from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.plan.budgets import Budgets, Code, least_functions, resolve_budgets
 from dory_core.planning.chains.by_rows import refusal
 from dory_core.planning.chains.paths import Chain
 from dory_core.planning.code_room import l2_after_code, shared
 from dory_core.planning.evaluate import evaluate
-from dory_core.planning.fitting import place_network, problems_of, smaller_plans
-from dory_core.planning.front.plans import executions, front, not_dominated, whole
+from dory_core.planning.fitting import Fitted, place_network, problems_of
+from dory_core.planning.front.plans import executions, front, not_dominated, price, whole
 from dory_core.planning.front.relief import Change, binding, changes
+from dory_core.planning.front.streamed import Streamed
 from dory_core.planning.placement import Planned, placed
 from dory_core.planning.problem import HOME, Problem, is_streamed
 from dory_core.plugins.manager import Plugins
@@ -32,7 +33,8 @@ class RamPoint:
     """A plan of the front.
 
     Attributes:
-        l2_bytes: Bytes of L2: the least ``--l2`` that has the plan.
+        l2_bytes: Bytes of data in L2: the least ``--l2`` that has the plan.
+        code_bytes: Bytes of code in L2, by the rule of the target; 0 where code lies elsewhere.
         l1_bytes: Bytes of L1 that it uses.
         cycles: Estimated cycles of one inference.
         fits: Whether it fits the budget.
@@ -44,6 +46,7 @@ class RamPoint:
     """
 
     l2_bytes: int
+    code_bytes: int
     l1_bytes: int
     cycles: int
     fits: bool
@@ -58,6 +61,9 @@ class RamPoint:
 @dataclass(frozen=True, slots=True)
 class RamFront:
     """Plans of a network of which none needs both fewer bytes and fewer cycles than another one.
+
+    Bytes are those of data and code. Where none of these plans fits, there is one more that has
+    less data, and more code.
 
     Attributes:
         network, target: Their names.
@@ -81,7 +87,7 @@ class RamFront:
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of ``dory check --least --json``."""
-        names = ("l2_bytes", "l1_bytes", "cycles", "fits", "first", "last", "rows")
+        names = ("l2_bytes", "code_bytes", "l1_bytes", "cycles", "fits", "first", "last", "rows")
         return {
             **row(self, "network", "target", "fits", "l2_budget"),
             "points": [
@@ -160,9 +166,10 @@ def _resident_front(tiled: TiledGraph, setup: Setup) -> list[_Solved]:
             solved.append((problem, planned, ways.edges))
         if not solved and problem.network.by_rows:
             raise refusal(problem, problem.budgets.bytes[HOME])
-    plans = not_dominated(planned for _, planned, _ in solved)
+    plans = not_dominated((planned for _, planned, _ in solved), price)
     points = [next(one for one in solved if one[1] is planned) for planned in plans]
-    return [(_point(one[0], one[1], scratch, room), *one) for one in points]
+    taken = code.bytes_in(ctx.memory.level(HOME), streamed=False)
+    return [(_point(one[0], one[1], scratch, taken, room), *one) for one in points]
 
 
 def _streamed_front(tiled: TiledGraph, setup: Setup) -> list[_Solved]:
@@ -171,12 +178,23 @@ def _streamed_front(tiled: TiledGraph, setup: Setup) -> list[_Solved]:
     hal = setup.plugins.dma_hal(ctx)
     any_core = hal is not None and hal.any_core and ctx.memory.cores > 1
     first = place_network(tiling, ctx, chip, any_core)
-    plans = smaller_plans(tiling, ctx, chip, any_core, *first)
+    ways = Streamed(tiling, ctx, chip, any_core)
+    plans = not_dominated(ways.front(first), lambda one: (one.cycles, one.l2_bytes))
     problem, room = Problem.of(tiling, ctx, chip), setup.budgets.bytes[HOME]
+    if all(one.planned.map.home_bytes > room for one in plans):
+        plans.append(_within(ways, setup.budgets, first))
     return [
-        (_point(problem, planned, 0, room), problem, planned, ())
-        for planned in not_dominated(planned for planned, _ in plans)
+        (_point(problem, one.planned, 0, one.code_bytes, room), problem, one.planned, ())
+        for one in plans
     ]
+
+
+def _within(ways: Streamed, budgets: Budgets, first: Fitted) -> Fitted:
+    """Return the fastest plan within budgets; where there is none, the one with the least data."""
+    try:
+        return place_network(ways.tiling, ways.ctx, budgets, ways.any_core)
+    except DoesNotFit:
+        return ways.least_data(first)
 
 
 def _whole_chip(setup: Setup) -> Budgets:
@@ -186,18 +204,22 @@ def _whole_chip(setup: Setup) -> Budgets:
     return replace(setup.budgets, bytes={**setup.budgets.bytes, HOME: most})
 
 
-def _point(problem: Problem, planned: Planned, scratch: int, room: int) -> RamPoint:
+def _point(
+    problem: Problem, planned: Planned, scratch: int, code_bytes: int, room: int
+) -> RamPoint:
     """Return a plan as a point of the front.
 
     Args:
         problem: The problem that it solves.
         planned: The plan.
         scratch: Bytes of L2 that kernels work in.
+        code_bytes: Bytes of its code there.
         room: Bytes of L2 that are left to it.
     """
     found, bound = planned.map, binding(problem, planned)
     return RamPoint(
         l2_bytes=found.home_bytes + scratch,
+        code_bytes=code_bytes,
         l1_bytes=max(step.l1_bytes for step in found.steps),
         cycles=found.timeline.cycles,
         fits=found.home_bytes <= room and not found.straddles,

@@ -8,7 +8,7 @@ stays in L2, :mod:`dory_core.planning.cascade` those for what is fetched from th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from dory_core.errors import DoesNotFit
 from dory_core.hardware.target import TargetContext
@@ -28,15 +28,12 @@ from dory_core.planning.code_room import (
 )
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import evaluate
-from dory_core.planning.front.least_bytes import least_room, needed_bytes
 from dory_core.planning.front.plans import (
-    MOST_PLANS,
     SLOW,
     Executions,
     executions,
     fastest,
     price,
-    shrunk,
     smallest,
     whole,
 )
@@ -51,8 +48,31 @@ _MORE_FUNCTIONS = 8
 #: Plans that are made, each with room for the code of the one before. Five do not reach the plan
 #: that has the input in the next level as well, where the first ones have only the output there.
 _ATTEMPTS = 8
-#: The least budget grows by one part in as many where the code of its parts has no room.
-_GROWTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A network within its budgets.
+
+    Attributes:
+        planned: How it runs, and where everything lies.
+        program: Its operations.
+        code_bytes: Bytes of its code in L2, by the rule of the target.
+    """
+
+    planned: Planned
+    program: Program
+    code_bytes: int
+
+    @property
+    def l2_bytes(self) -> int:
+        """Bytes of L2 in all: data and code."""
+        return self.planned.map.home_bytes + self.code_bytes
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of one inference."""
+        return self.planned.map.timeline.cycles
 
 
 def place_network(
@@ -62,8 +82,8 @@ def place_network(
     any_core: bool,
     least: bool = False,
     problems: Sequence[Problem] = (),
-) -> tuple[Planned, Program]:
-    """Place a network within the budgets; return where everything lies, and the operations.
+) -> Fitted:
+    """Place a network within the budgets.
 
     Constants and activations stay in L2 when they all fit; otherwise they are streamed from the
     next level, where the target has one. Code is counted as if each layer had its own; only where
@@ -99,7 +119,7 @@ def _linked(
     any_core: bool,
     codes: Sequence[Code],
     least: bool,
-) -> tuple[Planned, Program]:
+) -> Fitted:
     """Return a plan that fits together with its own code.
 
     The code of a plan is known when there is one. Where it is larger than was taken for granted,
@@ -132,7 +152,7 @@ def _linked(
         taken = code_bytes(planned, program, level, found.layers)
         needed = planned.map.home_bytes + taken
         if budgets.reason or needed <= level.usable_bytes - budgets.reserve:
-            return planned, program
+            return Fitted(planned, program, taken)
         code = replace(found, measured=max(taken, code.measured or 0))
     assert planned is not None
     raise DoesNotFit(
@@ -294,51 +314,6 @@ def _too_large(problem: Problem, ways: Executions, name: str) -> DoesNotFit:
     return DoesNotFit(
         error.message, f"{error.hint}; `dory check --least` tells more", error.needed_bytes
     )
-
-
-def smaller_plans(
-    tiling: Tilings,
-    ctx: TargetContext,
-    budgets: Budgets,
-    any_core: bool,
-    planned: Planned,
-    program: Program,
-    most: int = MOST_PLANS,
-) -> list[tuple[Planned, Program]]:
-    """Return a plan of a network that may be streamed, and plans within ever smaller budgets.
-
-    Args:
-        tiling: The tilings of the layers.
-        ctx: The target.
-        budgets: Bytes of each level.
-        any_core: As for :func:`place_network`.
-        planned: The first plan, with everything in its place.
-        program: Its operations.
-        most: Most plans: with two, the last one is the smallest at once.
-    """
-    problems = problems_of(tiling, ctx, budgets)
-
-    def within(room: int) -> Budgets:
-        return replace(budgets, bytes={**budgets.bytes, HOME: room})
-
-    def place(room: int) -> tuple[Planned, Program]:
-        return place_network(tiling, ctx, within(room), any_core, problems=problems)
-
-    def needed(room: int, is_sure: bool = False) -> int:
-        if not problems[0].network.by_rows:
-            trials = (replace(problem, budgets=within(room)) for problem in problems)
-            return needed_bytes(trials, is_sure)
-        try:
-            place(room)
-        except DoesNotFit as error:
-            return error.needed_bytes or room + 1
-        return 0
-
-    most_bytes = planned.map.home_bytes
-    least = least_room(needed, most_bytes)
-    while least < most_bytes and needed(least, is_sure=True):
-        least += max(1, least // _GROWTH)
-    return shrunk(place, lambda one: one[0].map.home_bytes, (planned, program), least, most)
 
 
 def _all_searched(

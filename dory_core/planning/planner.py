@@ -9,9 +9,10 @@ from dory_core.hardware.target import DmaHal, OutputFile, TargetContext
 from dory_core.kernels.convert import conversion_files
 from dory_core.plan import DEFAULT_PREFIX, Plan, Roofline
 from dory_core.plan.budgets import Budgets, memory_budgets
-from dory_core.planning.code_room import code_bytes, shared
+from dory_core.planning.code_room import shared
 from dory_core.planning.constants import L3_IMAGE
-from dory_core.planning.fitting import place_network, smaller_plans
+from dory_core.planning.fitting import place_network
+from dory_core.planning.front.streamed import Streamed
 from dory_core.planning.memory_map import MemoryMap
 from dory_core.planning.placement import Planned
 from dory_core.planning.problem import BELOW, HOME, is_streamed
@@ -53,10 +54,10 @@ def make_plan(
     budgets = shared(tiling, ctx, budgets)
     any_core = hal is not None and hal.any_core
     several = any_core and ctx.memory.cores > 1
-    planned, program = place_network(tiling, ctx, budgets, several, least)
+    fitted = place_network(tiling, ctx, budgets, several, least)
     if least and is_streamed(ctx.memory):
-        smaller = smaller_plans(tiling, ctx, budgets, several, planned, program, most=2)
-        planned, program = smaller[-1]
+        fitted = Streamed(tiling, ctx, budgets, several).smallest(fitted)
+    planned, program = fitted.planned, fitted.program
     if show is not None:
         show(planned.trials)
     found = planned.map
@@ -91,7 +92,7 @@ def make_plan(
         constants_apart=found.constants_apart,
         has_far_constants=len(ctx.memory.constants_memories) > 1,
         program=program,
-        code_bytes=code_bytes(planned, program, ctx.memory.level(HOME), len(graph.ops)),
+        code_bytes=fitted.code_bytes,
         timeline=found.timeline,
         roofline=_roofline(ctx),
         operating_point=ctx.operating_point,

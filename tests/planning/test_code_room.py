@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from dory_core.plan import Plan
 from dory_core.plan.budgets import least_functions, resolve_budgets
 from dory_core.plan.code import event_count, program_bytes
 from dory_core.planning import fitting
+from dory_core.planning.fitting import Fitted, place_network
+from dory_core.planning.front import streamed
+from dory_core.planning.front.streamed import Streamed
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.toy.chip import NAME, three_levels
@@ -242,9 +246,16 @@ def test_where_bytes_are_kept_the_way_out_is_to_keep_fewer(size: int, reserve: i
     assert "in its place `--l2 16M --not-deployable-ok` writes it for the simulation" in hint
 
 
-def streamed_front(chip: Setup) -> tuple[int, list[DoesNotFit]]:
-    """Return the least bytes of L2 of the network, and the errors of plans that were tried."""
-    refusals, place = list[DoesNotFit](), fitting.place_network
+def ways(chip: Setup) -> tuple[Streamed, Fitted]:
+    """Return the chain on a chip, and its first plan."""
+    tiled = run(chain(), chip, after=IMPORTED, until=TILED)
+    found = Streamed(chip.tilings(tiled), chip.ctx, chip.budgets, any_core=False)
+    return found, place_network(found.tiling, chip.ctx, chip.budgets, any_core=False)
+
+
+def least_data(chip: Setup) -> tuple[int, list[DoesNotFit]]:
+    """Return the least bytes of data of the chain in L2, and the errors of plans on the way."""
+    refusals, place = list[DoesNotFit](), streamed.place_network
 
     def placed(*arguments: Any, **more: Any) -> Any:
         try:
@@ -253,17 +264,42 @@ def streamed_front(chip: Setup) -> tuple[int, list[DoesNotFit]]:
             refusals.append(error)
             raise
 
+    found, first = ways(chip)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "place_network", placed)
-        found = front_of(run(chain(), chip, after=IMPORTED, until=TILED), chip)
-    return found.points[-1].l2_bytes, refusals
+        patch.setattr(streamed, "place_network", placed)
+        return found.least_data(first).planned.map.home_bytes, refusals
 
 
 def test_budgets_whose_parts_have_no_room_for_their_code_are_not_planned() -> None:
     """With less room for data there are more parts, and more code."""
     rule = CodeSizes(*[0] * 13, kernel=0)
-    least, refusals = streamed_front(measured(setup(0, 0), 60_000, rule=rule))
+    least, refusals = least_data(measured(setup(0, 0), 60_000, rule=rule))
     assert not refusals
     size = 60_000
-    more, refusals = streamed_front(measured(setup(0, 0), size, rule=replace(rule, event=200)))
+    more, refusals = least_data(measured(setup(0, 0), size, rule=replace(rule, event=200)))
     assert least < more < size and not refusals
+
+
+def test_plans_of_a_front_need_ever_fewer_bytes_of_data_and_code() -> None:
+    chip = measured(setup(0, 0), 1 << 20, rule=replace(RULE, event=60))
+    found, first = ways(chip)
+    points = front_of(run(chain(), chip, after=IMPORTED, until=TILED), chip).points
+    for fast, small in pairwise(points):
+        assert fast.cycles < small.cycles
+        assert fast.l2_bytes + fast.code_bytes > small.l2_bytes + small.code_bytes
+    smallest = found.smallest(first)
+    assert smallest.l2_bytes == points[-1].l2_bytes + points[-1].code_bytes
+    less = found.least_data(first)
+    assert less.planned.map.home_bytes < points[-1].l2_bytes and less.l2_bytes > smallest.l2_bytes
+
+
+@pytest.mark.parametrize(("share", "fits"), [(1.0, True), (0.5, False)])
+def test_a_budget_below_those_of_the_front_is_planned_if_possible(share: float, fits: bool) -> None:
+    """The plan with less data, and more code, is one more point."""
+    chip = measured(setup(0, 0), 1 << 20, rule=replace(RULE, event=60))
+    least, _ = least_data(chip)
+    chip = replace(chip, budgets=resolve_budgets(chip.ctx.memory, {2: int(least * share)}))
+    found = front_of(run(chain(), chip, after=IMPORTED, until=TILED), chip)
+    assert found.fits is fits
+    assert [point.fits for point in found.points].count(True) == fits
+    assert found.points[-1].l2_bytes <= least * 1.01

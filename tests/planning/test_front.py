@@ -19,8 +19,9 @@ from dory_core.planning import fitting
 from dory_core.planning.chains.paths import Chains
 from dory_core.planning.fitting import problems_of
 from dory_core.planning.front.least_bytes import least_room
-from dory_core.planning.front.plans import MOST_PLANS, SLOW, shrunk, thinned, whole
+from dory_core.planning.front.plans import SLOW, thinned, whole
 from dory_core.planning.front.relief import _window
+from dory_core.planning.front.streamed import MOST_PLANS, beside_code, shrunk
 from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
@@ -289,6 +290,22 @@ def test_budgets_shrink_to_the_least_one_in_equal_shares() -> None:
     assert max(shares) - min(shares) < 0.05
     assert shrunk(place, lambda used: used, 4096, 321, most=2) == [4096, 320]
     assert 320 <= shrunk(place, lambda used: used, 4096, 100, most=2)[-1] <= 2300
+
+
+@pytest.mark.parametrize(("code", "least"), [(0, 40), (4_000, 63), (40_000, 200)])
+def test_budgets_shrink_while_data_save_more_than_code_takes(code: int, least: int) -> None:
+    """The bytes of code are inverse to those of data: the sum is least at the root."""
+
+    def place(room: int) -> int:
+        if room < 40:
+            raise DoesNotFit("too large")
+        return room
+
+    found = beside_code(place, int, lambda data: data + code // data, 1000)
+    assert found == sorted(found, reverse=True) and found[0] == 1000
+    best = min(found, key=lambda data: data + code // data)
+    assert least / 1.25 <= best <= least * 1.25
+    assert len(found) <= MOST_PLANS + 3
 
 
 def test_constants_that_fit_no_memory_are_refused_before_chains_are_searched(

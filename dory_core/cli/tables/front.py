@@ -18,12 +18,15 @@ def print_front(document: Mapping[str, Any], out: Console) -> None:
     document = visible_document(document)
     points, budget = document["points"], document["l2_budget"]
     out.print(Text(f"{document['network']} for {document['target']}"), style="bold")
-    heads = ("L2 B", "L1 B", "cycles", "+ cycles", "fits", "most is live in", "largest block")
-    table = new_table(*heads, right=heads[:4], drop=("largest block", "L1 B"))
+    code = ("code B",) if any(point["code_bytes"] for point in points) else ()
+    sizes = ("L2 B", *code, "L1 B", "cycles", "+ cycles")
+    heads = (*sizes, "fits", "most is live in", "largest block")
+    table = new_table(*heads, right=sizes, drop=("largest block", "L1 B"))
     for point in points:
         more = point["cycles"] / points[0]["cycles"] - 1
         table.add_row(
             Text(str(point["l2_bytes"])),
+            *(Text(str(point["code_bytes"])) for _ in code),
             Text(str(point["l1_bytes"])),
             Text(count_text(point["cycles"])),
             Text(f"{100 * more:.1f} %"),
@@ -34,7 +37,8 @@ def print_front(document: Mapping[str, Any], out: Console) -> None:
     out.print(table)
     least = points[-1]["l2_bytes"]
     if document["fits"]:
-        out.print(Text(f"fits {budget} B of L2; the least is {least} B"))
+        with_code = f" with {points[-1]['code_bytes']} B of code" if code else ""
+        out.print(Text(f"fits {budget} B of L2; the least is {least} B{with_code}"))
         return
     out.print(Text(f"does not fit {budget} B of L2: the least is {least} B"), style="red")
     for change in document["changes"]:

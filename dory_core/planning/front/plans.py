@@ -3,7 +3,7 @@
 Where all constants and tensors stay in L2, the plans are the cheapest executions in fused chains
 within every number of bytes, and the one layer by layer. They do not depend on the budget: the
 fastest plan within more bytes is never slower. Where a network is streamed, they are plans within
-ever smaller budgets.
+ever smaller budgets (:mod:`dory_core.planning.front.streamed`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from dory_core.errors import DoesNotFit
 from dory_core.planning.chains.paths import Chain, Chains
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import Candidate, evaluate
-from dory_core.planning.front.least_bytes import PRECISION
 from dory_core.planning.placement import Planned, searched
 from dory_core.planning.problem import HOME, Problem
 
@@ -29,10 +28,6 @@ MOST_POINTS = 10
 _SEARCHED = 12
 #: Moves that take most of the time.
 SLOW = frozenset({"smaller-tiles"})
-#: Most plans of a streamed network that are searched.
-MOST_PLANS = 5
-#: Share of the bytes of a streamed plan that the next one may use at most.
-_STEP = 0.75
 
 
 def whole(problem: Problem) -> Decision:
@@ -134,7 +129,8 @@ def front(problem: Problem, ways: Executions) -> tuple[Planned, ...]:
     found = ways.candidates[1:] if problem.network.by_rows else ways.candidates
     fit = [one for one in found if not one.straddles or one.home_bytes > budget]
     spread = thinned(fit, _SEARCHED, lambda one: one.home_bytes)
-    return not_dominated(searched(problem, _exactly(problem, one), SLOW) for one in spread)
+    plans = (searched(problem, _exactly(problem, one), SLOW) for one in spread)
+    return tuple(not_dominated(plans, price))
 
 
 def smallest(problem: Problem, ways: Executions, room: int) -> Planned | None:
@@ -160,13 +156,18 @@ def finished(problem: Problem, planned: Planned) -> Planned:
 # -- fronts ---------------------------------------------------------------------------------------
 
 
-def not_dominated(plans: Iterable[Planned]) -> tuple[Planned, ...]:
-    """Return the plans of which no other one is better in bytes and in cycles, fastest first."""
-    found = list[Planned]()
-    for planned in sorted(plans, key=price):
-        if not found or planned.map.home_bytes < found[-1].map.home_bytes:
-            found.append(planned)
-    return tuple(thinned(found, MOST_POINTS, lambda one: one.map.home_bytes))
+def not_dominated(plans: Iterable[T], cost: Callable[[T], tuple[int, int]]) -> list[T]:
+    """Return the plans of which no other one is better in bytes and in cycles, fastest first.
+
+    Args:
+        plans: The plans.
+        cost: Returns the cycles and the bytes of one.
+    """
+    found = list[T]()
+    for one in sorted(plans, key=cost):
+        if not found or cost(one)[1] < cost(found[-1])[1]:
+            found.append(one)
+    return thinned(found, MOST_POINTS, lambda one: cost(one)[1])
 
 
 def thinned(points: Sequence[T], most: int, size: Callable[[T], int]) -> list[T]:
@@ -186,33 +187,3 @@ def price(planned: Planned, least: bool = False) -> tuple[int, int]:
     """Return the values to be as small as possible: cycles, or with ``least`` bytes of home."""
     found = (planned.map.timeline.cycles, planned.map.home_bytes)
     return found[::-1] if least else found
-
-
-# -- streamed networks ----------------------------------------------------------------------------
-
-
-def shrunk(
-    place: Callable[[int], T],
-    used: Callable[[T], int],
-    start: T,
-    least: int,
-    most: int = MOST_PLANS,
-) -> list[T]:
-    """Return a plan, and those within ever smaller budgets, each smaller by about the same share.
-
-    Args:
-        place: Makes a plan within some bytes of L2, or raises DoesNotFit.
-        used: Returns the bytes of L2 of a plan.
-        start: The first plan.
-        least: The smallest budget. It grows where it has no plan.
-        most: Most plans.
-    """
-    found = [start]
-    while len(found) < most and (high := used(found[-1])) > least + high * PRECISION:
-        share = min(_STEP, (least / high) ** (1 / (most - len(found))))
-        room = max(least, int(high * share))
-        try:
-            found.append(place(room))
-        except DoesNotFit:
-            least = (room + high) // 2
-    return found

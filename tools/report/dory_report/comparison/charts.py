@@ -103,17 +103,25 @@ def _lines(
     )
 
 
+def _l2_bytes(point: Mapping[str, Any]) -> int:
+    """Return the bytes of L2 of a plan: data and code."""
+    return int(point["l2_bytes"] + point["code_bytes"])
+
+
 def front(document: Mapping[str, Any]) -> Figure | None:
-    """Return cycles over bytes of L2, a line for each column with a front; None without any."""
+    """Return cycles over bytes of L2, with those of code there; None without any front.
+
+    Each column with a front has a line.
+    """
     columns = [column for column in document["columns"] if column["front"]]
     if not columns:
         return None
     points = [point for column in columns for point in column["front"]]
     scale = Scale(0, max(point["cycles"] for point in points) * 1.05, _PLOT_PX)
-    across = Scale(0, max(point["l2_bytes"] for point in points) * 1.05, 1)
+    across = Scale(0, max(map(_l2_bytes, points)) * 1.05, 1)
     marks = []
     for number, column in enumerate(columns):
-        at = [(across.share(p["l2_bytes"]), scale.y(p["cycles"])) for p in column["front"]]
+        at = [(across.share(_l2_bytes(p)), scale.y(p["cycles"])) for p in column["front"]]
         marks += [
             tag("line", class_=f"line {_plan(number)}", x1=percent(a), y1=y, x2=percent(b), y2=z)
             for (a, y), (b, z) in pairwise(at)
@@ -121,7 +129,8 @@ def front(document: Mapping[str, Any]) -> Figure | None:
         for (x, y), point in zip(at, column["front"], strict=True):
             told = tip(
                 column_label(column),
-                f"{point['l2_bytes']:,} B of L2, {point['l1_bytes']:,} B of L1",
+                f"{point['l2_bytes']:,} B of L2, {point['code_bytes']:,} B of code there, "
+                f"{point['l1_bytes']:,} B of L1",
                 f"{point['cycles']:,} cycles",
             )
             marks.append(tag("circle", class_=f"m dot {_plan(number)}", cx=percent(x), cy=y, r=5,
