@@ -16,7 +16,7 @@ from dory_core.ir.channels import removed_text
 from dory_core.kernels.binding import CORES, BoundLayer, EngineRejection, KernelRejection
 from dory_core.plan import LevelUse
 from dory_core.plan.budgets import Code, least_functions
-from dory_core.planning.fitting import resident_map
+from dory_core.planning.fitting import resident_plan
 from dory_core.planning.problem import HOME
 from dory_core.plugins.manager import Plugins
 from dory_core.tiling.network import TiledGraph
@@ -191,7 +191,7 @@ def check_tiled(tiled: TiledGraph, setup: Setup, notes: tuple[str, ...]) -> Chec
         except DoesNotFit as error:
             problems.append(error)
             ctx, budgets = setup.ctx, setup.budgets
-            levels = resident_map(setup.tilings(tiled), ctx, budgets).levels(ctx, budgets)
+            levels = resident_plan(setup.tilings(tiled), ctx, budgets).levels(ctx, budgets)
     unsupported = [p for p in problems if isinstance(p, NotSupported)]
     first = (unsupported or problems or [None])[0]
     return CheckReport(

@@ -19,7 +19,8 @@ from dory_core.planning.fitting import Fitted, place_network, problems_of
 from dory_core.planning.front.plans import executions, front, not_dominated, price, whole
 from dory_core.planning.front.relief import Change, binding, changes
 from dory_core.planning.front.streamed import Streamed
-from dory_core.planning.placement import Planned, placed
+from dory_core.planning.placement import placed
+from dory_core.planning.planned import Planned
 from dory_core.planning.problem import HOME, Problem, is_streamed
 from dory_core.plugins.manager import Plugins
 from dory_core.tiling.network import TiledGraph
@@ -131,7 +132,7 @@ def front_of(tiled: TiledGraph, setup: Setup) -> RamFront:
     wanted = tuple[Change, ...]()
     if not any(point.fits for point in points):
         last, problem, planned, edges = found[-1]
-        beside = last.l2_bytes - planned.map.home_bytes
+        beside = last.l2_bytes - planned.home_bytes
         wanted = changes(problem, planned, setup.budgets.bytes[HOME] - beside, edges)
     return RamFront(
         tiled.graph.name,
@@ -156,7 +157,7 @@ def _resident_front(tiled: TiledGraph, setup: Setup) -> list[_Solved]:
     code = Code(len(tiled.layers), least_functions(tiled.graph))
     room = l2_after_code(ctx, shared(tiling, ctx, setup.budgets), code).bytes[HOME]
     problems = problems_of(tiling, ctx, l2_after_code(ctx, within, code))
-    found = placed(problems[0], evaluate(problems[0], whole(problems[0]))).map
+    found = placed(problems[0], evaluate(problems[0], whole(problems[0])))
     if found.static_level != HOME and found.static_bytes > within.bytes[found.static_level]:
         raise found.too_large(tiled.graph.name, within, ctx.memory)
     solved: list[tuple[Problem, Planned, tuple[Chain, ...]]] = []
@@ -181,7 +182,7 @@ def _streamed_front(tiled: TiledGraph, setup: Setup) -> list[_Solved]:
     ways = Streamed(tiling, ctx, chip, any_core)
     plans = not_dominated(ways.front(first), lambda one: (one.cycles, one.l2_bytes))
     problem, room = Problem.of(tiling, ctx, chip), setup.budgets.bytes[HOME]
-    if all(one.planned.map.home_bytes > room for one in plans):
+    if all(one.planned.home_bytes > room for one in plans):
         plans.append(_within(ways, setup.budgets, first))
     return [
         (_point(problem, one.planned, 0, one.code_bytes, room), problem, one.planned, ())
@@ -216,13 +217,13 @@ def _point(
         code_bytes: Bytes of its code there.
         room: Bytes of L2 that are left to it.
     """
-    found, bound = planned.map, binding(problem, planned)
+    bound = binding(problem, planned)
     return RamPoint(
-        l2_bytes=found.home_bytes + scratch,
+        l2_bytes=planned.home_bytes + scratch,
         code_bytes=code_bytes,
-        l1_bytes=max(step.l1_bytes for step in found.steps),
-        cycles=found.timeline.cycles,
-        fits=found.home_bytes <= room and not found.straddles,
+        l1_bytes=max(step.l1_bytes for step in planned.steps),
+        cycles=planned.cycles,
+        fits=planned.home_bytes <= room and not planned.candidate.straddles,
         first=bound.first,
         last=bound.last,
         rows=bound.rows,

@@ -12,7 +12,7 @@ from dory_core.plan.blocks import align_up, level_alignment
 from dory_core.plan.budgets import Budgets, Code
 from dory_core.plan.code import program_bytes
 from dory_core.plan.network_operations import Program
-from dory_core.planning.placement import Planned
+from dory_core.planning.planned import Planned
 from dory_core.planning.problem import HOME
 from dory_core.tiling.parts import Tilings
 from dory_core.tiling.tiled import TiledLayer
@@ -79,9 +79,9 @@ def code_bytes(planned: Planned, program: Program, level: Level, layers: int) ->
     """
     kernels = kernel_bytes(planned.candidate.residency.tiled, level)
     if level.code is not None:
-        return kernels + program_bytes(program, planned.map.steps, level.code)
+        return kernels + program_bytes(program, planned.steps, level.code)
     code = Code(layers, len(program.functions), kernels)
-    return code.bytes_in(level, bool(planned.map.transfers))
+    return code.bytes_in(level, bool(planned.transfers))
 
 
 def kernel_bytes(layers: Iterable[TiledLayer], level: Level) -> int:

@@ -37,9 +37,9 @@ from dory_core.planning.front.plans import (
     smallest,
     whole,
 )
-from dory_core.planning.memory_map import MemoryMap
 from dory_core.planning.moves import fused_chains
-from dory_core.planning.placement import Planned, placed, searched, verify_planned
+from dory_core.planning.placement import placed, searched, verify_planned
+from dory_core.planning.planned import Planned
 from dory_core.planning.problem import HOME, Problem
 from dory_core.tiling.parts import Tilings
 
@@ -67,12 +67,12 @@ class Fitted:
     @property
     def l2_bytes(self) -> int:
         """Bytes of L2 in all: data and code."""
-        return self.planned.map.home_bytes + self.code_bytes
+        return self.planned.home_bytes + self.code_bytes
 
     @property
     def cycles(self) -> int:
         """Cycles of one inference."""
-        return self.planned.map.timeline.cycles
+        return self.planned.cycles
 
 
 def place_network(
@@ -147,16 +147,16 @@ def _linked(
                 raise
             code = codes[-1]
             continue
-        program = _lower(planned.map, alignment, any_core)
+        program = _lower(planned, alignment, any_core)
         found = replace(code, functions=len(program.functions), measured=None)
         taken = code_bytes(planned, program, level, found.layers)
-        needed = planned.map.home_bytes + taken
+        needed = planned.home_bytes + taken
         if budgets.reason or needed <= level.usable_bytes - budgets.reserve:
             return Fitted(planned, program, taken)
         code = replace(found, measured=max(taken, code.measured or 0))
     assert planned is not None
     raise DoesNotFit(
-        f"{code.text(level, bool(planned.map.transfers))}, its data {planned.map.home_bytes} B, "
+        f"{code.text(level, bool(planned.transfers))}, its data {planned.home_bytes} B, "
         f"{level.usable_bytes - budgets.reserve} B are left to networks",
         code.hint(level, budgets),
     )
@@ -188,13 +188,12 @@ def _placed(
     for problem in problems:
         if problem.streams and problem.least_static() > limits[HOME]:
             continue
-        planned = _resident(problem, limits[HOME])
-        found = planned.map
+        found = _resident(problem, limits[HOME])
         constants_fit = found.static_bytes <= limits[found.static_level]
-        fits = constants_fit and found.home_bytes <= limits[HOME] and not found.straddles
+        fits = constants_fit and found.home_bytes <= limits[HOME] and not found.candidate.straddles
         if fits and (problem.streams or not least):
-            verify_planned(planned, problem)
-            return planned
+            verify_planned(found, problem)
+            return found
         if constants_fit and fused_chains.NAME not in problem.switched_off:
             most = limits[HOME] if problem.streams else None
             ways = executions(problem, most)
@@ -207,7 +206,7 @@ def _placed(
         elif not problem.streams or (problem.linked_elsewhere and not constants_fit):
             refusals.append(found.too_large(name, problem.budgets, problem.ctx.memory))
         if fits:
-            fitting.append((problem, planned))
+            fitting.append((problem, found))
             break
     if refusals and not fitting:
         raise next_to_code(refusals[0], ctx, budgets, code, streamed=False)
@@ -229,7 +228,7 @@ def _resident(problem: Problem, room: int) -> Planned:
     start = evaluate(problem, whole(problem))
     if start.home_bytes > room:
         planned = searched(problem, start, SLOW)
-        if planned.map.home_bytes > room:
+        if planned.home_bytes > room:
             return planned
     return searched(problem, start)
 
@@ -250,8 +249,8 @@ def _by_rows(problems: Sequence[Problem], limits: Mapping[int, int], least: bool
     if not found:
         raise refusal(problems[-1], limits[HOME])
     problem, planned = min(found, key=lambda one: price(one[1], least))
-    if planned.map.static_bytes > limits[planned.map.static_level]:
-        raise planned.map.too_large(problem.network.name, problem.budgets, problem.ctx.memory)
+    if planned.static_bytes > limits[planned.static_level]:
+        raise planned.too_large(problem.network.name, problem.budgets, problem.ctx.memory)
     verify_planned(planned, problem)
     return planned
 
@@ -285,7 +284,7 @@ def _below(
             ways, refused = _all_searched(problem, starts)
             refusals += refused
             if ways:
-                return problem, min(ways, key=lambda one: one.map.timeline.cycles)
+                return problem, min(ways, key=lambda one: one.cycles)
         raise next_to_code(refusals[0], ctx, budgets, code, streamed=True)
     except DoesNotFit:
         if needed:
@@ -310,7 +309,7 @@ def problems_of(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> list[P
 def _too_large(problem: Problem, ways: Executions, name: str) -> DoesNotFit:
     """Return the error of a network of which no execution fits: what the smallest one needs."""
     needs_least = min(ways.candidates, key=lambda one: one.home_bytes)
-    error = placed(problem, needs_least).map.too_large(name, problem.budgets, problem.ctx.memory)
+    error = placed(problem, needs_least).too_large(name, problem.budgets, problem.ctx.memory)
     return DoesNotFit(
         error.message, f"{error.hint}; `dory check --least` tells more", error.needed_bytes
     )
@@ -329,18 +328,18 @@ def _all_searched(
     return found, refused
 
 
-def resident_map(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> MemoryMap:
-    """Return where all would lie without transfers, whether it fits or not."""
+def resident_plan(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> Planned:
+    """Return the plan without transfers, whether it fits or not."""
     budgets = shared(tiling, ctx, budgets)
     graph = tiling.graph
     kernels = kernel_bytes(tiling.best, ctx.memory.level(HOME))
     code = Code(len(graph.ops), least_functions(graph), kernels)
     within = l2_after_code(ctx, budgets, code)
     problem = Problem.of(tiling, ctx, within)
-    return searched(problem, evaluate(problem, whole(problem))).map
+    return searched(problem, evaluate(problem, whole(problem)))
 
 
-def _lower(found: MemoryMap, alignment: int, any_core: bool) -> Program:
+def _lower(found: Planned, alignment: int, any_core: bool) -> Program:
     """Return the operations of a network with everything in its place.
 
     Args:
@@ -353,8 +352,8 @@ def _lower(found: MemoryMap, alignment: int, any_core: bool) -> Program:
         found.transfers,
         found.inputs,
         found.outputs,
-        found.final_conversions,
+        found.candidate.final,
         with_padding(found.blocks[HOME], alignment),
-        found.states,
+        found.candidate.states,
     )
     return lower(found.steps, operations, any_core)

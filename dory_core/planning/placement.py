@@ -14,31 +14,16 @@ from dory_core.plan.budgets import for_simulation, memory_budgets
 from dory_core.planning.constants import encode_chunks, table_bytes, table_size
 from dory_core.planning.evaluate import Candidate, passing
 from dory_core.planning.layouts import LayoutPlan
-from dory_core.planning.memory_map import MemoryMap
 from dory_core.planning.moves import tried
 from dory_core.planning.packing.one_memory import plan_memory
+from dory_core.planning.planned import Planned
 from dory_core.planning.problem import BELOW, HOME, Problem
-from dory_core.planning.search import Trial, improved
+from dory_core.planning.search import improved
 from dory_core.planning.sequence.part_sequence import Fetch, Store
 from dory_core.planning.sequence.transfers import transfers
 from dory_core.planning.states import ends_of
 from dory_core.schedule.copies import weight_unit
 from dory_core.schedule.loops import Schedule
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """How a network runs, and where everything lies.
-
-    Attributes:
-        candidate: The decision, its parts and its estimated cycles.
-        map: Where everything lies.
-        trials: What the moves proposed, in order.
-    """
-
-    candidate: Candidate
-    map: MemoryMap
-    trials: tuple[Trial, ...] = ()
 
 
 def searched(problem: Problem, start: Candidate, without: frozenset[str] = frozenset()) -> Planned:
@@ -88,30 +73,20 @@ def placed(problem: Problem, candidate: Candidate) -> Planned:
         return table.offset + table.chunks[event.chunk].offset
 
     return Planned(
-        candidate,
-        MemoryMap(
-            steps=tuple(map(_completed, candidate.steps, tables, [places] * len(tables))),
-            inputs=tuple(
-                places.get(name) or in_rows.get(name) or candidate.places[BlockId(name)]
-                for name in flow.inputs
-            ),
-            outputs=tuple(places.get(n) or in_rows.get(n) or ends[n] for n in flow.outputs),
-            timeline=candidate.timeline,
-            home=HOME,
-            peaks=tuple(packed.peak_bytes for packed in candidate.packings),
-            blocks=_blocks(problem, candidate, below, held),
-            static_level=problem.ctx.memory.constants_level,
-            static_bytes=problem.state_tables + linked,
-            stack_bytes=candidate.memory.stack_bytes,
-            packed_bytes=candidate.memory.packed_bytes,
-            below_bytes=below.used_bytes,
-            image=image,
-            constants_apart=below.constants_apart,
-            transfers=transfers(problem.link, program, candidate.places, source),
-            straddles=candidate.straddles,
-            final_conversions=candidate.final,
-            states=candidate.states,
+        candidate=candidate,
+        steps=tuple(map(_completed, candidate.steps, tables, [places] * len(tables))),
+        inputs=tuple(
+            places.get(name) or in_rows.get(name) or candidate.places[BlockId(name)]
+            for name in flow.inputs
         ),
+        outputs=tuple(places.get(n) or in_rows.get(n) or ends[n] for n in flow.outputs),
+        blocks=_blocks(problem, candidate, below, held),
+        static_level=problem.ctx.memory.constants_level,
+        static_bytes=problem.state_tables + linked,
+        below_bytes=below.used_bytes,
+        image=image,
+        constants_apart=below.constants_apart,
+        transfers=transfers(problem.link, program, candidate.places, source),
     )
 
 
@@ -286,7 +261,7 @@ def _completed(
 
 def verify_planned(planned: Planned, problem: Problem) -> None:
     """Raise DoryError (a bug) unless blocks of home lie apart."""
-    bins = problem.bins(planned.map.static_in(HOME))
+    bins = problem.bins(planned.static_in(HOME))
     packings = {b.name: packed for b, packed in zip(bins, planned.candidate.packings, strict=False)}
     wanted = tuple(planned.candidate.program.requests.values())
     verify_bins(wanted, packings, bins)

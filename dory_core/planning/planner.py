@@ -13,8 +13,7 @@ from dory_core.planning.code_room import shared
 from dory_core.planning.constants import L3_IMAGE
 from dory_core.planning.fitting import place_network
 from dory_core.planning.front.streamed import Streamed
-from dory_core.planning.memory_map import MemoryMap
-from dory_core.planning.placement import Planned
+from dory_core.planning.planned import Planned
 from dory_core.planning.problem import BELOW, HOME, is_streamed
 from dory_core.planning.search import Trial
 from dory_core.schedule.copies import l1_dma
@@ -57,12 +56,12 @@ def make_plan(
     fitted = place_network(tiling, ctx, budgets, several, least)
     if least and is_streamed(ctx.memory):
         fitted = Streamed(tiling, ctx, budgets, several).smallest(fitted)
-    planned, program = fitted.planned, fitted.program
+    found, program = fitted.planned, fitted.program
     if show is not None:
-        show(planned.trials)
-    found = planned.map
+        show(found.trials)
+    candidate = found.candidate
     arenas = memory_budgets(ctx.memory, HOME, budgets.bytes[HOME])
-    if not any(found.peaks[1:]):
+    if not any(packed.peak_bytes for packed in candidate.packings[1:]):
         arenas = arenas[:1]
     verify_contents(program, found.steps)
     return Plan(
@@ -83,17 +82,17 @@ def make_plan(
         dma_tickets=hal.tickets if hal is not None else 0,
         dma=l1_dma(ctx.memory),
         ext=ctx.memory.link(HOME) if found.transfers else None,
-        files=_files(planned, hal),
+        files=_files(found, hal),
         transfers=found.transfers,
-        final_conversions=found.final_conversions,
-        states=found.states,
+        final_conversions=candidate.final,
+        states=candidate.states,
         more_l2_bytes=arenas[1:],
-        arena_used=found.peaks[0],
+        arena_used=candidate.peak,
         constants_apart=found.constants_apart,
         has_far_constants=len(ctx.memory.constants_memories) > 1,
         program=program,
         code_bytes=fitted.code_bytes,
-        timeline=found.timeline,
+        timeline=candidate.timeline,
         roofline=_roofline(ctx),
         operating_point=ctx.operating_point,
         reason=budgets.reason,
@@ -102,7 +101,7 @@ def make_plan(
     )
 
 
-def _arena_bytes(found: MemoryMap, budgets: Budgets, first: int) -> dict[int, int]:
+def _arena_bytes(found: Planned, budgets: Budgets, first: int) -> dict[int, int]:
     """Return the bytes that the caller hands over of each level.
 
     Args:
@@ -123,12 +122,12 @@ def _roofline(ctx: TargetContext) -> Roofline:
 
 def _files(planned: Planned, hal: DmaHal | None) -> tuple[OutputFile, ...]:
     files: list[OutputFile] = list(hal.files) if hal is not None else []
-    steps = planned.map.steps
+    steps = planned.steps
     for tiled, step in zip(planned.candidate.residency.tiled, steps, strict=True):
         if not step.is_view:
             files += tiled.bound.sources
-    if planned.map.conversions or not all(s.output.place.layout.is_hwc for s in steps):
+    if planned.conversions or not all(s.output.place.layout.is_hwc for s in steps):
         files += conversion_files()
-    if planned.map.image:
-        files.append(OutputFile(L3_IMAGE, planned.map.image))
+    if planned.image:
+        files.append(OutputFile(L3_IMAGE, planned.image))
     return tuple(files)

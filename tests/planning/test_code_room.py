@@ -267,7 +267,7 @@ def least_data(chip: Setup) -> tuple[int, list[DoesNotFit]]:
     found, first = ways(chip)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streamed, "place_network", placed)
-        return found.least_data(first).planned.map.home_bytes, refusals
+        return found.least_data(first).planned.home_bytes, refusals
 
 
 def test_budgets_whose_parts_have_no_room_for_their_code_are_not_planned() -> None:
@@ -290,7 +290,7 @@ def test_plans_of_a_front_need_ever_fewer_bytes_of_data_and_code() -> None:
     smallest = found.smallest(first)
     assert smallest.l2_bytes == points[-1].l2_bytes + points[-1].code_bytes
     less = found.least_data(first)
-    assert less.planned.map.home_bytes < points[-1].l2_bytes and less.l2_bytes > smallest.l2_bytes
+    assert less.planned.home_bytes < points[-1].l2_bytes and less.l2_bytes > smallest.l2_bytes
 
 
 @pytest.mark.parametrize(("share", "fits"), [(1.0, True), (0.5, False)])

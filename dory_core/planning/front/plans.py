@@ -17,7 +17,8 @@ from dory_core.errors import DoesNotFit
 from dory_core.planning.chains.paths import Chain, Chains
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import Candidate, evaluate
-from dory_core.planning.placement import Planned, searched
+from dory_core.planning.placement import searched
+from dory_core.planning.planned import Planned
 from dory_core.planning.problem import HOME, Problem
 
 T = TypeVar("T")
@@ -107,10 +108,10 @@ def fastest(problem: Problem, ways: Executions, room: int) -> Planned | None:
     for one in sorted(ways.candidates[1:], key=lambda one: (one.cycles, one.home_bytes)):
         if not _fits(one, room):
             continue
-        if best is not None and one.cycles - 2 * saved > best.map.timeline.cycles:
+        if best is not None and one.cycles - 2 * saved > best.cycles:
             break
         planned = searched(problem, one, SLOW)
-        saved = max(saved, one.cycles - planned.map.timeline.cycles)
+        saved = max(saved, one.cycles - planned.cycles)
         if best is None or price(planned) < price(best):
             best = planned
     return None if best is None else finished(problem, best)
@@ -142,7 +143,7 @@ def smallest(problem: Problem, ways: Executions, room: int) -> Planned | None:
         room: Bytes of home that it may need.
     """
     plans = front(problem, ways)
-    if not plans or plans[-1].map.home_bytes > room or plans[-1].map.straddles:
+    if not plans or plans[-1].home_bytes > room or plans[-1].candidate.straddles:
         return None
     return finished(problem, plans[-1])
 
@@ -185,5 +186,5 @@ def thinned(points: Sequence[T], most: int, size: Callable[[T], int]) -> list[T]
 
 def price(planned: Planned, least: bool = False) -> tuple[int, int]:
     """Return the values to be as small as possible: cycles, or with ``least`` bytes of home."""
-    found = (planned.map.timeline.cycles, planned.map.home_bytes)
+    found = (planned.cycles, planned.home_bytes)
     return found[::-1] if least else found

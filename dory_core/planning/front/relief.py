@@ -15,7 +15,7 @@ from dory_core.ir.geometry import is_channelwise
 from dory_core.plan.block_ids import BlockKind
 from dory_core.plan.blocks import align_up, fullest_step, live_at, owners
 from dory_core.planning.chains.paths import Chain
-from dory_core.planning.placement import Planned
+from dory_core.planning.planned import Planned
 from dory_core.planning.problem import HOME, Problem
 from dory_core.planning.sequence.network_parts import NetworkParts
 from dory_core.tiling.outer import stripes_of
@@ -78,7 +78,7 @@ def binding(problem: Problem, planned: Planned) -> Binding:
         layers[first].op.index,
         layers[last].op.index,
         max((stripe.size for stripe in stripes), default=0),
-        size + planned.map.static_in(HOME),
+        size + planned.static_in(HOME),
         str(largest.id),
         largest.size_bytes,
     )
@@ -185,7 +185,7 @@ class _Changes:
         self.alignment = problem.alignment
         self.planned = planned
         self.moments = moments
-        self.static = planned.map.static_in(HOME)
+        self.static = planned.static_in(HOME)
         self.room = room
         self.macs = max(1, sum(layer.macs for layer in self.network.layers))
 

@@ -108,7 +108,7 @@ class Streamed:
 
 def _data(plan: Fitted) -> int:
     """Return the bytes of data of a plan in L2."""
-    return plan.planned.map.home_bytes
+    return plan.planned.home_bytes
 
 
 def shrunk(

@@ -1,72 +1,67 @@
-"""A network with everything in its place: blocks of every level, constants and transfers."""
+"""A candidate with everything in its place: blocks of every level, constants and transfers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from dory_core.errors import DoesNotFit
 from dory_core.hardware.memories import Level, MemoryHierarchy
 from dory_core.hardware.target import TargetContext
-from dory_core.plan import Conversion, ExtTransfer, LayerStep, LevelUse, Place, StatePlan
+from dory_core.plan import Conversion, ExtTransfer, LayerStep, LevelUse, Place
 from dory_core.plan.block_ids import BlockId, BlockKind, table_id
 from dory_core.plan.blocks import Block
 from dory_core.plan.budgets import Budgets, more_room
-from dory_core.plan.timeline import NetworkTimeline
+from dory_core.planning.evaluate import Candidate
+from dory_core.planning.problem import BELOW, HOME
+from dory_core.planning.search import Trial
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryMap:
-    """A network with everything in its place, whether it fits the budgets or not.
+class Planned:
+    """How a network runs, and where everything lies, whether it fits the budgets or not.
 
     Attributes:
-        steps: The layers in the order of execution.
+        candidate: The decision, its parts and its estimated cycles.
+        steps: The layers in the order of execution, with their constants.
         inputs, outputs: Where those of the network lie.
-        timeline: What each operation takes, with stalls, in cycles.
-        home: Level of whole tensors.
-        peaks: Bytes of each memory of home that activations and streamed data use.
         blocks: By level.
         static_level: Level into which constants are linked.
         static_bytes: Bytes of them.
-        stack_bytes, packed_bytes: Peak of home by both methods, as if it were one memory.
         below_bytes: Bytes used of the level below home.
         image: What fills that level before the first inference.
         constants_apart: Bytes from its start that lie in a memory that holds only constants,
             outside of the budget.
         transfers: Between home and the level below, in the order of their start.
-        straddles: Why the activations do not fit the memories of home without one that lies in two
-            of them; the map is then that of one memory.
-        final_conversions: Of network outputs, after the last layer.
-        states: In the order in which they are copied at the end.
+        trials: What the moves proposed, in order.
     """
 
+    candidate: Candidate
     steps: tuple[LayerStep, ...]
     inputs: tuple[Place, ...]
     outputs: tuple[Place, ...]
-    timeline: NetworkTimeline
-    home: int
-    peaks: tuple[int, ...]
     blocks: Mapping[int, tuple[Block, ...]]
     static_level: int
     static_bytes: int
-    stack_bytes: int
-    packed_bytes: int
     below_bytes: int = 0
     image: bytes = b""
     constants_apart: int = 0
     transfers: tuple[ExtTransfer, ...] = ()
-    straddles: str = ""
-    final_conversions: tuple[Conversion, ...] = field(default=())
-    states: tuple[StatePlan, ...] = ()
+    trials: tuple[Trial, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", MappingProxyType(dict(self.blocks)))
 
     @property
+    def cycles(self) -> int:
+        """Cycles of one inference."""
+        return self.candidate.cycles
+
+    @property
     def conversions(self) -> tuple[Conversion, ...]:
         """All changes of layout."""
-        return (*(c for step in self.steps for c in step.conversions), *self.final_conversions)
+        return (*(c for step in self.steps for c in step.conversions), *self.candidate.final)
 
     def static_in(self, level: int) -> int:
         """Return the bytes of constants that are linked into a level."""
@@ -75,7 +70,7 @@ class MemoryMap:
     @property
     def home_bytes(self) -> int:
         """Bytes of home in all."""
-        return sum(self.peaks) + self.static_in(self.home)
+        return sum(packed.peak_bytes for packed in self.candidate.packings) + self.static_in(HOME)
 
     def levels(self, ctx: TargetContext, budgets: Budgets) -> tuple[LevelUse, ...]:
         """Return how each memory level is used."""
@@ -85,14 +80,14 @@ class MemoryMap:
         )
         used = {
             1: max(step.l1_bytes for step in self.steps),
-            self.home: self.home_bytes,
-            self.home + 1: self.below_bytes + self.static_in(self.home + 1),
+            HOME: self.home_bytes,
+            BELOW: self.below_bytes + self.static_in(BELOW),
         }
-        uses = []
+        memory, uses = self.candidate.memory, list[LevelUse]()
         for level in ctx.memory.levels:
             number = level.number
-            apart = self.constants_apart if number == self.home + 1 else 0
-            peaks = (self.stack_bytes, self.packed_bytes) if number == self.home else ()
+            apart = self.constants_apart if number == BELOW else 0
+            peaks = (memory.stack_bytes, memory.packed_bytes) if number == HOME else ()
             uses.append(
                 LevelUse(
                     level.name,
@@ -123,11 +118,11 @@ class MemoryMap:
 
     def too_large(self, name: str, budgets: Budgets, hierarchy: MemoryHierarchy) -> DoesNotFit:
         """Return the error that says what of a network takes the room."""
-        budget = budgets.bytes[self.home]
-        if self.static_level != self.home and self.static_bytes > budgets.bytes[self.static_level]:
+        budget = budgets.bytes[HOME]
+        if self.static_level != HOME and self.static_bytes > budgets.bytes[self.static_level]:
             return self._constants_too_large(name, budgets, hierarchy.level(self.static_level))
         needed: dict[int, list[Block]] = {}
-        for block in self.blocks[self.home]:
+        for block in self.blocks[HOME]:
             if block.id.kind is not BlockKind.TABLE:
                 for step in range(block.first, block.last + 1):
                     needed.setdefault(step, []).append(block)
@@ -136,13 +131,13 @@ class MemoryMap:
         texts = ", ".join(f"{b.id} {b.size} B" for b in live)
         running = {part.position: one.index for one in self.steps for part in one.parts}
         where = f"layer {running[step]}" if step in running else "the network input"
-        static, total = self.static_in(self.home), self.home_bytes
-        level = f"L{self.home}"
-        hint = more_room(hierarchy.level(self.home), total)
-        if self.straddles and total <= budget:
+        static, total = self.static_in(HOME), self.home_bytes
+        level = f"L{HOME}"
+        hint = more_room(hierarchy.level(HOME), total)
+        if self.candidate.straddles and total <= budget:
             return DoesNotFit(
                 f"{name} needs {total} B of {level}, {budget} B are available but not in one "
-                f"memory: {self.straddles}",
+                f"memory: {self.candidate.straddles}",
                 hint,
             )
         return DoesNotFit(
