@@ -11,6 +11,7 @@ from rich.console import Console
 
 from dory_core.cli.common import console
 from dory_core.cli.tables.fitted import FittedTable
+from dory_core.cli.tables.front import print_front
 from dory_core.cli.tables.plan import cycles_text, print_plan
 from dory_core.cli.tables.run import print_run
 from dory_core.cli.tables.units import count_text
@@ -159,3 +160,28 @@ def test_what_is_piped_has_no_blanks_at_the_ends_of_lines() -> None:
     for arguments in (("targets",), ("frontends",), ("plugins",), ("cache",)):
         shown = dory(*arguments).stdout
         assert shown and all(line == line.rstrip() for line in shown.splitlines())
+
+
+@pytest.mark.parametrize("code", [0, 4321])
+def test_a_front_has_a_column_of_code_where_code_lies_in_l2(code: int) -> None:
+    point = {
+        "l2_bytes": 1000,
+        "code_bytes": code,
+        "l1_bytes": 10,
+        "cycles": 7,
+        "fits": True,
+        "first": 0,
+        "last": 0,
+        "rows": 0,
+        "layer": "Conv 'a'",
+        "live_bytes": 900,
+        "block": "a",
+        "block_bytes": 800,
+    }
+    document = {"network": "net", "target": "toy", "fits": True, "l2_budget": 2000}
+    out = Console(file=StringIO(), width=200)
+    print_front({**document, "points": [point], "changes": []}, out)
+    assert isinstance(out.file, StringIO)
+    text = out.file.getvalue()
+    assert ("code B" in text and "4321" in text) == bool(code)
+    assert f"the least is 1000 B{' with 4321 B of code' if code else ''}\n" in text
