@@ -338,13 +338,15 @@ class _Printer:
         for size in often:
             names = re.findall(rf"(\w+) = {re.escape(size)}[,;]", "\n".join(self.call))
             names = sorted(names, key=lambda name: not name.startswith("y_"))
-            # 16 bits: they become signed or unsigned words without a warning.
             fits = all(int(number) < 1 << 16 for number in re.findall(r"[?:] (\d+)", size))
             if names and fits and names[0] not in self.values.reader.tables:
+                # Arithmetic takes words. Arguments, signed or not, take 16 bits without a warning.
+                argument = re.compile(rf"(?<= = ){re.escape(size)}(?=[,;])")
                 text = re.compile(rf"\({re.escape(size)}\)|{re.escape(size)}\b")
+                lines = [argument.sub(f"(uint16_t){names[0]}", line) for line in lines]
                 lines = [text.sub(names[0], line) for line in lines]
                 self.tile = tuple(text.sub(names[0], mark) for mark in self.tile)
-                declared.append(f"const uint16_t {names[0]} = {size};")
+                declared.append(f"const uint32_t {names[0]} = {size};")
         return [*declared, *lines]
 
     def _advance(self, loop: Loop) -> Iterator[str]:

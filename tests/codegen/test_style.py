@@ -113,7 +113,7 @@ def test_a_size_that_a_tile_needs_often_has_a_name(tmp_path: Path) -> None:
     build_app(net.graph(), NAME, tmp_path / "app", budgets={1: 2000}, plugins=toy.plugins())
     (text,) = [file.read_text() for file in (tmp_path / "app/src").glob("*layer_*.c")]
     loop = text[text.index("for (uint32_t") :]
-    found = re.findall(r"const uint16_t (y_\w+) = (.* == .* \? \d+ : \d+);", loop)
+    found = re.findall(r"const uint32_t (y_\w+) = (.* == .* \? \d+ : \d+);", loop)
     assert found, text
     for name, size in found:
         assert loop.count(size) == 1 and len(re.findall(rf"\b{name}\b", loop)) > 3
