@@ -65,7 +65,7 @@ def test_damaged_files_are_refused_with_a_reason(subject: str) -> None:
 def test_many_cases(kind: str, tmp_path: Path) -> None:
     count = {"network": 200, "tight": 100, "fused": 60, "damage": 3000}[kind]
     tried = (case for case, _ in zip(cases([kind], 50_000), range(count), strict=False))
-    assert [str(v.case) for v in try_all(tried, 2) if v.bad] == []
+    assert [f"{v.case}: {v.outcome}\n{v.text}" for v in try_all(tried, 2) if v.bad] == []
 
 
 @pytest.mark.slow

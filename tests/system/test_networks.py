@@ -140,8 +140,8 @@ def test_network_is_exact_with_the_l2_that_the_chip_leaves(
 @pytest.mark.slow
 def test_network_beyond_l3_is_refused_with_numbers(plugins: Plugins, tmp_path: Path) -> None:
     with pytest.raises(DoesNotFit) as caught:
-        compiled("nemo_mv1_100_128", tmp_path / "app", plugins, {2: 196_608, 3: 65_536})
-    assert "L3" in caught.value.message and "65536" in caught.value.message
+        compiled("nemo_mv1_100_128", tmp_path / "app", plugins, {2: 196_608, 3: 32_768})
+    assert "L3" in caught.value.message and "32768" in caught.value.message
     assert caught.value.needed_bytes is not None and caught.value.needed_bytes > 4_000_000
     assert not (tmp_path / "app").exists()
 
