@@ -237,4 +237,25 @@ def line_of(sides: Sequence[Points], limit: int, unit: int, steepest: int = ANY)
         if sampled is None:
             return None
         lo, hi = sampled.lo, sampled.hi
-    return search(sides, lo, hi, unit)
+    found = search(sides, lo, hi, unit)
+    return None if found is None else _alike(found, sides, unit)
+
+
+def _alike(lines: Lines, sides: Sequence[Points], unit: int) -> Lines:
+    """Return lines of one slope where all channels have such lines, the given ones elsewhere."""
+    lo, hi = int(lines.lo.max()), int(lines.hi.min())
+    while lo <= hi and (lines.mul != lines.mul[0]).any():
+        mul, adds = np.full_like(lines.mul, (lo + hi) >> 1), []
+        steeper = flatter = False
+        for points in sides:
+            first, last, growth = points.interval(mul)
+            adds.append(-(-first // unit) * unit)
+            missed = adds[-1] > last
+            steeper |= bool((missed & (growth >= 0)).any())
+            flatter |= bool((missed & (growth <= 0)).any())
+        if not (steeper or flatter):
+            return Lines(mul, adds, lines.lo, lines.hi)
+        if steeper and flatter:
+            break
+        lo, hi = (int(mul[0]) + 1, hi) if steeper else (lo, int(mul[0]) - 1)
+    return lines

@@ -114,15 +114,45 @@ def test_sums_without_requantisation_have_their_bias() -> None:
 
 
 def test_weights_of_four_outputs_are_interleaved() -> None:
-    layer = linear(6, 5, requant([7, 8, 9, 10, 11], 1, 1 << 9, 0, 255))
+    layer = linear(6, 5, requant([7, 8, 9, 10, 11], [1, 2, 3, 4, 5], 1 << 9, 0, 255))
     block = LinearBytesKernel().weight_block(layer, (1, 4), (0, 6))
     assert dict(block.parts) == {"mul": 0, "weights": 24}
-    assert np.frombuffer(block.data, "<i4", 6).tolist() == [8, 1, 9, 1, 10, 1]
+    assert np.frombuffer(block.data, "<i4", 6).tolist() == [8, 2, 9, 3, 10, 4]
     weights = layer.op.weights.values
     image = np.frombuffer(block.data, np.int8)[24:].reshape(2, 4, 4)
     assert image[0, :3].tolist() == weights[1:4, :4].tolist()
     assert image[1, :3].tolist() == [[*row, 0, 0] for row in weights[1:4, 4:].tolist()]
     assert not image[:, 3].any()
+    assert len(block.data) == LinearBytesKernel().weight_bytes(layer, make_tile(layer, 3, 1, 1))
+
+
+# Steps, and the word in which the records of the channels differ.
+OWN = {
+    "add": (requant(3, [70 + 9 * i for i in range(40)], 1 << 12, 0, 255), 1),
+    "mul": (requant(range(1, 41), 0, 1 << 12, 0, 255), 0),
+    "add behind limbs": (requant(200003, 1 << 27, 1 << 28, -128, 127), 2),
+    "two words": (requant(range(1, 41), range(40), 1 << 12, 0, 255), None),
+    "none": (requant(3, 70, 1 << 12, 0, 255), None),
+}
+
+
+@pytest.mark.parametrize("case", OWN)
+def test_channels_have_the_one_word_in_which_they_differ(case: str) -> None:
+    step, own = OWN[case]
+    layer = linear(20, 40, step, bias="limbs" in case, lo=-128, hi=127)
+    kernel = LinearBytesKernel()
+    found = dict(kernel.instance(layer).macros).get("DORY_Q_OWN")
+    assert found == (None if own is None else str(own))
+    tiles = [(size, 1, 1, 20) for size in (40, 12, 7)]
+    whole = whole_case(kernel, layer)
+    HostLibrary([replace(whole, tile=tile) for tile in tiles]).check()
+
+
+def test_a_block_has_one_record_before_the_words_of_its_channels() -> None:
+    layer = linear(6, 5, requant(7, [1, 2, 3, 4, 5], 1 << 9, 0, 255))
+    block = LinearBytesKernel().weight_block(layer, (1, 4), (0, 6))
+    assert dict(block.parts) == {"mul": 0, "weights": 20}
+    assert np.frombuffer(block.data, "<i4", 5).tolist() == [7, 2, 2, 3, 4]
     assert len(block.data) == LinearBytesKernel().weight_bytes(layer, make_tile(layer, 3, 1, 1))
 
 

@@ -247,6 +247,21 @@ def test_two_limbs_take_what_one_multiplication_cannot() -> None:
         assert as_the_chip_computes(found, 0, value, (0, 255)) == step.scalar(value, 0)
 
 
+def test_channels_with_one_multiplier_keep_one_where_all_can() -> None:
+    """By themselves they would have 15 different ones."""
+    random = np.random.default_rng(0)
+    biases, bounds = random.integers(-40000, 40000, 64), random.integers(20000, 120000, 64)
+    steps = [
+        requant(1, biases.tolist(), 1),
+        requant(1442235741, 1 << 37, 1 << 38, -128, 127),
+    ]
+    found = narrow(staircase(steps, -bounds, bounds))
+    assert found is not None and found.low_bits > 0
+    assert len(set(found.mul.tolist())) == 1 and len(set(found.add.tolist())) == 64
+    folded = requant(found.mul.tolist(), found.add.tolist(), 1 << found.shift, -128, 127)
+    assert equal_on(steps, [folded], -bounds, bounds).all()
+
+
 def test_two_steps_become_one_only_when_no_value_tells_them_apart() -> None:
     steps = [requant(1, 0, 128), requant(5, 0, 16, 0, 255)]
     stairs = staircase(steps, *ends((0, 32385)))

@@ -18,6 +18,7 @@ from dory_core.api import (
     geometry,
     minimum,
     ops,
+    requantisation,
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.block import interleave
@@ -35,6 +36,13 @@ from dory_gap8.objective import BETA_BALANCE, whole_units
 
 if TYPE_CHECKING:
     from dory_core.api import Tile
+    from dory_gap8.backend.requant import Epilogue
+
+
+@requantisation.cached_per_layer
+def _epilogue(layer: Layer) -> Epilogue:
+    """Return what becomes of sums; channels have one word where they share the rest."""
+    return weighted_epilogue(layer).with_own_word()
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,8 @@ class LinearBytesKernel(ClusterKernel):
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Parameters of each output, and weights of outputs in fours."""
-        parameters = weighted_epilogue(layer).channel_bytes * tile.c_out
+        found = _epilogue(layer)
+        parameters = found.shared_bytes + found.channel_bytes * tile.c_out
         return ceil_div(parameters + padded(tile.c_out) * padded(tile.c_in), 8) * 8
 
     def weight_block(
@@ -66,7 +75,7 @@ class LinearBytesKernel(ClusterKernel):
         rows = layer.weighted.weights.values[c_out[0] : c_out[1]]
         image = np.zeros((len(rows), int(padded(rows.shape[1]))), dtype=np.int8)
         image[:, : rows.shape[1]] = rows
-        parameters = weighted_epilogue(layer).part(c_out)
+        parameters = _epilogue(layer).part(c_out)
         name, data = parameters if parameters is not None else ("", b"")
         parts = {name: 0} if parameters is not None else {}
         parts["weights"] = len(data)
@@ -78,7 +87,7 @@ class LinearBytesKernel(ClusterKernel):
         words = padded(tile.c_in) // 4
         groups = ceil_div(tile.c_out, 4)
         shared = groups % self.cores
-        output = weighted_epilogue(layer).step_cycles
+        output = _epilogue(layer).step_cycles
         word = cal.LINEAR_BYTES_WORD if layer.inputs[0].bits == 8 else cal.LINEAR_BYTES_WORD_16
         whole = groups // self.cores * (word * words // 10 + cal.LINEAR_BYTES_GROUP + 4 * output)
         parts = shared * (word * ceil_div(words, self.cores) // 10 + cal.LINEAR_BYTES_GROUP)
@@ -93,13 +102,13 @@ class LinearBytesKernel(ClusterKernel):
     def label(self, layer: Layer) -> str:
         """Types and requantisation."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
-        return f"{self.name}_{x}_i8_{y}{weighted_epilogue(layer).suffix}"
+        return f"{self.name}_{x}_i8_{y}{_epilogue(layer).suffix}"
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the sizes of the two vectors."""
         arguments = (
             *tile_arguments("x", "weights", "y", "scratch", "x_c", "y_c"),
-            ("requant", weighted_epilogue(layer).struct()),
+            ("requant", _epilogue(layer).struct()),
         )
         return call_text(self.symbol(layer), "linear_bytes", arguments)
 
@@ -110,7 +119,7 @@ class LinearBytesKernel(ClusterKernel):
             *vector_macros(x),
             ("DORY_Y_T", c_type(y)),
             ("DORY_CORES", str(self.cores)),
-            *weighted_epilogue(layer).macros,
+            *_epilogue(layer).macros,
         )
         purpose = f"Fully connected layer of bytes: {x} inputs, i8 weights, {y} outputs."
         return Instance("linear_bytes", self.label(layer), purpose, macros)

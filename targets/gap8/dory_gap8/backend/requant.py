@@ -9,7 +9,7 @@ integers equal is computed as it is, in integers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -61,6 +61,8 @@ class Epilogue:
     zero: of a step in binary32, what is added to its product; None for others. wide: accumulators
     of that step have more digits than binary32.
     up: of a first step in 64 bits that is a product of words, bits by which its operand is shifted.
+    own: the word of a record that each channel has of its own, where they share the others: before
+    these words lies one whole record. None where each channel has a record.
     """
 
     steps: tuple[Step, ...]
@@ -72,6 +74,7 @@ class Epilogue:
     zero: int | None = None
     wide: bool = False
     up: int | None = None
+    own: int | None = None
 
     @property
     def form(self) -> str:
@@ -112,9 +115,14 @@ class Epilogue:
     @property
     def channel_bytes(self) -> int:
         """Bytes of parameters per output channel in a weight block of a kernel with weights."""
-        if not self.steps:
+        if not self.steps or self.own is not None:
             return 4
         return 4 * self.records.shape[1] if self.per_channel else 0
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of parameters in a weight block that channels share."""
+        return 0 if self.own is None else 4 * self.records.shape[1]
 
     def part(self, c_out: tuple[int, int]) -> tuple[str, bytes] | None:
         """Return name and content of the part of a weight block with the channels' parameters."""
@@ -125,7 +133,16 @@ class Epilogue:
             ].tobytes()
         if not self.per_channel:
             return None
-        return "mul", self.records[slice(*c_out)].astype("<i4").tobytes()
+        records = self.records[slice(*c_out)].astype("<i4")
+        if self.own is not None:
+            return "mul", records[0].tobytes() + records[:, self.own].tobytes()
+        return "mul", records.tobytes()
+
+    def with_own_word(self) -> Epilogue:
+        """Return the same with a word for each channel, where their records differ in one alone."""
+        differ = np.flatnonzero((self.records != self.records[0]).any(axis=0))
+        several = self.per_channel and self.records.shape[1] > 1
+        return replace(self, own=int(differ[0])) if several and len(differ) == 1 else self
 
     @property
     def suffix(self) -> str:
@@ -146,6 +163,8 @@ class Epilogue:
                 tokens += ["then", *step.tokens]
         if not self.per_channel:
             tokens.append("scalar")
+        if self.own is not None:
+            tokens.append("own")
         return "_" + "_".join(tokens)
 
     @property
@@ -158,6 +177,8 @@ class Epilogue:
             return tuple(found)
         found.append(("DORY_PER_CHANNEL", str(int(self.per_channel))))
         found.append(("DORY_Q_TURNED", str(int(self.turned))))
+        if self.own is not None:
+            found.append(("DORY_Q_OWN", str(self.own)))
         if self.up is not None:
             found += [("DORY_Q_HIGH", "1"), ("DORY_Q_UP", str(self.up))]
         if self.narrow is not None or self.zero is not None:

@@ -16,6 +16,8 @@
  *   DORY_Q_CLIP       narrow forms: DORY_CLIP_NONE, DORY_CLIP_UNSIGNED (0 .. hi), DORY_CLIP_SIGNED
  *                     (-hi - 1 .. hi), DORY_CLIP_BOUNDS (lo .. hi)
  *   DORY_PER_CHANNEL  whether each channel has a record of parameters; otherwise there is only one
+ *   DORY_Q_OWN        the only word in which the records of the channels differ: behind one record follow
+ *                     these words of all channels; not defined where each channel has a record
  *   DORY_Q_BITS       steps: 32 or 64, arithmetic that range analysis proved sufficient
  *   DORY_Q_HIGH       steps of 64 bits: 1 where the first one is a product of words, of whose sum the upper
  *                     word is shifted; 0, the default: anything. DORY_Q_UP: bits by which x is shifted
@@ -122,11 +124,18 @@ typedef struct {
 } dory_parameters_t;
 
 static inline dory_parameters_t dory_parameters(int32_t c, const dory_gap8_requant_t *r) {
-  const int32_t *const record = r->channels + (DORY_PER_CHANNEL ? c * DORY_Q_WORDS : 0);
   dory_parameters_t p;
+#ifdef DORY_Q_OWN
+  const int32_t *const record = r->channels;
+#else
+  const int32_t *const record = r->channels + (DORY_PER_CHANNEL ? c * DORY_Q_WORDS : 0);
+#endif
   for (int i = 0; i < DORY_Q_WORDS; i++) {
     p.word[i] = record[i];
   }
+#ifdef DORY_Q_OWN
+  p.word[DORY_Q_OWN] = record[DORY_Q_WORDS + c];
+#endif
   return p;
 }
 
