@@ -21,8 +21,8 @@ MEASURED = {
     "nets/nemo_resnet8/net.onnx": 729_343,
     "nets/nemo_dronet_complete/net.onnx": 2_925_900,
     "nets/nemo_proxylessnas_pulp_dronet/net.onnx": 6_321_102,
-    "nets_tflite/mlperf_vww_96_int8/net.tflite": 525_417,
-    "nets_tflite/mlperf_kws_ref_model/net.tflite": 254_755,
+    "nets_tflite/mlperf_vww_96_int8/net.tflite": 529_526,
+    "nets_tflite/mlperf_kws_ref_model/net.tflite": 254_580,
     "nets_tflite/esphome_okay_nabu/net.tflite": 53_530,
 }
 QUICK = ("eegnet", "okay_nabu", "ds_cnn")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @requantisation.cached_per_layer
 def _epilogue(layer: Layer) -> Epilogue:
-    """Return what becomes of sums; channels have one word where they share the rest."""
+    """Return the epilogue; channels have one word each where they share the others."""
     return weighted_epilogue(layer).with_own_word()
 
 

@@ -139,7 +139,7 @@ class Epilogue:
         return "mul", records.tobytes()
 
     def with_own_word(self) -> Epilogue:
-        """Return the same with a word for each channel, where their records differ in one alone."""
+        """Return the same with one word for each channel, where their records differ in one word."""
         differ = np.flatnonzero((self.records != self.records[0]).any(axis=0))
         several = self.per_channel and self.records.shape[1] > 1
         return replace(self, own=int(differ[0])) if several and len(differ) == 1 else self
