@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +42,10 @@ if TYPE_CHECKING:
 @requantisation.cached_per_layer
 def _epilogue(layer: Layer) -> Epilogue:
     """Return the epilogue; channels have one word each where they share the others."""
-    return weighted_epilogue(layer).with_own_word()
+    found = weighted_epilogue(layer)
+    differ = np.flatnonzero((found.records != found.records[0]).any(axis=0))
+    several = found.per_channel and found.records.shape[1] > 1
+    return replace(found, own=int(differ[0])) if several and len(differ) == 1 else found
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ integers equal is computed as it is, in integers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -61,8 +61,7 @@ class Epilogue:
     zero: of a step in binary32, what is added to its product; None for others. wide: accumulators
     of that step have more digits than binary32.
     up: of a first step in 64 bits that is a product of words, bits by which its operand is shifted.
-    own: the word of a record that each channel has of its own, where they share the others: before
-    these words lies one whole record. None where each channel has a record.
+    own: the only word of a record that channels do not share, which follow one record; None: none.
     """
 
     steps: tuple[Step, ...]
@@ -138,12 +137,6 @@ class Epilogue:
             return "mul", records[0].tobytes() + records[:, self.own].tobytes()
         return "mul", records.tobytes()
 
-    def with_own_word(self) -> Epilogue:
-        """Return the same with one word for each channel, where their records differ in one word."""
-        differ = np.flatnonzero((self.records != self.records[0]).any(axis=0))
-        several = self.per_channel and self.records.shape[1] > 1
-        return replace(self, own=int(differ[0])) if several and len(differ) == 1 else self
-
     @property
     def suffix(self) -> str:
         """The part of an instance's name: ``_q32``, ``_clamp_limbs``; empty without steps."""
@@ -163,8 +156,7 @@ class Epilogue:
                 tokens += ["then", *step.tokens]
         if not self.per_channel:
             tokens.append("scalar")
-        if self.own is not None:
-            tokens.append("own")
+        tokens += [] if self.own is None else ["own"]
         return "_" + "_".join(tokens)
 
     @property
