@@ -238,10 +238,10 @@ def line_of(sides: Sequence[Points], limit: int, unit: int, steepest: int = ANY)
             return None
         lo, hi = sampled.lo, sampled.hi
     found = search(sides, lo, hi, unit)
-    return None if found is None else _alike(found, sides, unit)
+    return None if found is None else _one_slope(found, sides, unit)
 
 
-def _alike(lines: Lines, sides: Sequence[Points], unit: int) -> Lines:
+def _one_slope(lines: Lines, sides: Sequence[Points], unit: int) -> Lines:
     """Return lines of one slope where all channels have such lines, the given ones elsewhere."""
     lo, hi = int(lines.lo.max()), int(lines.hi.min())
     while lo <= hi and (lines.mul != lines.mul[0]).any():

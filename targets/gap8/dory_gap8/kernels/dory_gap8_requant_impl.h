@@ -16,7 +16,7 @@
  *   DORY_Q_CLIP       narrow forms: DORY_CLIP_NONE, DORY_CLIP_UNSIGNED (0 .. hi), DORY_CLIP_SIGNED
  *                     (-hi - 1 .. hi), DORY_CLIP_BOUNDS (lo .. hi)
  *   DORY_PER_CHANNEL  whether each channel has a record of parameters; otherwise there is only one
- *   DORY_Q_OWN        the only word in which the records of the channels differ: behind one record follow
+ *   DORY_Q_OWN        the only word in which the records of the channels differ: after one record follow
  *                     these words of all channels; not defined where each channel has a record
  *   DORY_Q_BITS       steps: 32 or 64, arithmetic that range analysis proved sufficient
  *   DORY_Q_HIGH       steps of 64 bits: 1 where the first one is a product of words, of whose sum the upper
