@@ -52,6 +52,21 @@ def test_sanitizers_have_nothing_to_say(tmp_path: Path, dma: str, sanitize: str)
     assert (app / f"build/host-{sanitize.replace(',', '-')}/app").is_file()
 
 
+@pytest.mark.sanitizer
+def test_the_program_gives_its_memory_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As who runs `make SANITIZE=address run` sees it."""
+    require_sanitizer("address,undefined")
+    monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=1")
+    try:
+        simulate(
+            write_app(tmp_path), layers=[LAYER], expected=EXPECTED, sanitize="address,undefined"
+        )
+    except DoryError as error:
+        if "LeakSanitizer has encountered a fatal error" in error.message:
+            pytest.skip("leaks cannot be looked for in this process")
+        raise
+
+
 def test_first_mismatch_is_named(tmp_path: Path) -> None:
     wrong = EXPECTED[0][3].copy()
     wrong[4, 7, 1] += 5

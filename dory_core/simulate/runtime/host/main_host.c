@@ -616,5 +616,6 @@ int main(int argc, char **argv) {
     }
     fflush(stdout);
   }
+  free(progress.done);
   return progress.differs ? EXIT_DIFFERS : 0;
 }
