@@ -16,7 +16,7 @@ FLAGS = frozenset(
         *("mul_per_channel", "add_per_channel", "two_addends", "negative_per_channel"),
         *("float32", "per_channel", "inside", "is_real", "one_row", "one_column", "one_channel"),
         *("perm", "axis", "active", "busy", "from_file", "order", "is_turned", "one_x", "one_x2"),
-        *("has_bias", "is_centred", "by_root", "of_sum"),
+        *("has_bias", "is_centred", "by_root", "of_sum", "turns"),
     }
 )
 _DATA = re.compile(r"initial_\d+")
