@@ -225,7 +225,8 @@ def vary(work: Iterator[Job], found: Found, pattern: str) -> None:
                 _vary(job, one, found)
     for (title, value), rows in found.thresholds.items():
         if re.search(pattern, title):
-            print(threshold_row(title, value, rows, base))
+            mine = {name: figures for name, figures in rows.items() if name in base}
+            print(threshold_row(title, value, mine, base))
 
 
 def _vary(job: Job, one: Threshold, found: Found) -> None:

@@ -115,9 +115,9 @@ def threshold_row(
 _THRESHOLDS = (
     "## Thresholds",
     "",
-    "Cycles with other values, over the plans within the default budgets and within 75 % of L2"
-    " in which the move is kept, over all for thresholds of no move: the sum, the worst plan"
-    " and the best one.",
+    "Cycles with other values, over plans of some networks within the default budgets and within"
+    " 75 % of L2 in which the move is kept, over all for thresholds of no move: the sum, the worst"
+    " plan and the best one.",
     "",
     "| threshold | value | plans | sum | worst | best |",
     "| --- | --- | ---: | ---: | ---: | ---: |",
