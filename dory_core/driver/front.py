@@ -179,21 +179,21 @@ def _streamed_front(tiled: TiledGraph, setup: Setup) -> list[_Solved]:
     hal = setup.plugins.dma_hal(ctx)
     any_core = hal is not None and hal.any_core and ctx.memory.cores > 1
     first = place_network(tiling, ctx, chip, any_core)
-    ways = Streamed(tiling, ctx, chip, any_core)
+    ways = Streamed.of(tiling, ctx, chip, any_core)
     plans = not_dominated(ways.front(first), lambda one: (one.cycles, one.l2_bytes))
-    problem, room = Problem.of(tiling, ctx, chip), setup.budgets.bytes[HOME]
+    problem, room = ways.problems[0], setup.budgets.bytes[HOME]
     if all(one.planned.home_bytes > room for one in plans):
-        plans.append(_within(ways, setup.budgets, first))
+        plans.append(_within(ways, room, first))
     return [
         (_point(problem, one.planned, 0, one.code_bytes, room), problem, one.planned, ())
         for one in plans
     ]
 
 
-def _within(ways: Streamed, budgets: Budgets, first: Fitted) -> Fitted:
-    """Return the fastest plan within budgets; where there is none, the one with the least data."""
+def _within(ways: Streamed, room: int, first: Fitted) -> Fitted:
+    """Return the fastest plan within some bytes of L2; without one, that with the least data."""
     try:
-        return place_network(ways.tiling, ways.ctx, budgets, ways.any_core)
+        return ways.place(room)
     except DoesNotFit:
         return ways.least_data(first)
 

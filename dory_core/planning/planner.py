@@ -55,7 +55,7 @@ def make_plan(
     several = any_core and ctx.memory.cores > 1
     fitted = place_network(tiling, ctx, budgets, several, least)
     if least and is_streamed(ctx.memory):
-        fitted = Streamed(tiling, ctx, budgets, several).smallest(fitted)
+        fitted = Streamed.of(tiling, ctx, budgets, several).smallest(fitted)
     found, program = fitted.planned, fitted.program
     if show is not None:
         show(found.trials)

@@ -249,7 +249,7 @@ def test_where_bytes_are_kept_the_way_out_is_to_keep_fewer(size: int, reserve: i
 def ways(chip: Setup) -> tuple[Streamed, Fitted]:
     """Return the chain on a chip, and its first plan."""
     tiled = run(chain(), chip, after=IMPORTED, until=TILED)
-    found = Streamed(chip.tilings(tiled), chip.ctx, chip.budgets, any_core=False)
+    found = Streamed.of(chip.tilings(tiled), chip.ctx, chip.budgets, any_core=False)
     return found, place_network(found.tiling, chip.ctx, chip.budgets, any_core=False)
 
 

@@ -17,7 +17,7 @@ from dory_core.hardware.target import TargetContext
 from dory_core.plan.budgets import Budgets
 from dory_core.planning.fitting import Fitted, place_network, problems_of
 from dory_core.planning.front.least_bytes import PRECISION, least_room, needed_bytes
-from dory_core.planning.problem import HOME
+from dory_core.planning.problem import HOME, Problem
 from dory_core.tiling.parts import Tilings
 
 T = TypeVar("T")
@@ -43,19 +43,38 @@ class Streamed:
         ctx: The target.
         budgets: Bytes of each level.
         any_core: As for :func:`place_network`.
+        problems: Ways to compute the network; what was computed for one plan serves the others.
     """
 
     tiling: Tilings
     ctx: TargetContext
     budgets: Budgets
     any_core: bool
+    problems: tuple[Problem, ...]
+
+    @classmethod
+    def of(cls, tiling: Tilings, ctx: TargetContext, budgets: Budgets, any_core: bool) -> Streamed:
+        """Return the network with its problems.
+
+        Args:
+            tiling: The tilings of the layers.
+            ctx: The target.
+            budgets: Bytes of each level.
+            any_core: As for :func:`place_network`.
+        """
+        problems = tuple(problems_of(tiling, ctx, budgets))
+        return cls(tiling, ctx, budgets, any_core, problems)
+
+    def place(self, room: int) -> Fitted:
+        """Return the fastest plan within some bytes of L2. Raises: as :func:`place_network`."""
+        within = self._within(room)
+        return place_network(self.tiling, self.ctx, within, self.any_core, problems=self.problems)
 
     def front(self, start: Fitted) -> list[Fitted]:
         """Return a plan and smaller ones, from the largest data to the smallest."""
-        place = self._place()
         if self.ctx.memory.level(HOME).code is not None:
-            return beside_code(place, _data, lambda one: one.l2_bytes, start)
-        return shrunk(place, _data, start, self._least(place, _data(start)))
+            return beside_code(self.place, _data, lambda one: one.l2_bytes, start)
+        return shrunk(self.place, _data, start, self._least(_data(start)))
 
     def smallest(self, start: Fitted) -> Fitted:
         """Return the plan with the fewest bytes of data and code in L2."""
@@ -65,43 +84,26 @@ class Streamed:
 
     def least_data(self, start: Fitted) -> Fitted:
         """Return the plan with the fewest bytes of data in L2, whatever its code takes."""
-        place = self._place()
-        return shrunk(place, _data, start, self._least(place, _data(start)), most=2)[-1]
-
-    def _place(self) -> Callable[[int], Fitted]:
-        """Return a function that plans within some bytes of L2."""
-        problems = problems_of(self.tiling, self.ctx, self.budgets)
-
-        def place(room: int) -> Fitted:
-            within = self._within(room)
-            return place_network(self.tiling, self.ctx, within, self.any_core, problems=problems)
-
-        return place
+        return shrunk(self.place, _data, start, self._least(_data(start)), most=2)[-1]
 
     def _within(self, room: int) -> Budgets:
         return replace(self.budgets, bytes={**self.budgets.bytes, HOME: room})
 
-    def _least(self, place: Callable[[int], Fitted], most_bytes: int) -> int:
-        """Return about the fewest bytes of data that suffice.
+    def _needed(self, room: int, is_sure: bool = False) -> int:
+        """Return about the bytes of data that are needed, 0 where some suffice."""
+        if not self.problems[0].network.by_rows:
+            trials = (replace(one, budgets=self._within(room)) for one in self.problems)
+            return needed_bytes(trials, is_sure)
+        try:
+            self.place(room)
+        except DoesNotFit as error:
+            return error.needed_bytes or room + 1
+        return 0
 
-        Args:
-            place: Makes a plan within some bytes of L2.
-            most_bytes: Bytes that suffice.
-        """
-        problems = problems_of(self.tiling, self.ctx, self.budgets)
-
-        def needed(room: int, is_sure: bool = False) -> int:
-            if not problems[0].network.by_rows:
-                trials = (replace(one, budgets=self._within(room)) for one in problems)
-                return needed_bytes(trials, is_sure)
-            try:
-                place(room)
-            except DoesNotFit as error:
-                return error.needed_bytes or room + 1
-            return 0
-
-        least = least_room(needed, most_bytes)
-        while least < most_bytes and needed(least, is_sure=True):
+    def _least(self, most_bytes: int) -> int:
+        """Return about the fewest bytes of data that suffice, of which ``most_bytes`` do."""
+        least = least_room(self._needed, most_bytes)
+        while least < most_bytes and self._needed(least, is_sure=True):
             least += max(1, least // _GROWTH)
         return least
 
