@@ -6,14 +6,13 @@ read needs the whole tensor at its address, in a layout that the reader can use.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import combinations
 
 from dory_core.checks.cover import verify_constants, verify_tiles
 from dory_core.checks.held import (
-    L2,
     Held,
     Range,
     bug,
@@ -26,7 +25,7 @@ from dory_core.checks.held import (
 from dory_core.checks.runs import LayerRun, PartRun, WeightPrefetch
 from dory_core.ir.layout import HWC
 from dory_core.kernels.call import OPERANDS
-from dory_core.plan import LayerStep, PartPlan
+from dory_core.plan import LayerStep
 from dory_core.plan.accesses import (
     L2Access,
     bounds,
@@ -124,8 +123,8 @@ _Source = tuple[tuple[MemoryId, int, int], tuple[Range, ...]]
 class _Memory(Held):
     """Contents of all memories while layers run.
 
-    layer: the last layer that ran. ahead: the constants that it loads for the next layer or for
-    its own next part. inputs: sources of the inputs that its last part loaded in one piece.
+    layer: the last layer that ran. ahead: the constants that it loads for the next layer. inputs:
+    sources of the inputs that its last part loaded in one piece.
     """
 
     layer: LayerStep | None = None
@@ -161,9 +160,8 @@ class _Memory(Held):
         for name, plan in zip(OPERANDS, step.inputs, strict=False):
             if plan.place.level != 1 and name not in loaded:
                 raise bug(f"{who} never loads {plan.place.tensor.name}")
-        done = executed(run.program, run.part)
-        copies = [(copy, tile) for copy, tile in done if isinstance(copy, Copy)]
-        skipped = run.layer.accesses.skipped_operands(copy for copy, _ in copies)
+        copies = [one for one in executed(run.program, run.part) if isinstance(one, Copy)]
+        skipped = run.layer.accesses.skipped_operands(copies)
         for access in reads:
             if access.operand in OPERANDS and access.operand in skipped:
                 self._same_input(run, access)
@@ -232,7 +230,10 @@ class _Memory(Held):
     def _reads(self, run: PartRun, access: L2Access) -> None:
         """Check that the data which a part reads is at the address of the access."""
         if access.operand == "w":
-            name = _fetched(run.step, run.step.parts[run.part], access.start)
+            weights = run.step.weights
+            assert weights is not None
+            chunk = weights.chunks[run.step.parts[run.part].chunk]
+            name = constants_name(weights.offset + chunk.offset - access.start)
             self.pieces(access.memory, Range(access.start, access.end, name), run.who)
             return
         plan = run.operand(access.operand)
@@ -301,54 +302,26 @@ class _Memory(Held):
             return
         if coming is None or weights is None or loads:
             raise bug(f"{run.who} does not load its constants, nor has a layer before it")
-        part = step.parts[run.part]
-        chunk = weights.chunks[part.chunk]
+        chunk = weights.chunks[step.parts[run.part].chunk]
         first = chunk.tiles[0][0]
         source = (constants_of(step.index), chunk.offset + first.offset)
-        if not weights.linked:
-            source = (L2, (part.weights or 0) + first.offset)
         if (coming.memory, coming.source) != source:
             raise bug(f"other constants than those of {run.who} are loaded ahead for it")
         start = int(buffers_of_tiles(run.program, run.part, "w")[0])
         if (coming.start, coming.size) != (start, first.size):
             raise bug(f"the constants of {run.who} are loaded ahead to where it has none")
 
-    def _loads_ahead(self, run: PartRun, copies: Sequence[tuple[Copy, int]]) -> None:
-        """Check that the weight prefetch of a part overlaps no data in L1.
-
-        Args:
-            run: The part.
-            copies: Its copies, each with the number of its tile.
-        """
-        prefetches = [(copy, tile) for copy, tile in copies if copy.operand == AHEAD]
+    def _loads_ahead(self, run: PartRun, copies: Iterable[Copy]) -> None:
+        """Check that the weight prefetch of a part overlaps no data in L1."""
+        prefetches = [copy for copy in copies if copy.operand == AHEAD]
         if not prefetches:
             return
-        (copy, tile), *more = prefetches
-        own = copy.l2.operand == "w"  # for the layer's next part, not for another layer
-        if more or (own and run.part == run.program.parts - 1):
-            raise bug(f"{run.who} loads constants ahead twice, or for no part")
-        coming = self.ahead = WeightPrefetch.of(run, copy)
+        if len(prefetches) > 1:
+            raise bug(f"{run.who} loads constants ahead twice")
+        coming = self.ahead = WeightPrefetch.of(run, prefetches[0])
         taken = Range(coming.start, coming.start + coming.size)
-        buffers = self._own_buffers(run, coming, tile) if own else run.buffers()
-        if any(taken.meets(used) for used in (*buffers, *self.ranges[L1])):
+        if any(taken.meets(used) for used in (*run.buffers(), *self.ranges[L1])):
             raise bug(f"{run.who} loads constants ahead over what it has in L1")
-        if own and not coming.memory.is_constants:
-            following = run.step.parts[run.part + 1]
-            name = _fetched(run.step, following, following.weights or 0)
-            end = coming.source + coming.size
-            self.pieces(coming.memory, Range(coming.source, end, name), run.who)
-
-    def _own_buffers(self, run: PartRun, coming: WeightPrefetch, tile: int) -> list[Range]:
-        """Return the buffers in L1 that a part uses from a tile on.
-
-        Check that the prefetch for the next part goes to a copy of the constants' buffer.
-        """
-        buffer, rest = run.step.block("w"), buffers_of_tiles(run.program, run.part, "w")[tile:]
-        assert buffer is not None
-        if coming.start not in buffer.offsets or coming.size > buffer.bytes:
-            raise bug(f"{run.who} loads constants ahead to outside of their buffer")
-        copies = [Range(int(at), int(at) + buffer.bytes) for at in set(rest.tolist())]
-        return [*run.buffers(without="w"), *copies]
 
     def _finds(self, run: PartRun, mark: Mark) -> None:
         """Check that the tensor of a mark is in L1 when a layer begins."""
@@ -376,10 +349,3 @@ class _Memory(Held):
                 )
             kept.append(held)
         self.ranges[L1] = kept
-
-
-def _fetched(step: LayerStep, part: PartPlan, start: int) -> str:
-    """Return the name of the constants of a part that begin at ``start`` of L2."""
-    weights = step.weights
-    assert weights is not None
-    return constants_name(weights.offset + weights.chunks[part.chunk].offset - start)

@@ -11,7 +11,7 @@ from dory_core.ir.geometry import axis_span, is_channelwise
 from dory_core.kernels.call import OPERANDS
 from dory_core.plan import LayerStep, OperandPlan
 from dory_core.plan.accesses import LayerAccesses
-from dory_core.plan.memories import MemoryId, constants_of
+from dory_core.plan.memories import MemoryId
 from dory_core.plan.operations import Copy, LayerProgram
 
 
@@ -110,14 +110,14 @@ class PartRun:
         rows = place.tensor.width if self._axis else place.tensor.height
         return place.size_bytes // rows
 
-    def buffers(self, without: str = "") -> list[Range]:
-        """Return the buffers in L1 that the layer uses, except the one called ``without``."""
-        return [bytes_ for name, bytes_ in self.layer.used.items() if name != without]
+    def buffers(self) -> list[Range]:
+        """Return the buffers in L1 that the layer uses."""
+        return list(self.layer.used.values())
 
 
 @dataclass(frozen=True, slots=True)
 class WeightPrefetch:
-    """Constants that are being loaded into L1 for a later part.
+    """Constants that are being loaded into L1 for a later layer.
 
     Attributes:
         memory: Name of the source memory.
@@ -136,7 +136,4 @@ class WeightPrefetch:
         """Return the prefetch that a copy of a part starts."""
         values = {"part": run.part}
         start, source = (int(evaluate(a.offset, values)) for a in (copy.l1, copy.l2))
-        memory = copy.l2.memory
-        if memory.is_constants and copy.l2.operand == "w":
-            memory = constants_of(run.step.index)
-        return cls(memory, source, start, int(evaluate(copy.shape[0], values)))
+        return cls(copy.l2.memory, source, start, int(evaluate(copy.shape[0], values)))

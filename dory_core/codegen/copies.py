@@ -67,7 +67,7 @@ class Copies:
         choices = (op for op in self.values.program.operations if isinstance(op, When))
         started = (op for one in choices for op in one.body if isinstance(op, Copy))
         self.local -= {copy.operand for copy in started}
-        if self._finds_constants:
+        if self.values.step.loaded_ahead:
             self.tickets["w"] = 1
             self.local -= {"w"}
 
@@ -79,12 +79,6 @@ class Copies:
         waits = (op for op in all_operations(program) if isinstance(op, Wait) and not op.open)
         return copies | {wait.operand for wait in waits}
 
-    @property
-    def _finds_constants(self) -> bool:
-        """True when the load of some part's first constants starts before the part."""
-        step = self.values.step
-        return any(map(step.finds_constants, range(len(step.parts))))
-
     # -- statements ------------------------------------------------------------------------------
 
     def declarations(self) -> Iterator[str]:
@@ -95,7 +89,7 @@ class Copies:
                 values = ", ".join([none] * copies)
                 yield f"dory_ticket_t {name}_ticket[{copies}] = {{{values}}};"
             elif name not in self.local:
-                started = name == "w" and self._finds_constants
+                started = name == "w" and self.values.step.loaded_ahead
                 const = "const " if name not in self._started else ""
                 yield f"{const}dory_ticket_t {name}_ticket = {f'*{AHEAD}' if started else none};"
 

@@ -205,7 +205,7 @@ class _Printer:
         yield f"dory_index_t t = {{{', '.join(starts.get(axis, '0') for axis in AXES)}}};"
         for slot in loop.slots:
             if not self.values.changes_always(slot.axes):
-                yield f"uint32_t {slot.name} = {self.values.text(slot.first)};"
+                yield f"uint32_t {slot.name} = 0;"
 
     def _lines(self, operations: Iterable[Operation]) -> Iterator[str]:
         """Yield the statements of operations."""

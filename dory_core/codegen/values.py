@@ -180,16 +180,14 @@ class Values:
             return self.atom(variable)
         slot = next(slot for slot in self.slots if slot.name == variable.name)
         if of is None:
-            return self.atom(slot.first)
+            return "0"
         if self.changes_always(slot.axes):
             return f"({self._count(slot, 1)} % {slot.copies})"
         return f"({slot.name} ^ 1u)"
 
     def _count(self, slot: Slot, more: int = 0) -> str:
-        """Return how often the tile has changed, counted from the slot's first value."""
+        """Return how often the tile has changed, and ``more``."""
         terms = [self.tile_number, *([str(more)] if more else [])]
-        if not isinstance(slot.first, int) or slot.first:
-            terms.insert(0, self.atom(slot.first))
         return terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
 
     def argument(self, argument: Argument, name: str = "") -> ArgumentText:

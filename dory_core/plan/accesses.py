@@ -13,7 +13,6 @@ from dory_core.plan.memories import L1, MemoryId
 from dory_core.plan.operations import (
     AHEAD,
     Address,
-    AtTile,
     Copy,
     LayerProgram,
     Loop,
@@ -172,28 +171,22 @@ def _greatest(value: Any) -> int:
     return int(value.max() if isinstance(value, np.ndarray) else value)
 
 
-def executed(program: LayerProgram, part: int) -> Iterator[tuple[Operation, int]]:
-    """Yield the operations that a part runs, loops apart, with the number of a tile that does.
+def executed(program: LayerProgram, part: int) -> Iterator[Operation]:
+    """Yield the operations that a part runs, loops apart.
 
-    Whether those of some tiles run is known where it depends on the part, or on the tile's number;
-    all others count as run.
+    Whether those of some tiles run is known where it depends on the part; all others count as run.
     """
-    tiles = 1 if program.loop is None else int(evaluate(program.loop.tiles, {"part": part}))
 
-    def found(operations: Iterable[Operation], tile: int) -> Iterator[tuple[Operation, int]]:
+    def found(operations: Iterable[Operation]) -> Iterator[Operation]:
         for operation in operations:
             if isinstance(operation, Loop):
-                yield from found(operation.body, tile)
+                yield from found(operation.body)
             elif not isinstance(operation, When):
-                yield operation, tile
-            elif isinstance(operation.condition, AtTile):
-                number = int(evaluate(operation.condition.number, {"part": part}))
-                if number < tiles:
-                    yield from found(operation.body, number)
+                yield operation
             elif not isinstance(operation.condition, Expr) or _holds(operation.condition, part):
-                yield from found(operation.body, tile)
+                yield from found(operation.body)
 
-    return found(program.operations, 0)
+    return found(program.operations)
 
 
 def _holds(condition: Expr, part: int) -> bool:
@@ -228,7 +221,7 @@ def buffers_of_tiles(program: LayerProgram, part: int, operand: str) -> Any:
         changed = np.zeros(count, dtype=np.int64)
         for axis in slot.axes:
             changed[1:] |= np.diff(tiles[axis]) != 0
-        tiles[slot.name] = (evaluate(slot.first, tiles) + np.cumsum(changed)) % slot.copies
+        tiles[slot.name] = np.cumsum(changed) % slot.copies
     return np.broadcast_to(evaluate(mark.address.offset, tiles), (count,))
 
 

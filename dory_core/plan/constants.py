@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from dory_core.plan import LayerStep, PartPlan
-from dory_core.plan.memories import CONSTANTS, MemoryId, l2_memory
+from dory_core.plan import LayerStep
+from dory_core.plan.memories import CONSTANTS, l2_memory
 from dory_core.plan.operations import Address, Value
 from dory_core.plan.spans import Tiles, table
 
@@ -38,18 +36,13 @@ def block_field(step: LayerStep, tiles: Tiles, field: str) -> Value:
     return table(name, found, place * inner + i.variable)
 
 
-def constants_of_parts(step: LayerStep, parts: Sequence[PartPlan]) -> tuple[MemoryId, list[int]]:
-    """Return the memory that the constants of parts come from, and where those of each begin."""
-    weights = step.weights
-    assert weights is not None
-    if weights.linked:
-        return CONSTANTS, [weights.chunks[part.chunk].offset for part in parts]
-    return l2_memory(0), [part.weights or 0 for part in parts]
-
-
 def constants_of_tile(step: LayerStep, tiles: Tiles, part: Value = 0) -> Address:
     """Return where the constants of the tile come from, or ``part`` bytes into them."""
+    weights = step.weights
+    assert weights is not None
     offset = block_field(step, tiles, "offset") + part
-    memory, starts = constants_of_parts(step, step.parts)
-    name = "chunk" if memory == CONSTANTS else "w"
-    return Address(memory, table(name, starts, tiles.part) + offset, "w")
+    if weights.linked:
+        starts = [weights.chunks[part.chunk].offset for part in step.parts]
+        return Address(CONSTANTS, table("chunk", starts, tiles.part) + offset, "w")
+    starts = [part.weights or 0 for part in step.parts]
+    return Address(l2_memory(0), table("w", starts, tiles.part) + offset, "w")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
 
 #: Raised whenever a key comes, goes or changes: this dory reads only its own documents.
-PLAN_VERSION = 9
+PLAN_VERSION = 10
 GENERATOR = "dory"
 
 
@@ -303,10 +303,7 @@ def _memory_json(step: LayerStep) -> dict[str, Any]:
         ],
         "ahead": None if step.ahead is None else {"step": step.ahead.step, "tile": step.ahead.tile},
         "loaded_ahead": step.loaded_ahead,
-        "joined": {
-            "inputs": sum(part.finds_inputs for part in step.parts),
-            "constants": sum(part.ahead is not None for part in step.parts),
-        },
+        "found_inputs": sum(part.finds_inputs for part in step.parts),
         "copies": {
             operand: {"by": c.by, "multiple": c.multiple, "reason": c.reason}
             for operand, c in step.carriages.items()

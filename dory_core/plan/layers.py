@@ -146,9 +146,6 @@ class PartPlan:
         moves: (first byte, bytes) of the rows of the output's rolling buffer that move to its start
             before the part runs; None for none.
         finds_inputs: The part before has left its inputs in L1.
-        w_copy: Of the buffer of constants, the one that its first block goes to.
-        ahead: Number of the tile before whose kernel it starts the load of the next part's first
-            block; None when the next part does.
         takes: Rows of network inputs that come before it runs.
         early: (rolling buffer, first byte, bytes) of rows of other tensors that move to the start
             of their buffer before all this.
@@ -164,8 +161,6 @@ class PartPlan:
     stripe: tuple[int, int] = (0, 0)
     moves: tuple[int, int] | None = None
     finds_inputs: bool = False
-    w_copy: int = 0
-    ahead: int | None = None
     takes: tuple[TakenRows, ...] = ()
     early: tuple[tuple[Place, int, int], ...] = ()
 
@@ -309,15 +304,10 @@ class LayerStep:
         """Where tensors lie in L1 when the layer begins."""
         return (*(t.place for t in self.inputs if t.form == Form.RESIDENT), *self.beside)
 
-    def finds_constants(self, part: int) -> bool:
-        """Return True when the load of a part's first constants is started before it begins."""
-        return self.loaded_ahead if part == 0 else self.parts[part - 1].ahead is not None
-
     @property
     def hands_on(self) -> bool:
         """Whether it starts a load of constants that it does not wait for, or waits for one."""
-        parts = any(part.ahead is not None for part in self.parts)
-        return self.ahead is not None or self.loaded_ahead or parts
+        return self.ahead is not None or self.loaded_ahead
 
     def block(self, name: str) -> PlacedBuffer | None:
         """Return the L1 buffer with this name."""

@@ -14,7 +14,7 @@ from dory_core.hardware.copies import AS_IT_IS, Carriage
 from dory_core.ir.geometry import Tile
 from dory_core.kernels.call import OPERANDS
 from dory_core.plan import Form, LayerStep, Place
-from dory_core.plan.ahead import load_for_later, load_for_next_part, w_comes, x_is_there
+from dory_core.plan.ahead import load_for_later, x_is_there
 from dory_core.plan.boxes import cuts_columns, operand_box, operand_bytes, operand_plan, shaped
 from dory_core.plan.calls import checked_call
 from dory_core.plan.constants import CONSTANT_PARTS, block_field, constants_of_tile
@@ -103,10 +103,8 @@ class _Lowering:
             "w": self.tiles.along("o", "i"),
             "y": self.tiles.along("o", "h", "w"),
         }
-        # Which copy of each buffer the first tile uses.
-        self.first = {"w": table("w_copy", [part.w_copy for part in step.parts], self.tiles.part)}
         self.slots = {
-            name: Slot(f"{name}_slot", axes[name], len(block.offsets), self.first.get(name, 0))
+            name: Slot(f"{name}_slot", axes[name], len(block.offsets))
             for name in ("x", "w", "y")
             if (block := step.block(name)) is not None and len(block.offsets) > 1 and axes[name]
         }
@@ -160,7 +158,6 @@ class _Lowering:
             elif phase is Phase.LOAD_EARLY:
                 yield from self._next_loads(early=True)
                 yield from self._ahead()
-                yield from load_for_next_part(self.step, self.tiles)
             elif phase is Phase.COMPUTE:
                 yield from self._marks()
                 yield from (self._call(), _COMPUTED)
@@ -171,11 +168,10 @@ class _Lowering:
 
     def _first(self, load: _Load) -> Iterator[Operation]:
         """Yield the copy for the first tile, where it is neither there nor in flight."""
-        there = (
-            w_comes(self.step, self.tiles)
-            if load.copy.operand == "w"
-            else x_is_there(self.step, self.tiles)
-        )
+        if load.copy.operand == "w":
+            there: Value = self.step.loaded_ahead
+        else:
+            there = x_is_there(self.step, self.tiles)
         if isinstance(there, Expr):
             yield When(there == 0, (load.copy,))
         elif not there:
@@ -196,7 +192,6 @@ class _Lowering:
         """Yield what happens to the only tile between its arrival and the end of the kernel."""
         yield self._meeting()
         yield from load_for_later(self.later)
-        yield from load_for_next_part(self.step, self.tiles)
         yield from self._marks()
         yield from (self._call(), _COMPUTED)
 
@@ -292,7 +287,7 @@ class _Lowering:
     def _slot(self, name: str) -> Value:
         """Return which copy of a buffer the tile uses."""
         name = "x" if name in OPERANDS else name
-        return self._slot_variables.get(name, self.first.get(name, 0))
+        return self._slot_variables.get(name, 0)
 
     def _buffer(self, name: str, part: Value = 0) -> Address:
         """Return the address of ``part`` bytes into the tile's copy of a buffer."""

@@ -99,8 +99,5 @@ class Mapped:
             replace(axis, first=self.value(axis.first), end=self.value(axis.end))
             for axis in loop.axes
         )
-        slots = (replace(slot, first=self.value(slot.first)) for slot in loop.slots)
         tiles = self.value(loop.tiles)
-        return replace(
-            loop, axes=tuple(axes), tiles=tiles, slots=tuple(slots), body=self.all(loop.body)
-        )
+        return replace(loop, axes=tuple(axes), tiles=tiles, body=self.all(loop.body))

@@ -185,10 +185,8 @@ class Changes:
 class AtTile:
     """The tile has this number, counted from 0.
 
-    It holds for no tile of a part where the number is the part's count of tiles.
-
     Attributes:
-        number: The number; an expression where it differs from part to part.
+        number: The number; an expression where it differs between layers that share a function.
     """
 
     number: Value
@@ -235,19 +233,17 @@ def changes_always(loop: Sequence[LoopAxis], axes: Collection[str]) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slot:
-    """A variable that counts how often the tile changed along some axes.
+    """A variable that counts from 0 how often the tile changed along some axes.
 
     Attributes:
         name: Of the variable, such as ``x_slot``.
         axes: Names of the axes.
         copies: It counts modulo this.
-        first: Its value at the first tile.
     """
 
     name: str
     axes: tuple[str, ...]
     copies: int = 2
-    first: Value = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

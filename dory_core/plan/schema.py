@@ -140,7 +140,7 @@ _LAYER_MEMBERS = _record(
     kept=_list(_record(name=_TEXT, bytes=_COUNT, offset=_COUNT)),
     ahead=_or_null(_record(step=_COUNT, tile=_COUNT)),
     loaded_ahead=_FLAG,
-    joined=_record(inputs=_COUNT, constants=_COUNT),
+    found_inputs=_COUNT,
     copies=_by_name(_record(by=_TEXT, multiple=_COUNT, reason=_TEXT)),
     weights=_or_null(
         _record(

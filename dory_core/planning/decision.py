@@ -10,9 +10,6 @@ from dory_core.schedule.timeline import AheadLoad
 from dory_core.tiling.outer import Split
 from dory_core.tiling.tiled import TiledLayer
 
-#: By layer, the numbers of the parts whose first constants the previous part loads.
-Joined = Mapping[int, frozenset[int]]
-
 
 @dataclass(frozen=True, slots=True)
 class L1Residence:
@@ -85,7 +82,6 @@ class Decision:
         unplaced: The residency before weight prefetch gave buffers other places; None without it.
         prefetches: Weight prefetch, by the layer that starts the load: the layer that it is for,
             and the load.
-        joined: Parts whose first constants the previous part of the layer loads.
     """
 
     splits: tuple[Split, ...]
@@ -97,11 +93,9 @@ class Decision:
     residency: Residency | None = None
     unplaced: Residency | None = None
     prefetches: Mapping[int, tuple[int, AheadLoad]] = field(default_factory=dict)
-    joined: Joined = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prefetches", MappingProxyType(dict(self.prefetches)))
-        object.__setattr__(self, "joined", MappingProxyType(dict(self.joined)))
 
     @property
     def resident(self) -> frozenset[str]:
@@ -114,4 +108,4 @@ class Decision:
 
     def in_parts(self) -> Decision:
         """Return the decision without what was decided in L1, which holds only for its parts."""
-        return replace(self, residency=None, unplaced=None, prefetches={}, joined={})
+        return replace(self, residency=None, unplaced=None, prefetches={})

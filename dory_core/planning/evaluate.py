@@ -19,7 +19,6 @@ from dory_core.planning.packing.bins import pack_bins
 from dory_core.planning.packing.one_memory import MemoryPlan, plan_memory
 from dory_core.planning.problem import BELOW, HOME, Problem
 from dory_core.planning.sequence.build import build_sequence
-from dory_core.planning.sequence.joined_parts import fetched_earlier
 from dory_core.planning.sequence.part_sequence import PartSequence
 from dory_core.planning.sequence.prefetch import prefetch
 from dory_core.planning.sequence.transfers import transfers
@@ -108,7 +107,6 @@ def evaluate(problem: Problem, decision: Decision) -> Candidate:
         program, offsets = prefetch(program, packings[0].blocks, arena, problem.alignment)
         wanted = program.requests.values()
         packings = (packing(wanted, offsets, problem.alignment, packings[0].method),)
-    program = fetched_earlier(program, decision.joined)
     places = {
         block.id: _place(problem, block, number)
         for number, packed in enumerate(packings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from dory_core.errors import NotSupported
 from dory_core.hardware.copies import IMPOSSIBLE, Carriage
@@ -26,9 +27,8 @@ from dory_core.plan import (
 from dory_core.plan.block_ids import BlockId
 from dory_core.planning.decision import Decision, L1Residence, Residency
 from dory_core.planning.layouts import StoredTensor, conversions_before
-from dory_core.planning.sequence.joined_parts import joined_parts, joined_timelines, same_inputs
 from dory_core.planning.sequence.network_parts import NetworkParts
-from dory_core.planning.sequence.part_sequence import Arrival, PartSequence, Run
+from dory_core.planning.sequence.part_sequence import Arrival, PartSequence, Run, same_inputs
 from dory_core.schedule.copies import LayerCopies, weight_unit
 from dory_core.schedule.costs import link_name
 from dory_core.schedule.loops import PlacedBuffer, Schedule, l1_buffers, place_l1
@@ -37,6 +37,7 @@ from dory_core.schedule.timeline import (
     LayerEstimate,
     PartTimeline,
     Traffic,
+    part_timeline,
 )
 from dory_core.tiling.in_place import MEMORY_BOUND, scratch_buffers, whole_timeline
 from dory_core.tiling.outer import Part, channel_offset, input_channel
@@ -108,10 +109,7 @@ def make_steps(
         changes = conversions_before(flow, n, blocks, hierarchy)
         user, load = decision.prefetches.get(n, (0, None))
         arrives = arrivals.get(n)
-        joined = decision.joined.get(n, frozenset())
-        step = maker.step(
-            runs, program.positions_of(n), stay, tuple(kept), changes, arrives, load, joined
-        )
+        step = maker.step(runs, program.positions_of(n), stay, tuple(kept), changes, arrives, load)
         split = decision.splits[n]
         if split.chain > 1:
             step = replace(step, chain=split.chain, chain_end=n - split.place + split.chain)
@@ -158,7 +156,6 @@ class _StepMaker:
         conversions: tuple[Conversion, ...],
         arrives: float | None,
         load: AheadLoad | None,
-        joined: Collection[int],
     ) -> LayerStep:
         """Return the step.
 
@@ -171,7 +168,6 @@ class _StepMaker:
             arrives: Cycles until its first constants, which an earlier layer loads, are there;
                 None: it loads them.
             load: What it loads for a later layer.
-            joined: Numbers of the parts whose first constants the part before loads.
         """
         layer, tiled, traits = self.layer, self.tiled, self.tiled.traits
         whole = len(runs) == 1
@@ -179,7 +175,7 @@ class _StepMaker:
         parts = tuple(map(self._part, runs, positions, schedules))
         if positions[-1] - positions[0] == len(runs) - 1 and not whole and not tiled.in_place:
             same = same_inputs([part.schedule for part in parts], runs)
-            parts = joined_parts(parts, same, joined)
+            parts = tuple(replace(p, finds_inputs=s) for p, s in zip(parts, same, strict=True))
         carriages = {} if tiled.in_place else self._carriages(parts, stay.unmoved)
         timelines = self._timelines(parts, stay.unmoved, carriages, arrives, load)
         *forms, made = self._forms(parts, stay)
@@ -334,18 +330,29 @@ class _StepMaker:
         layer, tiled, hierarchy = self.layer, self.tiled, self.hierarchy
         if tiled.view:
             return (PartTimeline(tiled.estimate, Traffic(0, 0, 0), ()),)
-        if not tiled.in_place:
-            schedules = [part.schedule for part in parts]
-            costs = tiled.costs.in_loops(*schedules, carriages=carriages)
-            return joined_timelines(costs, resident, parts, arrives, load)
-        known: dict[Schedule, PartTimeline] = {}
-        memories = dict(zip(OPERANDS, (place.memory for place in self.operands), strict=False))
-        memories["y"] = self.output.memory
-        for schedule in (part.schedule for part in parts):
-            if schedule not in known:
-                part = None if len(parts) == 1 else schedule
-                known[schedule] = whole_timeline(layer, tiled.bound, hierarchy, memories, part)
-        return tuple(known[part.schedule] for part in parts)
+        schedules = [part.schedule for part in parts]
+        if tiled.in_place:
+            memories = dict(zip(OPERANDS, (p.memory for p in self.operands), strict=False))
+            memories["y"] = self.output.memory
+
+            @cache
+            def in_place(part: Schedule | None) -> PartTimeline:
+                return whole_timeline(layer, tiled.bound, hierarchy, memories, part)
+
+            return tuple(map(in_place, schedules if len(parts) > 1 else (None,)))
+        costs = tiled.costs.in_loops(*schedules, carriages=carriages)
+
+        @cache
+        def timeline(
+            schedule: Schedule, finds: bool, arrives: float | None, load: AheadLoad | None
+        ) -> PartTimeline:
+            there = {*resident, *OPERANDS} if finds else resident
+            return part_timeline(costs, schedule, there, arrives, load)
+
+        nones = (None,) * (len(parts) - 1)
+        ends = zip((arrives, *nones), (*nones, load), strict=True)
+        pairs = zip(parts, ends, strict=True)
+        return tuple(timeline(part.schedule, part.finds_inputs, *end) for part, end in pairs)
 
     def _estimate(self, timelines: Sequence[PartTimeline]) -> LayerEstimate:
         """Return the estimate of parts that run one after the other."""

@@ -33,7 +33,7 @@ from dory_core.testing.graphs import GraphBuilder
 from tests.plan.program_text import program_text
 from tests.plan.walk import value, walk
 from tests.planning.networks import CASES, plan_graph, win
-from tests.planning.test_joined import looped
+from tests.planning.test_found_inputs import looped
 from tests.toy.chip import NAME, ToyChip, three_levels
 
 SAME = win(3, pads=1)
@@ -70,7 +70,7 @@ Pairs = list[tuple[LayerStep, LayerStep | None]]
 
 #: Networks in three levels, and bytes of L2.
 THREE_LEVELS = {"residual": 20_000, "many_constants": 15_000, "height_113": 6_000}
-NETS = ("tiled", *THREE_LEVELS, "joined")
+NETS = ("tiled", *THREE_LEVELS, "parts")
 
 
 @cache
@@ -78,10 +78,8 @@ def layers_of(net: str) -> Pairs:
     """Return layers in several tiles, and the later layer whose constants each one loads."""
     if net == "tiled":
         return tiled()
-    if net == "joined":
-        joined = [(step, later) for step, later in pairs(looped()) if len(step.parts) > 1]
-        assert any(step.finds_constants(1) for step, _ in joined)
-        return joined
+    if net == "parts":
+        return [(step, later) for step, later in pairs(looped()) if len(step.parts) > 1]
     case = next(case for case in CASES if case.name == net)
     return pairs(plan_graph(case.build(), three_levels().plugins(), THREE_LEVELS[net]))
 
@@ -130,13 +128,12 @@ def test_walking_a_program_follows_the_schedule(net: str) -> None:
                     slot = block.offsets.index(value(operation.l1.offset, values))
                     starts[operation.operand].append((values["tile"], slot))
             moved = {operand for operand, found in starts.items() if found}
-            copies = schedule.buffering.w
             wanted = {
                 "x": [(s.index, s.x_slot) for s in steps if s.load_x],
-                "w": [(s.index, (s.w_slot + part.w_copy) % copies) for s in steps if s.load_w],
+                "w": [(s.index, s.w_slot) for s in steps if s.load_w],
                 "y": [(s.index, s.y_slot) for s in steps if s.store_y],
             }
-            wanted["w"] = wanted["w"][step.finds_constants(number) :]
+            wanted["w"] = wanted["w"][step.loaded_ahead :]
             assert {operand: starts[operand] for operand in moved} == {
                 operand: wanted[operand] for operand in moved
             }
@@ -148,7 +145,7 @@ def test_every_tile_waits_for_what_it_reads_before_it_is_computed(net: str) -> N
     for step, later in layers_of(net):
         program = lower_layer(step, any_core=False, later=later)
         for number in range(len(step.parts)):
-            open_: dict[str, set[int]] = {"w": {0}} if step.finds_constants(number) else {}
+            open_: dict[str, set[int]] = {"w": {0}} if step.loaded_ahead else {}
             for operation, values in walk(program, number):
                 if isinstance(operation, Copy):
                     slot = value(operation.ticket_slot, values)
@@ -167,8 +164,7 @@ def test_every_tile_waits_for_what_it_reads_before_it_is_computed(net: str) -> N
                         if isinstance(op, Copy) and op.of is Of.NEXT
                     }
                     assert still_open <= early
-            loads = later is not None or step.parts[number].ahead is not None
-            assert open_.pop(AHEAD, set()) == ({0} if loads else set())
+            assert open_.pop(AHEAD, set()) == ({0} if later is not None else set())
             assert not any(open_.values())
 
 
@@ -280,9 +276,8 @@ def test_the_estimator_does_the_same_in_the_same_order(net: str) -> None:
                     way = "load" if operation.to_l1 else "store"
                     name = f"{way} {operation.operand}"
                     if operation.operand == AHEAD:
-                        own = operation.l2.operand == "w"
-                        assert own or later is not None
-                        name = f"load w of layer {step.index if own else later.index}"
+                        assert later is not None
+                        name = f"load w of layer {later.index}"
                     done.append((name, values["tile"]))
             assert done == [(event.name, event.step) for event in timeline.events]
 

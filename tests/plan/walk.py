@@ -73,7 +73,7 @@ def slot_value(slot: Slot, axes: Iterable[LoopAxis], tile: Values) -> int:
         iteration = iteration * (end - first) + tile[axis.name] - first
         if axis.name in slot.axes and end - first > 1:
             found = iteration
-    return (found + value(slot.first, tile)) % slot.copies
+    return found % slot.copies
 
 
 def _run(

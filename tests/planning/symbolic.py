@@ -366,8 +366,7 @@ class Machine:
         constants = constants_of(number)
         boxes = iter(calls_of(step, program, part, whole, where))
         for operation, values in walk(program, part):
-            own = isinstance(operation, Copy) and operation.l2.operand == "w"
-            if isinstance(operation, Copy) and operation.operand == AHEAD and not own:
+            if isinstance(operation, Copy) and operation.operand == AHEAD:
                 assert step.ahead is not None
                 later = self.plan.steps[step.ahead.step]
                 if operation.l2.memory != constants_of(later.index):

@@ -17,7 +17,6 @@ from dory_core.planning.moves import (
     early_fetch,
     finer_chunks,
     fused_chains,
-    joined_constants,
     l1_residency,
     smaller_tiles,
     waiting_outputs,
@@ -90,11 +89,6 @@ MOVES = (
         "waiting-outputs",
         "Store outputs of layers that wait long for their constants.",
         waiting_outputs.propose,
-    ),
-    Move(
-        "joined-constants",
-        "Let parts of a layer load the first constants of the next part.",
-        joined_constants.propose,
     ),
 )
 

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from dory_core.plan.block_ids import BlockId
 from dory_core.plan.blocks import Request
 from dory_core.planning.chains.rolling import MovedBytes
+from dory_core.schedule.loops import Schedule
 from dory_core.tiling.outer import Part
 
 
@@ -196,3 +198,16 @@ def widest_gap(made: int, readers: Sequence[tuple[int, int, int]]) -> tuple[int,
             best = (gap, before, layer)
         before = max(before, last)
     return (best[1], best[2]) if best is not None else None
+
+
+def same_inputs(schedules: Sequence[Schedule], runs: Sequence[Run]) -> list[bool]:
+    """Return for each part of a layer whether the part before has the same inputs in L1.
+
+    That is so where both have them in one tile.
+    """
+    one_tile = all(s.counts[1:] == (1, 1, 1) and not s.is_channelwise for s in schedules)
+    found = [False]
+    for before, run in pairwise(runs):
+        same = run.inputs == before.inputs
+        found.append(one_tile and same and run.part.stripe_span == before.part.stripe_span)
+    return found

@@ -225,7 +225,7 @@ class Session:
         layer = self._layers[index]
         # Layers in several parts hand out stripes.
         complete = len(raw) == layer.layout.size_bytes(layer.tensor)
-        outliving = (*self._loaded_ahead(), *(() if complete else self._joined(index)))
+        outliving = (*self._loaded_ahead(), *(() if complete else self._found_inputs(index)))
         machine.mdma.require_idle(f"layer {index} ends", outliving)
         if complete:
             execution.values[index] = layer.unpack(raw)
@@ -246,12 +246,10 @@ class Session:
                 return self._l1_blocks(layers[later], "w")[:1]
         return ()
 
-    def _joined(self, index: int) -> Sequence[range]:
-        """Return the addresses in L1 that the parts of a layer pass on to each other."""
+    def _found_inputs(self, index: int) -> Sequence[range]:
+        """Return the addresses in L1 of inputs that parts of a layer leave for the next part."""
         layer = self.plan["layers"][self._order.index(index)]
-        names = (("inputs", "x"), ("constants", "w"))
-        found = (self._l1_blocks(layer, name) for key, name in names if layer["joined"][key])
-        return [block for blocks in found for block in blocks]
+        return self._l1_blocks(layer, "x") if layer["found_inputs"] else ()
 
     def _l1_blocks(self, layer: Mapping[str, Any], name: str) -> Sequence[range]:
         """Return the addresses of a layer's buffers in L1 whose names begin with ``name``."""
