@@ -134,4 +134,3 @@ def test_seeded_faults_of_the_generated_code_are_found(what: str, tmp_path: Path
     for mode in modes:
         with pytest.raises((AssertionError, VerificationFailed), match=message):
             assert_exact(tmp_path / "app", plugins=CHIP.plugins(), dma=(mode,))
-

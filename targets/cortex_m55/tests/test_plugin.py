@@ -17,6 +17,7 @@ from dory_core.api import Graph, TargetContext, Traits, UsageError, ops
 from dory_core.testing import Plugins
 from dory_core.testing.apps import build_app
 from dory_core.testing.graphs import GraphBuilder
+from dory_core.testing.zephyr import write_zephyr_application
 
 
 def small() -> Graph:
@@ -147,56 +148,16 @@ def test_cmake_takes_kernels_once_and_refuses_other_ones(cross: bool, tmp_path: 
     assert "same release of dory" in cmake(user, user / "again", cross)
 
 
-# Zephyr's functions that the module calls, with the same meaning in a plain project.
-ZEPHYR = """\
-cmake_minimum_required(VERSION 3.18)
-project(zephyr_application LANGUAGES C)
-macro(zephyr_library_named name)
-  set(library ${{name}})
-  add_library(${{name}} STATIC)
-  target_include_directories(${{name}} PRIVATE ${{includes}} {libc})
-endmacro()
-macro(zephyr_library_sources)
-  target_sources(${{library}} PRIVATE ${{ARGN}})
-endmacro()
-macro(zephyr_library_include_directories)
-  target_include_directories(${{library}} PRIVATE ${{ARGN}})
-endmacro()
-macro(zephyr_library_compile_definitions)
-  target_compile_definitions(${{library}} PRIVATE ${{ARGN}})
-endmacro()
-macro(zephyr_include_directories)
-  set(includes ${{ARGN}})
-endmacro()
-{settings}
-{modules}
-"""
-
-
-def settings_of(app: Path) -> dict[str, str]:
-    """Return the values of a module's options where it is turned on, by Kconfig's own parser."""
-    kconfiglib = pytest.importorskip("kconfiglib", reason="pip install kconfiglib")
-    kconfig = kconfiglib.Kconfig(str(app / "zephyr/Kconfig"), warn_to_stderr=False)
-    assert not kconfig.warnings
-    kconfig.syms[f"{app.name.upper()}_NETWORK"].set_value(2)
-    return {name: symbol.str_value for name, symbol in kconfig.syms.items() if symbol.nodes}
-
-
 def test_zephyr_takes_both_modules_and_each_kernel_once(tmp_path: Path) -> None:
     if shutil.which("cmake") is None or shutil.which("ninja") is None:
         pytest.skip("cmake and ninja are not installed (extra test)")
     if shutil.which(toolchain.GCC) is None:
         pytest.skip(f"{toolchain.GCC} is not installed")
     apps, user = two_networks(tmp_path), tmp_path / "user"
-    settings = {name: value for app in apps for name, value in settings_of(app).items()}
-    assert settings["CAT_NETWORK_L1_SECTION"] == "DTCM"
-    user.mkdir()
-    text = ZEPHYR.format(
-        libc=str(files("dory_cortex_m55") / "board/libc"),
-        settings="\n".join(f'set(CONFIG_{key} "{value}")' for key, value in settings.items()),
-        modules="\n".join(f"add_subdirectory({app}/zephyr {app.name})" for app in apps),
+    settings = write_zephyr_application(
+        user, apps, Path(str(files("dory_cortex_m55"))) / "board/libc"
     )
-    (user / "CMakeLists.txt").write_text(text)
+    assert settings["CAT_NETWORK_L1_SECTION"] == "DTCM"
     assert cmake(user, user / "build", cross=True) == ""
     subprocess.run(["cmake", "--build", str(user / "build")], check=True, capture_output=True)
     commands = (user / "build/build.ninja").read_text()

@@ -25,38 +25,14 @@ from stm32h7_projects import (
 )
 
 from dory_core.testing import Plugins
+from dory_core.testing.zephyr import write_zephyr_application
 from dory_core.tools import read_plan
-
-ZEPHYR = """\
-cmake_minimum_required(VERSION 3.16)
-project(zephyr_application LANGUAGES C)
-macro(zephyr_library_named name)
-  set(library ${{name}})
-  add_library(${{name}} STATIC)
-  target_include_directories(${{name}} PRIVATE ${{includes}} {libc})
-endmacro()
-macro(zephyr_library_sources)
-  target_sources(${{library}} PRIVATE ${{ARGN}})
-endmacro()
-macro(zephyr_library_include_directories)
-  target_include_directories(${{library}} PRIVATE ${{ARGN}})
-endmacro()
-macro(zephyr_library_compile_definitions)
-  target_compile_definitions(${{library}} PRIVATE ${{ARGN}})
-endmacro()
-macro(zephyr_include_directories)
-  set(includes ${{ARGN}})
-endmacro()
-{configuration}
-add_subdirectory({app}/zephyr module)
-"""
 
 
 def test_zephyr_takes_the_module(plugins: Plugins, tmp_path: Path) -> None:
     """Kconfig by its own parser; the module's CMake with stand-ins for the functions of Zephyr."""
     import yaml
 
-    kconfiglib = pytest.importorskip("kconfiglib", reason="pip install kconfiglib")
     app = tmp_path / "app"
     build(app, plugins, "stm32h743", form="library")
     module = yaml.safe_load((app / "zephyr/module.yml").read_text())
@@ -66,17 +42,9 @@ def test_zephyr_takes_the_module(plugins: Plugins, tmp_path: Path) -> None:
     }
     assert (app / module["build"]["kconfig"]).is_file()
     assert (app / module["build"]["cmake"] / "CMakeLists.txt").is_file()
-    kconfig = kconfiglib.Kconfig(str(app / "zephyr/Kconfig"), warn_to_stderr=False)
-    assert not kconfig.warnings
-    kconfig.syms["EYE_NETWORK"].set_value(2)
-    settings = {name: symbol.str_value for name, symbol in kconfig.syms.items() if symbol.nodes}
+    user, board = tmp_path / "user", Path(sys.modules["dory_stm32h7"].__file__ or "").parent
+    settings = write_zephyr_application(user, [app], board / "board/libc")
     assert settings["EYE_NETWORK_L1_SECTION"] == "DTCM"
-    configuration = "\n".join(f'set(CONFIG_{k} "{v}")' for k, v in settings.items())
-    user = tmp_path / "user"
-    user.mkdir()
-    board = Path(sys.modules["dory_stm32h7"].__file__ or "").parent / "board/libc"
-    text = ZEPHYR.format(configuration=configuration, app=app, libc=board)
-    (user / "CMakeLists.txt").write_text(text)
     tools = f"-DCMAKE_TOOLCHAIN_FILE={toolchain_file(tmp_path, part_of({}))}"
     cmake(user, user / "build", tools, only_configure=True)
     commands = (user / "build/build.ninja").read_text()
