@@ -140,15 +140,6 @@ def evaluate(problem: Problem, decision: Decision) -> Candidate:
     )
 
 
-def early_arena(problem: Problem, memory: MemoryPlan, room: int) -> int:
-    """Return the bytes of L2 within which constants are fetched early.
-
-    What the bidirectional stack would have needed is free for them.
-    """
-    arena = max(memory.chosen.peak_bytes, min(memory.stack_bytes, room))
-    return arena - arena % problem.alignment
-
-
 def _chunks(
     problem: Problem, decision: Decision, residency: Residency
 ) -> tuple[tuple[int, ...], ...]:

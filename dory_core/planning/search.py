@@ -55,20 +55,26 @@ def _evaluated(problem: Problem, decision: Decision) -> Candidate | None:
         return None
 
 
-def is_better(problem: Problem, one: Candidate, other: Candidate, grows: bool = False) -> bool:
-    """Return True when a candidate has fewer cycles than another one and needs no more L2.
+def is_better(
+    problem: Problem, one: Candidate, other: Candidate, grows: float | None = None
+) -> bool:
+    """Return True when a candidate has fewer cycles than another one, or as many and less L2.
 
     Args:
         problem: The network.
         one: The candidate.
         other: The one to beat.
-        grows: Whether more L2 may be needed, within the budget.
+        grows: Part of the cycles that more L2 has to save, within the budget; None: there must be
+            no more.
     """
     if other.straddles and not one.straddles:
         return True
-    most = max(other.peak, problem.room) if grows else other.peak
-    if (one.straddles and not other.straddles) or one.peak > most:
+    if one.straddles and not other.straddles:
         return False
+    if one.peak > other.peak:
+        if grows is None or one.peak > problem.room:
+            return False
+        return one.cycles < other.cycles * (1 - grows)
     return (one.cycles, one.home_bytes) < (other.cycles, other.home_bytes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from dory_core.driver.pipeline import IMPORTED, run
 from dory_core.driver.setup import setup_for
 from dory_core.errors import UsageError
+from dory_core.hardware.links import Link
 from dory_core.ir import Graph
 from dory_core.plan import Plan
 from dory_core.planning.moves import MOVES, check_moves, tried
@@ -101,6 +103,32 @@ def test_only_what_is_better_is_kept(l2: int) -> None:
     assert kept[-1].after is not None and kept[-1].after[0] == plan.cycles
 
 
+def late_weights() -> Graph:
+    """Return layers that compute long, then layers with many constants that compute shortly."""
+    b = GraphBuilder((16, 12, 12), seed=5, name="late")
+    for _ in range(3):
+        b.conv(16, win(3, pads=1))
+    b.max_pool(win(12))
+    for _ in range(4):
+        b.conv(96, win(1))
+    return b.graph()
+
+
+def test_constants_are_fetched_into_all_of_l2_that_saves_cycles() -> None:
+    """More L2 holds more constants while the first layers compute; without a gain it is free."""
+    chip = three_levels()
+    slow = Link(2, 3, setup_cycles=10_000, bytes_per_cycle=0.02, issue_cycles=40)
+    plugins = replace(chip, links=(chip.links[0], slow)).plugins()
+
+    def within(l2: int) -> Plan:
+        return run(late_weights(), setup_for(plugins, NAME, {}, {1: 12_000, 2: l2}), after=IMPORTED)
+
+    small, useless, large = map(within, (24_000, 32_000, 40_000))
+    assert useless.cycles == small.cycles and useless.levels[1].used == small.levels[1].used
+    assert sum(large.timeline.stalls) < 0.75 * sum(small.timeline.stalls)
+    check_plan(large)
+
+
 def test_coarse_parts_without_places_are_tried_with_less_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -118,12 +146,15 @@ def test_coarse_parts_without_places_are_tried_with_less_room(
 
 TABLE = [
     # what straddles two memories, cycles and peak of one plan and of the other, and whether the
-    # first is better where L2 must not grow, and where it may to 100 bytes
+    # first is better where L2 must not grow, and where it may to 100 bytes for a thousandth
     ("", 9, 80, "", 10, 80, True, True),
     ("", 10, 70, "", 10, 80, True, True),
     ("", 10, 80, "", 10, 80, False, False),
     ("", 9, 100, "", 10, 80, False, True),
     ("", 9, 101, "", 10, 80, False, False),
+    ("", 9_991, 100, "", 10_000, 80, False, False),
+    ("", 9_989, 100, "", 10_000, 80, False, True),
+    ("", 9_999, 80, "", 10_000, 80, True, True),
     ("", 11, 120, "x", 10, 80, True, True),
     ("x", 9, 70, "", 10, 80, False, False),
     ("x", 9, 70, "x", 10, 80, True, True),
@@ -139,7 +170,7 @@ def test_better_is_what_straddles_nothing_then_what_is_faster_then_what_is_small
         for straddles, cycles, peak in (row[:3], row[3:6])
     )
     problem = SimpleNamespace(room=100)
-    found = tuple(is_better(problem, one, other, grows) for grows in (False, True))
+    found = tuple(is_better(problem, one, other, grows) for grows in (None, 0.001))
     assert found == row[6:]
 
 

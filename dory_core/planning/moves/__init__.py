@@ -33,14 +33,15 @@ class Move:
         name: In kebab-case.
         summary: What the move does, in one sentence.
         propose: Yields the decisions to be tried.
-        grows: Whether the network may need more L2 by the move, within the budget.
+        grows: Part of the cycles that the move has to save where the network then needs more L2,
+            within the budget; None: it never may.
         again_after: Name of a move after which it is tried again.
     """
 
     name: str
     summary: str
     propose: Callable[[Problem, Candidate], Iterator[Decision]]
-    grows: bool = False
+    grows: float | None = None
     again_after: str = ""
 
 
@@ -50,13 +51,13 @@ MOVES = (
         "coarsen",
         "Undo splits and spills that the network does not need.",
         coarsen.propose,
-        grows=True,
+        grows=0.0,
     ),
     Move(
         "early-fetch",
         "Fetch constants from L3 as early as free L2 allows.",
         early_fetch.propose,
-        grows=True,
+        grows=0.001,
         again_after=l1_residency.NAME,  # tensors that stay in L1 leave it more L2
     ),
     Move(
@@ -68,12 +69,13 @@ MOVES = (
         fused_chains.NAME,
         "Compute consecutive layers stripe by stripe, so that tensors between them stay in L2.",
         fused_chains.propose,
-        grows=True,
+        grows=0.0,
     ),
     Move(
         "finer-chunks",
         "Fetch constants in chunks of half the size.",
         finer_chunks.propose,
+        grows=0.001,
     ),
     Move(
         weight_prefetch.NAME,

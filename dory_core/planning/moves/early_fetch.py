@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import isqrt
 
 from dory_core.planning.decision import Decision
-from dory_core.planning.evaluate import Candidate, early_arena
+from dory_core.planning.evaluate import Candidate
 from dory_core.planning.problem import Problem
 
 
 def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
-    """Yield the decision with early fetches."""
+    """Yield decisions with early fetches."""
     if candidate.program.fetches and len(candidate.packings) == 1:
-        arena = early_arena(problem, candidate.memory, problem.room)
-        yield replace(candidate.decision, arena_bytes=arena)
+        yield from within_more(problem, candidate.decision, candidate.memory.chosen.peak_bytes)
+
+
+def within_more(problem: Problem, decision: Decision, peak_bytes: int) -> Iterator[Decision]:
+    """Yield a decision with early fetches, within ever more of L2.
+
+    Args:
+        problem: The network.
+        decision: The decision.
+        peak_bytes: Bytes of L2 to begin with.
+    """
+    for arena in (peak_bytes, isqrt(peak_bytes * problem.room), problem.room):
+        yield replace(decision, arena_bytes=arena - arena % problem.alignment)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from dory_core.planning.cutting import ChunkBytes, least_groups, with_split
 from dory_core.planning.decision import Decision
-from dory_core.planning.evaluate import Candidate, early_arena
+from dory_core.planning.evaluate import Candidate
+from dory_core.planning.moves.early_fetch import within_more
 from dory_core.planning.moves.l1_residency import in_other_parts
 from dory_core.planning.problem import Problem
-from dory_core.planning.sequence.peaks import LiveBytes
 
 
 def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
@@ -25,7 +24,5 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
             decision = with_split(problem, decision, n, split._replace(groups=groups))
     if decision.splits == candidate.decision.splits:
         return
-    live = LiveBytes(problem)
-    memory = live.packed(live.sequence(decision), 0)
-    arena = early_arena(problem, memory, candidate.peak)
-    yield in_other_parts(problem, candidate, replace(decision, arena_bytes=arena))
+    for one in within_more(problem, decision, candidate.peak):
+        yield in_other_parts(problem, candidate, one)

@@ -16,7 +16,7 @@ from dory_core.plan.blocks import Request, fullest_step, owners
 from dory_core.planning.chains.paths import Chains
 from dory_core.planning.cutting import moved_groups, with_in_l2
 from dory_core.planning.decision import Decision
-from dory_core.planning.evaluate import Candidate, early_arena
+from dory_core.planning.evaluate import Candidate
 from dory_core.planning.moves.l1_residency import in_other_parts
 from dory_core.planning.packing.heuristics import best_fit, peak_of
 from dory_core.planning.problem import Problem
@@ -74,7 +74,7 @@ def _in_l2(
     memory = live.packed(program, problem.room)
     if memory.chosen.peak_bytes > problem.room:
         return
-    for arena in dict.fromkeys((early_arena(problem, memory, problem.room), 0)):
+    for arena in (problem.room - problem.room % problem.alignment, 0):
         yield in_other_parts(problem, candidate, replace(found, arena_bytes=arena))
 
 
