@@ -13,6 +13,7 @@ from itertools import combinations
 
 from dory_core.checks.cover import verify_constants, verify_tiles
 from dory_core.checks.held import (
+    L2,
     Held,
     Range,
     bug,
@@ -25,7 +26,7 @@ from dory_core.checks.held import (
 from dory_core.checks.runs import LayerRun, PartRun, WeightPrefetch
 from dory_core.ir.layout import HWC
 from dory_core.kernels.call import OPERANDS
-from dory_core.plan import LayerStep
+from dory_core.plan import LayerStep, PartPlan
 from dory_core.plan.accesses import (
     L2Access,
     bounds,
@@ -230,10 +231,7 @@ class _Memory(Held):
     def _reads(self, run: PartRun, access: L2Access) -> None:
         """Check that the data which a part reads is at the address of the access."""
         if access.operand == "w":
-            weights = run.step.weights
-            assert weights is not None
-            chunk = weights.chunks[run.step.parts[run.part].chunk]
-            name = constants_name(weights.offset + chunk.offset - access.start)
+            name = _fetched(run.step, run.step.parts[run.part], access.start)
             self.pieces(access.memory, Range(access.start, access.end, name), run.who)
             return
         plan = run.operand(access.operand)
@@ -302,10 +300,15 @@ class _Memory(Held):
             return
         if coming is None or weights is None or loads:
             raise bug(f"{run.who} does not load its constants, nor has a layer before it")
-        chunk = weights.chunks[step.parts[run.part].chunk]
+        part = step.parts[run.part]
+        chunk = weights.chunks[part.chunk]
         first = chunk.tiles[0][0]
-        source = (constants_of(step.index), chunk.offset + first.offset)
-        if (coming.memory, coming.source) != source:
+        memory, start, fetched = constants_of(step.index), chunk.offset, None
+        if not weights.linked:
+            memory, start = L2, part.weights or 0
+            fetched = _fetched(step, part, start)
+        source = (memory, start + first.offset, fetched)
+        if (coming.memory, coming.source, coming.fetched) != source:
             raise bug(f"other constants than those of {run.who} are loaded ahead for it")
         start = int(buffers_of_tiles(run.program, run.part, "w")[0])
         if (coming.start, coming.size) != (start, first.size):
@@ -318,7 +321,13 @@ class _Memory(Held):
             return
         if len(prefetches) > 1:
             raise bug(f"{run.who} loads constants ahead twice")
-        coming = self.ahead = WeightPrefetch.of(run, prefetches[0])
+        coming = WeightPrefetch.of(run, prefetches[0])
+        if not coming.memory.is_constants:
+            held = self.at(coming.memory, coming.source)
+            coming = replace(coming, fetched=None if held is None else held.tensor)
+            there = Range(coming.source, coming.source + coming.size, coming.fetched)
+            self.pieces(coming.memory, there, run.who)
+        self.ahead = coming
         taken = Range(coming.start, coming.start + coming.size)
         if any(taken.meets(used) for used in (*run.buffers(), *self.ranges[L1])):
             raise bug(f"{run.who} loads constants ahead over what it has in L1")
@@ -349,3 +358,10 @@ class _Memory(Held):
                 )
             kept.append(held)
         self.ranges[L1] = kept
+
+
+def _fetched(step: LayerStep, part: PartPlan, start: int) -> str:
+    """Return the name of the constants of a part that begin at ``start`` of L2."""
+    weights = step.weights
+    assert weights is not None
+    return constants_name(weights.offset + weights.chunks[part.chunk].offset - start)

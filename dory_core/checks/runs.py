@@ -124,12 +124,14 @@ class WeightPrefetch:
         source: First byte of the source.
         start: First byte of the target in L1.
         size: Number of bytes.
+        fetched: Name of the constants, of those that were fetched from L3.
     """
 
     memory: MemoryId
     source: int
     start: int
     size: int
+    fetched: str | None = None
 
     @classmethod
     def of(cls, run: PartRun, copy: Copy) -> WeightPrefetch:

@@ -38,10 +38,18 @@ def layer_arenas(step: LayerStep) -> tuple[str, ...]:
     """Return the arenas that a layer uses, as parameters or arguments of its function."""
     moved = (t for t in (*step.inputs, step.output) if t.form != Form.RESIDENT)
     memories = {t.place.memory for t in moved}
-    if step.weights is not None and not step.weights.linked:
+    if _loads_from_l2(step) or (step.ahead is not None and step.ahead.fetched):
         memories.add(0)
     l1 = ("l1",) if step.l1 or step.found or step.ahead is not None else ()
     return (*l1, *(str(l2_memory(memory)) for memory in sorted(memories)))
+
+
+def _loads_from_l2(step: LayerStep) -> bool:
+    """Return True when a layer itself loads constants that were fetched to L2."""
+    if step.weights is None or step.weights.linked:
+        return False
+    blocks = [block for chunk in step.weights.chunks for row in chunk.tiles for block in row]
+    return len(blocks) > 1 or not step.loaded_ahead
 
 
 def function_parameters(step: LayerStep, function: LayerFunction) -> str:

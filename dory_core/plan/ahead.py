@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dory_core.hardware.copies import AS_IT_IS
 from dory_core.plan import LayerStep
-from dory_core.plan.memories import L1, constants_of
+from dory_core.plan.memories import L1, constants_of, l2_memory
 from dory_core.plan.operations import AHEAD, Address, Copy, Operation, Value
 from dory_core.plan.spans import Tiles, table
 
@@ -21,14 +21,19 @@ def load_for_later(later: LayerStep | None) -> Iterator[Operation]:
     if later is None:
         return
     weights, block = later.weights, later.block("w")
-    assert weights is not None and weights.linked and block is not None
-    chunk = weights.chunks[later.parts[0].chunk]
+    assert weights is not None and block is not None
+    part = later.parts[0]
+    chunk = weights.chunks[part.chunk]
     first = chunk.tiles[0][0]
+    if weights.linked:
+        source = Address(constants_of(later.index), chunk.offset + first.offset, AHEAD)
+    else:
+        source = Address(l2_memory(0), (part.weights or 0) + first.offset, AHEAD)
     yield Copy(
         AHEAD,
         True,
         Address(L1, block.offsets[0], AHEAD),
-        Address(constants_of(later.index), chunk.offset + first.offset, AHEAD),
+        source,
         (first.size, 1, 1),
         carriage=later.carriages.get("w", AS_IT_IS),
     )

@@ -194,10 +194,12 @@ class Ahead:
     Attributes:
         step: Number of the later layer in the execution.
         tile: Number of the earlier layer's tile before whose kernel the load starts.
+        fetched: Whether the constants were fetched to L2; otherwise they are linked.
     """
 
     step: int
     tile: int
+    fetched: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,8 @@ def _function(readers: Sequence[_Reader], program: LayerProgram) -> LayerFunctio
     for memory, operand in all_starts[0]:
         starts = tuple(one[memory, operand] for one in all_starts)
         if memory == CONSTANTS or len(set(starts)) > 1:
-            tables = tuple(reader.table for reader in readers) if operand == AHEAD else ()
+            of_later = operand == AHEAD and memory == CONSTANTS
+            tables = tuple(reader.table for reader in readers) if of_later else ()
             bases[_base(memory, operand)] = Base(memory, starts, tables)
     numbers = {path: tuple(one.members[path] for one in readers) for path in readers[0].members}
     numbers = {path: values for path, values in numbers.items() if len(set(values)) > 1}

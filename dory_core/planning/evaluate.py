@@ -19,7 +19,7 @@ from dory_core.planning.packing.bins import pack_bins
 from dory_core.planning.packing.one_memory import MemoryPlan, plan_memory
 from dory_core.planning.problem import BELOW, HOME, Problem
 from dory_core.planning.sequence.build import build_sequence
-from dory_core.planning.sequence.part_sequence import PartSequence
+from dory_core.planning.sequence.part_sequence import PartSequence, waits_before_prefetch
 from dory_core.planning.sequence.prefetch import prefetch
 from dory_core.planning.sequence.transfers import transfers
 from dory_core.planning.states import plan_states
@@ -107,6 +107,8 @@ def evaluate(problem: Problem, decision: Decision) -> Candidate:
         program, offsets = prefetch(program, packings[0].blocks, arena, problem.alignment)
         wanted = program.requests.values()
         packings = (packing(wanted, offsets, problem.alignment, packings[0].method),)
+    users = {n: user for n, (user, _) in decision.prefetches.items()}
+    program = waits_before_prefetch(program, users)
     places = {
         block.id: _place(problem, block, number)
         for number, packed in enumerate(packings)

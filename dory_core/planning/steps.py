@@ -115,7 +115,8 @@ def make_steps(
             step = replace(step, chain=split.chain, chain_end=n - split.place + split.chain)
         if load is not None:
             arrivals[user] = step.timelines[-1].left
-            step = replace(step, ahead=Ahead(user, load.tile))
+            fetched = program.runs_of(user)[0].weights is not None
+            step = replace(step, ahead=Ahead(user, load.tile, fetched))
         steps.append(step)
     return tuple(steps)
 

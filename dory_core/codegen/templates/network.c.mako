@@ -159,7 +159,7 @@ int ${plan.prefix}_network_run(const dory_network_io_t *io) {
   uint8_t *const ${name} = ${base};
 % endfor
 % if any(step.hands_on for step in plan.steps):
-  dory_ticket_t ahead = DORY_NO_TICKET; /* of constants that the layer, or part, before loads */
+  dory_ticket_t ahead = DORY_NO_TICKET; /* of constants that the layer before loads */
 % endif
 % if body.events:
   uint8_t *const memories[] = {${", ".join(("io->l1", *l2_bases(plan)))}};

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -15,6 +15,7 @@ from dory_core.planning.moves.weight_prefetch import (
     PrefetchLayer,
     buffer_bytes,
     cheapest_path,
+    there_in_time,
     with_prefetches,
 )
 from dory_core.planning.problem import Problem
@@ -31,14 +32,20 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     """Yield the decision with smaller tiles where weight prefetch gains more by them."""
     if weight_prefetch.NAME in problem.switched_off:
         return
-    decision = in_smaller_tiles(problem, candidate.decision)
+    decision = in_smaller_tiles(problem, candidate.decision, there_in_time(candidate))
     if decision.residency is not None and decision.residency.tiled != candidate.residency.tiled:
         yield decision
 
 
-def in_smaller_tiles(problem: Problem, decision: Decision) -> Decision:
-    """Return the decision with weight prefetch, in smaller tiles where it gains more by them."""
-    return with_prefetches(problem, decision, partial(_search, problem))
+def in_smaller_tiles(problem: Problem, decision: Decision, there: Collection[int] = ()) -> Decision:
+    """Return the decision with weight prefetch, in smaller tiles where it gains more by them.
+
+    Args:
+        problem: The network.
+        decision: The decision.
+        there: As for :func:`with_prefetches`.
+    """
+    return with_prefetches(problem, decision, there, partial(_search, problem))
 
 
 def _search(
@@ -75,7 +82,7 @@ def _smaller(
     First within what the first constants of the following layer leave of L1, then within less.
     """
     first = layer if following is None or not following.can_be_loaded else following
-    taken = sum(layer.others[0][name] for name in layer.stay.beside)
+    taken = sum(layer.others[1][name] for name in layer.stay.beside)
     room = layer.room - taken - align_up(first.first_bytes, layer.unit)
     if layer.tiled.schedule.count == 1:
         room = min(room, layer.tiled.l1_bytes - 1)

@@ -42,9 +42,25 @@ Search = Callable[[list["PrefetchLayer"]], tuple[int, list["PrefetchLayer"], lis
 
 def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     """Yield the decision with weight prefetch where that saves estimated cycles."""
-    decision = with_prefetches(problem, candidate.decision, as_tiled)
+    decision = with_prefetches(problem, candidate.decision, there_in_time(candidate), as_tiled)
     if decision.prefetches:
         yield decision
+
+
+def there_in_time(candidate: Candidate) -> frozenset[int]:
+    """Return the layers whose fetched constants are in L2 before the layer before them begins."""
+    program, steps = candidate.program, candidate.steps
+    fetches = {fetch.block: fetch for fetch in program.fetches}
+    found = set[int]()
+    for before, n in pairwise(n for n, step in enumerate(steps) if not step.is_view):
+        block, begin = program.runs_of(n)[0].weights, program.first[before]
+        if block is None or (fetch := fetches[block]).start >= begin:
+            continue
+        waits_later = fetch.use > begin
+        needed = steps[before].estimate.cycles if waits_later else 0.0
+        if candidate.slack[block] >= needed:
+            found.add(n)
+    return frozenset(found)
 
 
 def as_tiled(layers: list[PrefetchLayer]) -> tuple[int, list[PrefetchLayer], list[Found]]:
@@ -53,12 +69,15 @@ def as_tiled(layers: list[PrefetchLayer]) -> tuple[int, list[PrefetchLayer], lis
     return cycles, layers, found
 
 
-def with_prefetches(problem: Problem, decision: Decision, search: Search) -> Decision:
+def with_prefetches(
+    problem: Problem, decision: Decision, there: Collection[int], search: Search
+) -> Decision:
     """Return the decision with weight prefetch.
 
     Args:
         problem: The network.
         decision: The decision, whose weight prefetch is planned again.
+        there: Layers whose fetched constants are in L2 before the layer before them begins.
         search: Finds what each layer of a row loads for the next one.
     """
     hierarchy, network = problem.ctx.memory, problem.network
@@ -66,18 +85,17 @@ def with_prefetches(problem: Problem, decision: Decision, search: Search) -> Dec
     alone = replace(residency, on_top=())
     if hierarchy.link(1).blocking or hierarchy.constants_link.blocking:
         return decision  # nothing overlaps
-    linked = [
-        n
-        for n, (split, one) in enumerate(zip(decision.splits, residency.tiled, strict=True))
-        if not split.takes_turns
-        and split_is_whole(split)
-        and not (decision.streamed and problem.fetched(n, one, split))
-    ]
+    whole, late = [], []
+    for n, (split, one) in enumerate(zip(decision.splits, residency.tiled, strict=True)):
+        if not split.takes_turns and split_is_whole(split):
+            whole.append(n)
+            if decision.streamed and n not in there and problem.fetched(n, one, split):
+                late.append(n)
     ways = [alone]
     if residency.on_top:
         ways.append(replace(alone, layers=residency.on_top))
     writes, budget = network.flow.writes, problem.budgets.bytes[1]
-    found = [_plan(way, writes, linked, hierarchy, budget, search) for way in ways]
+    found = [_plan(way, writes, whole, late, hierarchy, budget, search) for way in ways]
     _, placed, loads = min(found, key=lambda way: way[0])
     return replace(decision, residency=placed, unplaced=residency, prefetches=loads)
 
@@ -85,7 +103,8 @@ def with_prefetches(problem: Problem, decision: Decision, search: Search) -> Dec
 def _plan(
     residency: Residency,
     writes: Sequence[str],
-    linked: Collection[int],
+    whole: Collection[int],
+    late: Collection[int],
     hierarchy: MemoryHierarchy,
     budget_bytes: int,
     search: Search,
@@ -100,9 +119,11 @@ def _plan(
         for name, one, stay in zip(writes, residency.tiled, stays, strict=True)
         if stay.leaves
     }
-    for run in _runs(residency, linked):
+    for run in _runs(residency, whole):
         layers = [
-            PrefetchLayer(n, residency.tiled[n], stays[n], kept, hierarchy, budget_bytes)
+            PrefetchLayer(
+                n, residency.tiled[n], stays[n], n not in late, kept, hierarchy, budget_bytes
+            )
             for n in run
         ]
         cycles, layers, found_ones = search(layers)
@@ -117,13 +138,13 @@ def _plan(
     return total, found, loads
 
 
-def _runs(residency: Residency, linked: Collection[int]) -> Iterator[list[int]]:
+def _runs(residency: Residency, whole: Collection[int]) -> Iterator[list[int]]:
     """Yield the longest rows of layers of which each may load for the next one."""
     run: list[int] = []
     for n, one in enumerate(residency.tiled):
         if one.view:
             continue  # nothing runs
-        if n in linked and not one.in_place:
+        if n in whole and not one.in_place:
             run.append(n)
             continue
         if run:
@@ -141,6 +162,7 @@ class PrefetchLayer:
         n: int,
         tiled: TiledLayer,
         stay: L1Residence,
+        there: bool,
         kept: Mapping[str, int],
         hierarchy: MemoryHierarchy,
         budget_bytes: int,
@@ -151,6 +173,7 @@ class PrefetchLayer:
             n: Number of the layer.
             tiled: The layer in its tiles.
             stay: Which of its tensors stay in L1, and where.
+            there: Whether its constants are in L2 before the layer before it begins.
             kept: Bytes of all tensors that stay in L1 anywhere, by name.
             hierarchy: The memories and links of the target.
             budget_bytes: Bytes of L1.
@@ -158,7 +181,7 @@ class PrefetchLayer:
         self.n = n
         self.tiled = tiled
         self.stay = stay
-        self.others = (kept, hierarchy, budget_bytes)
+        self.others = (there, kept, hierarchy, budget_bytes)
         self.unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
         self.room = budget_bytes // self.unit * self.unit
         schedule = tiled.schedule
@@ -171,7 +194,7 @@ class PrefetchLayer:
         self.costs = tiled.costs.in_loops(schedule)
         self._known: dict[tuple[float | None, AheadLoad | None], tuple[int, float]] = {}
         self._places: dict[tuple[int | None, Span | None], Mapping[str, int] | None] = {}
-        self.can_be_loaded = self.first_bytes > 0 and self._by_dma()
+        self.can_be_loaded = there and self.first_bytes > 0 and self._by_dma()
 
     def _by_dma(self) -> bool:
         carriages = self.costs.carriages

@@ -12,8 +12,8 @@ Fetches are started one position ahead of their use, until ``prefetch`` moves th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -211,3 +211,19 @@ def same_inputs(schedules: Sequence[Schedule], runs: Sequence[Run]) -> list[bool
         same = run.inputs == before.inputs
         found.append(one_tile and same and run.part.stripe_span == before.part.stripe_span)
     return found
+
+
+def waits_before_prefetch(program: PartSequence, users: Mapping[int, int]) -> PartSequence:
+    """Return a network that waits for fetched constants before the layer that loads them.
+
+    Args:
+        program: The network.
+        users: By the layer that starts a weight prefetch, the layer that it is for.
+    """
+    use = {fetch.block: fetch.use for fetch in program.fetches}
+    for n, user in users.items():
+        block = program.runs_of(user)[0].weights
+        if block is not None:
+            use[block] = min(use[block], program.first[n])
+    fetches = [fetch._replace(use=use[fetch.block]) for fetch in program.fetches]
+    return replace(program, fetches=fetches)

@@ -30,14 +30,15 @@
 
 #define SIM_POISON 0xA5
 
-/* Shadow of one byte of an arena: is it defined, does a transfer in flight write it, may it be
- * written over, and how many transfers in flight read it. */
+/* Shadow of one byte of an arena: is it defined, does a transfer in flight write it, was it fetched
+ * from the constants in L3, may it be written over, and how many transfers in flight read it. */
 typedef uint16_t sim_shadow_t;
 #define SIM_DEFINED 1u
 #define SIM_WRITING 2u
-#define SIM_REPLACED 4u
-#define SIM_READER 8u
-#define SIM_READERS 0xFFF8u
+#define SIM_CONSTANT 4u
+#define SIM_REPLACED 8u
+#define SIM_READER 16u
+#define SIM_READERS 0xFFF0u
 
 typedef struct {
   const char *name;

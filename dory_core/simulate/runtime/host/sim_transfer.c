@@ -245,6 +245,12 @@ static void meet_marks(const dory_copy_t *copy, const char *file, int line) {
       sim_marks_meet(dst_row(copy, row, plane), sim_row_bytes(copy), file, line);
 }
 
+/* What byte i of a row counts as that a transfer brought. */
+static sim_shadow_t brought(const transfer_t *transfer, const uint8_t *row, uint32_t i) {
+  const int from_l3 = transfer->what.src_arena == &sim_l3;
+  return from_l3 && row + i < sim_l3.base + sim_l3_image ? SIM_DEFINED | SIM_CONSTANT : SIM_DEFINED;
+}
+
 static void release(const transfer_t *transfer) {
   const dory_copy_t *const copy = &transfer->what.copy;
   const uint32_t bytes = sim_row_bytes(copy) - transfer->padding;
@@ -258,7 +264,8 @@ static void release(const transfer_t *transfer) {
       if (transfer->what.dst_arena) {
         uint8_t *const target = dst_row(copy, row, plane);
         sim_shadow_t *const shadow = shadow_of(transfer->what.dst_arena, target);
-        for (uint32_t i = 0; i < bytes; ++i) shadow[i] = SIM_DEFINED;
+        for (uint32_t i = 0; i < bytes; ++i)
+          shadow[i] = brought(transfer, src_row(copy, row, plane), i);
         for (uint32_t i = bytes; i < bytes + transfer->padding; ++i) shadow[i] = 0;
         if (transfer->padding > 0) {
           dory_sim_l1_begin();
@@ -409,9 +416,20 @@ void dory_sim_ext_wait(dory_ticket_t ticket, const char *file, int line) {
   finish(ticket, SIM_EXT, file, line);
 }
 
-/* Whether a transfer reads constants: those of a table. */
+/* Whether a transfer reads constants alone: of a table, or fetched from those in L3. */
 static int reads_constants(const transfer_t *transfer) {
-  return transfer->what.src_arena == NULL && !sim_locate(transfer->what.copy.src, 1).writable;
+  const dory_copy_t *const copy = &transfer->what.copy;
+  const uint32_t bytes = sim_row_bytes(copy) - transfer->padding;
+  if (transfer->what.src_arena == NULL) return !sim_locate(copy->src, 1).writable;
+  for (uint32_t plane = 0; plane < copy->n2; ++plane) {
+    for (uint32_t row = 0; row < copy->n1; ++row) {
+      const sim_shadow_t *const shadow =
+          shadow_of(transfer->what.src_arena, src_row(copy, row, plane));
+      for (uint32_t i = 0; i < bytes; ++i)
+        if (!(shadow[i] & SIM_CONSTANT)) return 0;
+    }
+  }
+  return 1;
 }
 
 dory_ticket_t dory_sim_ahead(dory_ticket_t ticket, const char *file, int line) {
@@ -421,7 +439,8 @@ dory_ticket_t dory_sim_ahead(dory_ticket_t ticket, const char *file, int line) {
     dory_sim_fault(file, line, "ticket %ld for the next layer is not open", (long)ticket);
   for (int32_t next = (int32_t)slot; next >= 0; next = transfers[0][next].joined) {
     if (transfers[0][next].what.dst_arena != &sim_l1 || !reads_constants(&transfers[0][next]))
-      dory_sim_fault(file, line, "a transfer for the next layer brings no constants into L1");
+      dory_sim_fault(file, line,
+                     "a transfer for the next layer brings no constants into L1");
     transfers[0][next].ahead = 1;
   }
   return ticket;
