@@ -324,7 +324,9 @@ class _Memory(Held):
         coming = WeightPrefetch.of(run, prefetches[0])
         if not coming.memory.is_constants:
             held = self.at(coming.memory, coming.source)
-            coming = replace(coming, fetched=None if held is None else held.tensor)
+            if held is None or held.tensor is None:
+                raise bug(f"{run.who} loads constants ahead that are not in L2 yet")
+            coming = replace(coming, fetched=held.tensor)
             there = Range(coming.source, coming.source + coming.size, coming.fetched)
             self.pieces(coming.memory, there, run.who)
         self.ahead = coming

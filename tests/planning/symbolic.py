@@ -369,7 +369,8 @@ class Machine:
             if isinstance(operation, Copy) and operation.operand == AHEAD:
                 assert step.ahead is not None
                 later = self.plan.steps[step.ahead.step]
-                if operation.l2.memory != constants_of(later.index):
+                linked = later.weights is not None and later.weights.linked
+                if operation.l2.memory != (constants_of(later.index) if linked else l2_memory(0)):
                     raise Wrong(f"{where}: loads the constants of another layer")
                 self._start_copy(operation, values, where, constants_of(step.ahead.step))
             elif isinstance(operation, Copy):
