@@ -162,6 +162,12 @@ GATHER_LARGE_ROW = 256
 GATHER_LONG_ROW = 4096
 GATHER_COPIED_ROW = 60
 
+# Tiles that are copied with pixels filled up to words, by counting: a pixel, a word. ENDS: two
+# calls of the block, and the last block's channels that make no four, by way of the stack.
+FILLED_PIXEL = 14
+FILLED_WORD = 3
+FILLED_ENDS = 400
+
 # Strips whose inputs are in registers: instructions of channels and strips are counted in the text
 # of their assembly. Percent by which eight cores wait for the memory; a call, fork and barrier
 # included; a run of strips in a row, with its places and the entry of the assembly; where there is

@@ -14,6 +14,7 @@ from dory_gap8.backend import (
     ConvKernel,
     DepthwiseHwcKernel,
     DepthwiseKernel,
+    FilledKernel,
     GatherKernel,
     HeldKernel,
     LinearBytesKernel,
@@ -61,7 +62,12 @@ TURNED = replace(SPACE, features=frozenset({Feature.PAD_VALUE, Feature.TWO_ADDEN
 
 def kernels_for(kind: str, cores: int = CORES) -> tuple[Kernel, ...]:
     """Return the kernels that a layer of this kind is tested with."""
-    block = (WindowKernel(cores), GatherKernel(cores), HeldKernel(cores))
+    block = (
+        WindowKernel(cores),
+        FilledKernel(cores),
+        GatherKernel(cores),
+        HeldKernel(cores),
+    )
     return {
         "conv": (
             *block,

@@ -197,7 +197,8 @@ def test_inputs_in_registers_like_whole_strips_and_few_tiles() -> None:
         (conv(8, 8, 6, 3), "dory_gap8_window"),
         (conv(8, 8, 8, 1, stride=2), "dory_gap8_window"),
         (conv(3, 8, 8, 3), "dory_gap8_held"),
-        (conv(10, 8, 8, 1), "dory_gap8_gather"),
+        (conv(10, 8, 8, 1), "dory_gap8_filled"),
+        (conv(10, 8, 8, 1, stride=2), "dory_gap8_gather"),
         (conv(8, 8, 8, 3, groups=8), "dory_gap8_depthwise_hwc"),
     ],
 )
@@ -305,13 +306,13 @@ def test_kernels_of_bytes_refuse_packed_layers_which_get_them_unpacked() -> None
     def why(layer: Layer) -> str:
         rejection = WindowKernel().accepts(layer)
         assert rejection is not None
-        names = [kernel.name for kernel in candidates(layer, 8)[1:3]]
-        assert names == ["dory_gap8_slide_unpacked", "dory_gap8_window_unpacked"]
+        names = [kernel.name for kernel in candidates(layer, 8)[1:4]]
+        assert names == [f"dory_gap8_{kind}_unpacked" for kind in ("slide", "filled", "window")]
         return rejection.reason
 
     dense = conv(8, 8, 8, 3)
     names = [k.name for k in candidates(dense, 8)]
-    assert names[1:3] == ["dory_gap8_slide", "dory_gap8_window"]
+    assert names[1:4] == ["dory_gap8_slide", "dory_gap8_filled", "dory_gap8_window"]
     assert first(dense).name == "dory_gap8_slide"
     assert UnpackingKernel(WindowKernel()).accepts(dense) is not None
     packed = replace(dense, inputs=(replace(dense.inputs[0], bits=4, hi=15),))
@@ -423,7 +424,7 @@ def test_temporal_layers_that_fit_are_one_tile_of_odd_channels_and_pixels() -> N
 
     kernels = [k for k in candidates(temporal, 8) if k.accepts(temporal) is None]
     tiled = Tiler(ctx.memory, terms).tile(bind_layer(temporal, kernels), 38236)
-    assert tiled.kernel.name == "dory_gap8_gather"
+    assert tiled.kernel.name == "dory_gap8_filled"
     tile = tiled.tiling.tile
     assert (tile.c_out, tile.h, tile.w) == (11, 1, 140)
 

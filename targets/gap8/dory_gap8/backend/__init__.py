@@ -8,6 +8,7 @@ from dory_gap8.backend.add_bytes import AddBytesKernel
 from dory_gap8.backend.conv import ConvKernel, PointwiseKernel
 from dory_gap8.backend.depthwise import DepthwiseKernel
 from dory_gap8.backend.depthwise_hwc import DepthwiseHwcKernel
+from dory_gap8.backend.filled import FilledKernel
 from dory_gap8.backend.gather import GatherKernel
 from dory_gap8.backend.held import HeldKernel
 from dory_gap8.backend.linear import LinearKernel
@@ -41,6 +42,7 @@ __all__ = [
     "ConvKernel",
     "DepthwiseHwcKernel",
     "DepthwiseKernel",
+    "FilledKernel",
     "GatherKernel",
     "HeldKernel",
     "LinearKernel",
@@ -74,7 +76,7 @@ def candidates(layer: Layer, cores: int) -> list[Kernel]:
         held: Kernel = HeldKernel(cores)
         if any(t.bits < 8 for t in (*layer.inputs, layer.output)):
             held = UnpackingKernel(HeldKernel(cores))
-        dense = (SlideKernel(cores), WindowKernel(cores), GatherKernel(cores))
+        dense = (SlideKernel(cores), FilledKernel(cores), WindowKernel(cores), GatherKernel(cores))
         bytewise = (*dense, DepthwiseHwcKernel(cores))
         *block, depthwise = (UnpackingKernel(k) if is_packed(layer) else k for k in bytewise)
         plain: list[Kernel] = [PointwiseKernel(cores), ConvKernel(cores)]

@@ -371,6 +371,13 @@ def column_bytes(layer: Layer) -> int:
     return kernel_h * kernel_w * pixel_bytes(layer)
 
 
+def pad_word(layer: Layer) -> str:
+    """Return a word of what stands around the image, as C."""
+    bits = layer.inputs[0].bits
+    value = layer.window.pad_value & ((1 << bits) - 1)
+    return f"0x{value * (0x01010101 if bits == 8 else 0x00010001):08x}u"
+
+
 def copies_borders(layer: Layer) -> bool:
     """Return True when windows at a border are copied with their padding: those of few inputs.
 

@@ -22,6 +22,7 @@ from dory_gap8.backend.block import (
     block_pixels,
     column_bytes,
     copies_borders,
+    pad_word,
     passes,
     pixel_bytes,
 )
@@ -138,12 +139,9 @@ class GatherKernel(BlockKernel):
         return [f"c{layer.inputs[0].channels}", *copied]
 
     def _macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
-        lanes = 32 // layer.inputs[0].bits
-        mask = (1 << layer.inputs[0].bits) - 1
-        word = (layer.window.pad_value & mask) * (0x01010101 if lanes == 4 else 0x00010001)
         return (
             ("DORY_CHANNELS", str(layer.inputs[0].channels)),
-            ("DORY_PAD_WORD", f"0x{word:08x}u"),
+            ("DORY_PAD_WORD", pad_word(layer)),
             ("DORY_COPIED", str(int(_is_copied(layer)))),
             ("DORY_BATCH", str(self._batch(layer))),
         )
@@ -166,7 +164,8 @@ class GatherKernel(BlockKernel):
         column = cal.GATHER_TAP * taps + cal.GATHER_INPUT * column_bytes(layer)
         return 0, column if any(window.pads) and not _is_copied(layer) else 0
 
-    def _pixel_cycles(self, layer: Layer) -> int:
+    def pixel_cycles(self, layer: Layer) -> int:
+        """Return the cycles of gathering the columns of a block."""
         kernel_h, kernel_w = layer.window.kernel
         row = self._words(layer)
         runs = kernel_h * kernel_w if layer.window.dilations[1] > 1 else 0
@@ -179,6 +178,9 @@ class GatherKernel(BlockKernel):
         next_four = cal.BLOCK_FOURS + cal.BLOCK_FOURS_SEGMENT + cal.BLOCK_ONE_FOURS
         fixed -= (cal.GATHER_CALL - next_four) * (batch - 1) // batch
         return fixed + cal.GATHER_TENTHS * row // 10
+
+    def _pixel_cycles(self, layer: Layer) -> int:
+        return self.pixel_cycles(layer)
 
     @staticmethod
     def _neighbours(layer: Layer) -> int:

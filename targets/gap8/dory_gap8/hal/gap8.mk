@@ -17,7 +17,7 @@ APP_INC := inc src hal/include hal/gap8 kernels kernels/external
 # slides are faster with -O3.
 OPTIMISE ?= -O3
 OPTIMISE_SMALL ?= $(OPTIMISE:-O3=-O2)
-SMALL := gather held lut window_1x1
+SMALL := filled gather held lut window_1x1
 REPEAT ?= 1
 APP_CFLAGS += -Os -DDORY_GAP8_REPEAT=$(REPEAT)
 # A library of kernels takes the number of cores from the command line; C is to it what it is to the
