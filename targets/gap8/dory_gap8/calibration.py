@@ -162,11 +162,16 @@ GATHER_LARGE_ROW = 256
 GATHER_LONG_ROW = 4096
 GATHER_COPIED_ROW = 60
 
-# Tiles that are copied with pixels filled up to words, by counting: a pixel, a word. ENDS: two
-# calls of the block, and the last block's channels that make no four, by way of the stack.
-FILLED_PIXEL = 14
+# Rows that are copied with pixels filled up to words, by counting those of compiled loops: pixels
+# whose columns leave the same remainder, a pixel, and a word of it, loads off words included. ENDS:
+# two calls of the block, and the last block's channels that make no four, by way of the stack.
+# CALL: fitted to eleven layers. LESS: of 1 kB of code that other kernels have more, by its misses.
+FILLED_CALL = 500
+FILLED_REMAINDER = 40
+FILLED_PIXEL = 4
 FILLED_WORD = 3
 FILLED_ENDS = 400
+FILLED_LESS = 400
 
 # Strips whose inputs are in registers: instructions of channels and strips are counted in the text
 # of their assembly. Percent by which eight cores wait for the memory; a call, fork and barrier

@@ -96,7 +96,7 @@ KERNELS: Mapping[str, tuple[int, int, int]] = {
     "slide apart": (4350, 4250, 4250),
     "gather": (3000, 2700, 2700),
     "gather 1x1": (1850, 1750, 1800),
-    "filled": (2550, 2400, 2400),
+    "filled": (2450, 2400, 2400),
     "held": (2500, 2500, 2500),
     "matrices": (3300, 2800, 3200),
     "depthwise": (1300, 1450, 1500),

@@ -1,22 +1,25 @@
-"""Dense convolutions along a row whose tile is copied with pixels filled up to whole words."""
+"""Dense convolutions along a row that is copied with its padding and with pixels of words."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dory_core.api import Feature, Layer, Number, Rejection, ceil_div
+from dory_core.api import Feature, Layer, Number, Rejection, ceil_div, geometry
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.block import BlockKernel, column_bytes, pad_word, passes, pixel_bytes
+from dory_gap8.backend.block import BlockKernel, pad_word, passes, pixel_bytes
 from dory_gap8.backend.block_finish import RAW, finish
 from dory_gap8.backend.gather import GatherKernel
 from dory_gap8.backend.weights import padded
+from dory_gap8.backend.window import WindowKernel
 
 if TYPE_CHECKING:
     from dory_core.api import Tile
 
-# Bytes of a pixel: its last word is loaded so that it ends with the pixel.
-LEAST_BYTES = 8
+# Bytes of a pixel: the last word of one that is no words ends where the pixel ends.
+LEAST_BYTES = 4
+# A column has two steps of the block at least.
+LEAST_COLUMN = 8
 
 
 @dataclass(frozen=True)
@@ -25,23 +28,33 @@ class FilledKernel(BlockKernel):
 
     kind = "filled"
     features = BlockKernel.features | {Feature.PAD_VALUE}
-    title = "convolution along a row, pixels filled up to words"
+    title = "convolution along a row, which is copied in words"
+
+    def accepts(self, layer: Layer) -> Rejection | None:
+        """Rows of pixels that are read in place or gathered with more cycles."""
+        return super().accepts(layer) or self._reject_slower(layer)
 
     def _reject_channels(self, layer: Layer) -> Rejection | None:
-        """One row of pixels that are no words, unless gathering them costs less."""
+        """Rows of pixels that take a copy: they are no words, or have padding."""
         pixel = pixel_bytes(layer)
-        if pixel % 4 == 0 or pixel < LEAST_BYTES:
-            wanted = f"pixels of {LEAST_BYTES} bytes and more that are no words"
-            return Rejection(f"it fills up {wanted}, this one has {pixel}")
         if not _is_row(layer):
             return Rejection("it computes windows along one row of pixels only")
+        if pixel % 4 == 0 and not any(layer.window.pads):
+            return Rejection(f"its pixels of {pixel} bytes are words without padding")
+        if pixel < LEAST_BYTES or self._words(layer) < LEAST_COLUMN:
+            return Rejection(f"its pixels of {pixel} bytes are too short")
         if passes(layer) > 1:
             return Rejection("it takes weights of 8 bits, these have 9")
-        gathered = int(padded(column_bytes(layer)))
-        more = (self._words(layer) - gathered) // 4 * self._step_cycles(layer) // 10
-        more *= -(-layer.output.channels // 4)
-        if gathered <= cal.GATHER_COLUMN and more > GatherKernel(self.cores).pixel_cycles(layer):
-            return Rejection(f"its pixels of {pixel} bytes cost more filled up than gathered")
+        return None
+
+    def _reject_slower(self, layer: Layer) -> Rejection | None:
+        full = geometry.extent(layer)
+        for other in (WindowKernel(self.cores), GatherKernel(self.cores)):
+            if other.accepts(layer) is None:
+                most = other.cycles(layer, full) + cal.FILLED_LESS
+                if self.cycles(layer, full) > most:
+                    return Rejection(f"{other.name} takes fewer cycles, without a copy")
+                return None
         return None
 
     def _segments(self, layer: Layer) -> int:
@@ -72,14 +85,15 @@ class FilledKernel(BlockKernel):
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Those of the blocks, and copying the tile."""
         pixel = cal.FILLED_PIXEL + cal.FILLED_WORD * int(padded(pixel_bytes(layer))) // 4
-        ends = cal.FILLED_ENDS if self._has_ends(layer) else 0
         copy = ceil_div(self._pixels(layer, tile), self.cores) * pixel
+        copy = copy + cal.FILLED_REMAINDER * layer.window.dilations[1]
+        ends = cal.FILLED_ENDS if self._has_ends(layer) else 0
         return super().cycles(layer, tile) + copy + ends
 
     @staticmethod
     def _has_ends(layer: Layer) -> bool:
         """Return True when channels make no fours; those of a core's last block are stored in C."""
-        return layer.output.channels % 4 > 0
+        return finish(layer).form != RAW and layer.output.channels % 4 > 0
 
     def _needs_scratch(self, layer: Layer) -> bool:
         return True
@@ -91,7 +105,11 @@ class FilledKernel(BlockKernel):
         return (
             ("DORY_CHANNELS", str(layer.inputs[0].channels)),
             ("DORY_PAD_WORD", pad_word(layer)),
+            ("DORY_BLOCK_ENDS", str(int(self._has_ends(layer)))),
         )
+
+    def _call_cycles(self, layer: Layer) -> int:
+        return cal.FILLED_CALL
 
     def _border_cycles(self, layer: Layer) -> tuple[int, int]:
         """None: the copy has the padding."""

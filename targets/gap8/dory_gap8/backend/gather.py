@@ -164,8 +164,7 @@ class GatherKernel(BlockKernel):
         column = cal.GATHER_TAP * taps + cal.GATHER_INPUT * column_bytes(layer)
         return 0, column if any(window.pads) and not _is_copied(layer) else 0
 
-    def pixel_cycles(self, layer: Layer) -> int:
-        """Return the cycles of gathering the columns of a block."""
+    def _pixel_cycles(self, layer: Layer) -> int:
         kernel_h, kernel_w = layer.window.kernel
         row = self._words(layer)
         runs = kernel_h * kernel_w if layer.window.dilations[1] > 1 else 0
@@ -178,9 +177,6 @@ class GatherKernel(BlockKernel):
         next_four = cal.BLOCK_FOURS + cal.BLOCK_FOURS_SEGMENT + cal.BLOCK_ONE_FOURS
         fixed -= (cal.GATHER_CALL - next_four) * (batch - 1) // batch
         return fixed + cal.GATHER_TENTHS * row // 10
-
-    def _pixel_cycles(self, layer: Layer) -> int:
-        return self.pixel_cycles(layer)
 
     @staticmethod
     def _neighbours(layer: Layer) -> int:

@@ -3,7 +3,7 @@
  *
  *   DORY_CORES          cores of the cluster
  *   DORY_BLOCK_SHARED   what a block costs beside its channels, in groups of four channels
- *   DORY_BLOCK_ENDS     whether dory_block_fours is wanted
+ *   DORY_BLOCK_ENDS     whether dory_block_fours computes channels that make no four (0 where not defined)
  */
 #include <string.h>
 
@@ -15,6 +15,10 @@
 #define DORY_BLOCK_CHUNK 16 /* channels whose sums wait on the stack */
 #else
 #define DORY_BLOCK_CHUNK 32
+#endif
+
+#ifndef DORY_BLOCK_ENDS
+#define DORY_BLOCK_ENDS 0
 #endif
 
 /* Clears n inputs, a word at a time as far as possible, whatever their alignment. */
@@ -175,32 +179,46 @@ static inline void dory_block_pixels(dory_block_t *b, const dory_block_tile_t *t
 /* Where the segments of a block's pixels begin. */
 typedef const DORY_X_T *dory_block_table_t[DORY_BLOCK_PIXELS * DORY_PASSES];
 
+#if DORY_BLOCK_FORM != DORY_BLOCK_RAW
+
 #if DORY_BLOCK_ENDS
 
-/* Computes the channels of the core for blocks of pixels that follow one another, as many as it can of the
- * first `pixels`, and returns of how many. Channels that make no four go first: they are stored as a
- * word, which reaches into the first four of the next pixel, which come later. Where there are none of
- * these, or they are another core's, the block is left to dory_block_pixels. */
+/* Computes the last channels of the core, which make no four, for `fours` blocks of pixels. They are
+ * stored as a word, which reaches into the first four of the next pixel. */
+static inline void dory_block_ends(const dory_block_t *b, const dory_block_tile_t *t, int32_t fours,
+                                   DORY_Y_T *y) {
+  const int32_t c = t->channels.first + 4 * b->groups;
+  dory_block_table_t table;
+  dory_block_t ends = *b;
+  memcpy(table, b->table, sizeof table);
+  ends.table = table;
+  ends.table_end = table + (b->table_end - b->table);
+  ends.groups = 1;
+  ends.weights = dory_block_weights(t, c);
+  ends.parameters = t->parameters + c * DORY_BLOCK_PARAMETERS;
+  ends.y = y + c;
+  ends.fours = fours;
+  dory_block_run(&ends);
+}
+
+#endif
+
+/* Computes the channels of the core for blocks of pixels that follow one another, as many as it can of
+ * the first `pixels`, and returns of how many; dory_block_pixels takes others. Channels that make no
+ * four go first, because they reach into the next pixel: it must be there, with first channels that
+ * this core computes after them. */
 static inline int32_t dory_block_fours(dory_block_t *b, const dory_block_tile_t *t, int32_t pixels,
                                        DORY_Y_T *y) {
-  const int32_t c = t->channels.first + 4 * b->groups;
-  const int is_whole = c == t->channels.end;
-  const int reaches = t->channels.first == 0 && b->groups > 0;
-  const int32_t fours =
-      is_whole || reaches ? dory_gap8_div(pixels - !is_whole, DORY_BLOCK_PIXELS) : 0;
-  if (fours > 0 && !is_whole) {
-    dory_block_table_t table;
-    dory_block_t ends = *b;
-    memcpy(table, b->table, sizeof table);
-    ends.table = table;
-    ends.table_end = table + (b->table_end - b->table);
-    ends.groups = 1;
-    ends.weights = dory_block_weights(t, c);
-    ends.parameters = t->parameters + c * DORY_BLOCK_PARAMETERS;
-    ends.y = y + c;
-    ends.fours = fours;
-    dory_block_run(&ends);
+  const int is_whole = dory_block_is_whole(b, t);
+  int32_t fours = is_whole ? dory_gap8_div(pixels, DORY_BLOCK_PIXELS) : 0;
+#if DORY_BLOCK_ENDS
+  if (!is_whole && t->channels.first == 0 && b->groups > 0) {
+    fours = dory_gap8_div(pixels - 1, DORY_BLOCK_PIXELS);
+    if (fours > 0) {
+      dory_block_ends(b, t, fours, y);
+    }
   }
+#endif
   if (fours > 0) {
     b->y = y + t->channels.first;
     b->fours = fours;

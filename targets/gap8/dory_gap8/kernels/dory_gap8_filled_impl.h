@@ -1,7 +1,7 @@
-/* Dense convolution along a row on pixels that are no words: template of the kernel DORY_KERNEL,
- * configured as dory_gap8_block_tile.h and
+/* Dense convolution along a row: template of the kernel DORY_KERNEL, configured as
+ * dory_gap8_block_tile.h and
  *
- *   DORY_CHANNELS   input channels, eight bytes at least
+ *   DORY_CHANNELS   input channels, four bytes at least
  *   DORY_PAD_WORD   a word of what stands around the image
  *   DORY_KERNEL_W, DORY_STRIDE_W, DORY_DILATION_W   a window, which has one row
  *
@@ -9,12 +9,12 @@
  * filled up to whole words, which weights of zero cancel, and pixels whose distance is a multiple of the
  * dilation follow one another. So every window is one segment that begins on a word, and the block
  * reads it where it lies. */
-/* Columns between the first pixels of two blocks; whether they are equally far apart in the copy. */
-#define DORY_NEXT_COLUMNS (DORY_BLOCK_PIXELS * DORY_STRIDE_W)
-#define DORY_BLOCK_ENDS (DORY_BLOCK_FORM != DORY_BLOCK_RAW && DORY_NEXT_COLUMNS % DORY_DILATION_W == 0)
-
 #include "dory_gap8_block_tile.h"
 #include "dory_gap8_types.h"
+
+/* Columns between the first pixels of two blocks; whether they are equally far apart in the copy. */
+#define DORY_NEXT_COLUMNS (DORY_BLOCK_PIXELS * DORY_STRIDE_W)
+#define DORY_RUNS_ON (DORY_BLOCK_FORM != DORY_BLOCK_RAW && DORY_NEXT_COLUMNS % DORY_DILATION_W == 0)
 
 #define DORY_PIXEL_BYTES (DORY_CHANNELS * (int32_t)sizeof(DORY_X_T))
 #define DORY_WHOLE_WORDS (DORY_PIXEL_BYTES / 4)
@@ -44,24 +44,37 @@ static inline void dory_fill_pixel(DORY_X_T *to, const DORY_X_T *from) {
   }
 }
 
+/* Stores n pixels of padding; returns what follows them. */
+static inline DORY_X_T *dory_fill_padding(DORY_X_T *to, int32_t n) {
+  for (n *= DORY_FILLED_WORDS; n > 0; n--, to += DORY_WORD) {
+    dory_gap8_store4_u8(to, dory_gap8_from_word_u8((uint32_t)DORY_PAD_WORD));
+  }
+  return to;
+}
+
+/* Pixels of a remainder whose column is below `columns`. */
+static inline int32_t dory_pixels_below(int32_t columns, int32_t remainder) {
+  return dory_gap8_max(0, columns - remainder + DORY_DILATION_W - 1) / DORY_DILATION_W;
+}
+
 /* Copies the calling core's part of the row. */
 static inline void dory_fill_row(const dory_gap8_window_t *a, const dory_copy_of_row_t *copy) {
-  const int32_t x_pixels = a->x_h * a->x_w;
+  const int32_t before = DORY_PADDED ? a->pad_left : 0, last = before + a->x_h * a->x_w;
   const dory_gap8_range_t part =
       dory_gap8_part(copy->turn, 1, DORY_CORES, (int32_t)dory_core_id());
-  for (int32_t phase = 0; phase < DORY_DILATION_W; phase++) {
-    DORY_X_T *to = copy->first + (phase * copy->turn + part.first) * DORY_FILLED;
-    int32_t column = part.first * DORY_DILATION_W + phase - (DORY_PADDED ? a->pad_left : 0);
-    for (int32_t n = part.end - part.first; n > 0; n--, to += DORY_FILLED) {
-      if ((uint32_t)column < (uint32_t)x_pixels) {
-        dory_fill_pixel(to, (const DORY_X_T *)a->x + column * DORY_CHANNELS);
-      } else {
-        for (int32_t i = 0; i < DORY_FILLED_WORDS; i++) {
-          dory_gap8_store4_u8(to + DORY_WORD * i, dory_gap8_from_word_u8((uint32_t)DORY_PAD_WORD));
-        }
-      }
-      column += DORY_DILATION_W;
+  for (int32_t remainder = 0; remainder < DORY_DILATION_W; remainder++) {
+    const int32_t first =
+        dory_gap8_clip(dory_pixels_below(before, remainder), part.first, part.end);
+    const int32_t end = dory_gap8_clip(dory_pixels_below(last, remainder), first, part.end);
+    const int32_t column = first * DORY_DILATION_W + remainder - before;
+    const DORY_X_T *from = dory_at(a->x, column * DORY_CHANNELS);
+    DORY_X_T *to = copy->first + (remainder * copy->turn + part.first) * DORY_FILLED;
+    to = dory_fill_padding(to, first - part.first);
+    for (int32_t n = end - first; n > 0; n--, to += DORY_FILLED) {
+      dory_fill_pixel(to, from);
+      from += DORY_DILATION_W * DORY_CHANNELS;
     }
+    (void)dory_fill_padding(to, part.end - end);
   }
 }
 
@@ -105,7 +118,7 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
     DORY_Y_T *const y = (DORY_Y_T *)a->y + pixel * a->y_c;
     int32_t taken = 0;
     dory_enter_windows(table, &copy, pixel, left);
-#if DORY_BLOCK_ENDS
+#if DORY_RUNS_ON
     taken = dory_block_fours(&b, &tile, left, y);
 #endif
     if (taken == 0) {
