@@ -15,7 +15,8 @@ MEASURED = {
     "nets/nemo_mv1_025_96/net.onnx": 756_699,
     "nets/nemo_mv2_035_96/net.onnx": 973_107,
     "nets/nemo_ds_cnn_kws/net.onnx": 239_977,
-    "nets/nemo_eegnet_1d_8b_1xW/net.onnx": 44_344,
+    "nets/nemo_eegnet_1d_8b_1xW/net.onnx": 42_161,
+    "nets/nemo_TCN_T/net.onnx": 118_555,
     "nets/nemo_PenguiNet_32/net.onnx": 898_350,
     "nets/nemo_NAS_Frontnet/net.onnx": 610_360,
     "nets/nemo_resnet8/net.onnx": 729_343,
@@ -25,7 +26,7 @@ MEASURED = {
     "nets_tflite/mlperf_kws_ref_model/net.tflite": 254_580,
     "nets_tflite/esphome_okay_nabu/net.tflite": 53_530,
 }
-QUICK = ("eegnet", "okay_nabu", "ds_cnn")
+QUICK = ("eegnet", "TCN_T", "okay_nabu", "ds_cnn")
 
 
 def cases() -> list[object]:
