@@ -46,7 +46,8 @@ from dory_core.tiling.network import (
 
 #: Function that receives what the moves of the planner proposed.
 Show = Callable[[tuple[Trial, ...]], None]
-#: Of the cycles of a plan: where the cores wait for less, no smaller tiles are tried.
+#: Of the cycles of a plan: where fully connected layers wait for less, none are planned in smaller
+#: tiles.
 LEAST_WAITS = 0.005
 
 
@@ -185,28 +186,24 @@ def _tile(bound: BoundGraph, setup: Setup) -> TiledGraph:
 
 
 def _plan(tiled: TiledGraph, setup: Setup) -> Plan:
-    """Return the plan in the tiles that fill L1, or a faster one in smaller tiles."""
+    """Return the plan, or a faster one with fully connected layers in smaller tiles."""
     best = _plan_in(tiled, setup, lambda trials: setup.show(MOVED, trials))
     tiler = setup.tiler
-    computed = sum(step.estimate.compute_cycles for step in best.steps)
-    waits = best.cycles * (1 - LEAST_WAITS) > computed
+    vectors = (step for step in best.steps if step.layer.op.reads_vector)
+    waits = sum(step.estimate.stall_cycles for step in vectors) > LEAST_WAITS * best.cycles
     if setup.objective not in ("heuristic", "cycles") or not waits:
         return best
+    sizes = [size for size in setup.ctx.memory.smaller_l1 if size < setup.budgets.bytes[1]]
     tried = {_tiles(tiled)}
-    for l1_bytes in reversed(setup.ctx.memory.smaller_l1):
-        if l1_bytes >= setup.budgets.bytes[1]:
-            continue
-        small = in_smaller_tiles(tiled, tiler, l1_bytes)
+    for some in (sizes[-1:], sizes):
+        small = in_smaller_tiles(tiled, tiler, some)
         if _tiles(small) in tried:
             continue
         tried.add(_tiles(small))
         try:
-            other = _plan_in(small, setup)
+            best = min(best, _plan_in(small, setup), key=lambda plan: plan.cycles)
         except DoesNotFit:
             continue
-        if other.cycles >= best.cycles:
-            break  # waits for memory no longer fall
-        best = other
     return best
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from dory_core.errors import DoesNotFit, DoryError, NotSupported
@@ -77,22 +77,26 @@ def tile_graph(
     return TiledGraph(bound, tuple(layers))
 
 
-def in_smaller_tiles(tiled: TiledGraph, tiler: Tiler, l1_bytes: int) -> TiledGraph:
-    """Return the network in the best tiles within fewer bytes of L1.
+def in_smaller_tiles(tiled: TiledGraph, tiler: Tiler, sizes: Collection[int]) -> TiledGraph:
+    """Return the network with fully connected layers in the best tiles within fewer bytes of L1.
 
-    A layer whose kernel has none keeps its tiles, and the layer in one tile stays as it is.
+    A layer takes the bytes with which it is fastest by itself. One that has no tiles within them
+    keeps its own, and the layer in one tile stays as it is.
 
     Args:
         tiled: The network with its tilings.
         tiler: Tiles one layer.
-        l1_bytes: The fewer bytes.
+        sizes: Numbers of bytes to choose from.
     """
     layers = []
     for one in tiled.layers:
-        whole, best = one.in_one_tile, one.best
-        small = best if best.in_place else tiler.smaller(best, l1_bytes) or best
-        known = () if whole is None or whole.schedule == small.schedule else (whole,)
-        layers.append(LayerTilings(one.layer, (small, *known)))
+        best, whole = one.best, one.in_one_tile
+        if not best.in_place and one.layer.op.reads_vector:
+            found = (tiler.smaller(best, size) for size in sizes)
+            small = min((o for o in found if o), key=lambda o: o.estimate.cycles, default=best)
+            known = () if whole is None or whole.schedule == small.schedule else (whole,)
+            one = LayerTilings(one.layer, (small, *known))
+        layers.append(one)
     return TiledGraph(tiled.bound, tuple(layers))
 
 

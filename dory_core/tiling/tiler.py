@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 from dory_core.errors import DoesNotFit, NotSupported
@@ -17,6 +16,7 @@ from dory_core.kernels.bound_kernel import BoundKernel
 from dory_core.kernels.kernel import Kernel, Term
 from dory_core.schedule.boxes import fetch_constraints
 from dory_core.schedule.costs import LayerCosts
+from dory_core.schedule.loops import Schedule
 from dory_core.schedule.tiling import Tiling
 from dory_core.tiling.aligned import copy_terms
 from dory_core.tiling.in_place import whole_layer
@@ -181,16 +181,24 @@ class Tiler:
         proven = proof(whole)
         if self._objective == "latency":
             best, proven = fastest(whole, budget_bytes, costs, best, rival)
-        elif 1 < prod(best.schedule.counts) < _MANY_TILES and not costs.layer.op.reads_vector:
-            # In one tile tensors may stay in L1, with a whole input that tensor. Fully connected
-            # layers wait for constants, which others load: by themselves they say little.
-            whole_input = best.schedule.counts[1:] == (1, 1, 1)
+        elif self._may_be_split(costs.layer, best.schedule):
+            # A whole input may stay in L1.
+            whole_input = not self._hierarchy.smaller_l1 and best.schedule.counts[1:] == (1, 1, 1)
             likely = promising(whole, budget_bytes, costs, _WALKS, whole_input)
             faster = cheapest(whole, likely, costs, best, byte_cycles=by_bytes) or best
             proven = proven if faster is best else LIKELY
             best = faster
         problem = TilingProblem(whole, budget_bytes, best.buffering)
         return best, make_tiling(problem, best.values, proven)
+
+    def _may_be_split(self, layer: Layer, schedule: Schedule) -> bool:
+        """Return True when likely faster tiles than the best by the objective are looked for.
+
+        In one tile tensors may stay in L1: several are tried where targets ask for smaller ones.
+        Fully connected layers wait for constants, which others load: by themselves they say little.
+        """
+        least = 1 if self._hierarchy.smaller_l1 else 2
+        return least <= schedule.count < _MANY_TILES and not layer.op.reads_vector
 
     def _formulation(self, layer: Layer, bound: BoundKernel) -> Formulation:
         def terms(tile: Tile) -> tuple[Term, ...]:

@@ -26,9 +26,9 @@ MDMA_ISSUE = 170
 MDMA_BYTES_PER_CYCLE = 3.2  # of the bus
 MDMA_ROW = 8.0
 MDMA_ELEMENT = 6.0
-# Sizes of DTCM within which tiles are planned besides all of it: of all networks of the collection
-# the best plan lies at one of them, or within 0.5 % of it.
-SMALLER_L1 = (8192, 16384, 24576, 32768, 65536)
+# Sizes of DTCM within which fully connected layers are planned besides all of it: larger ones give
+# no network of the collection a better plan.
+SMALLER_L1 = (8192, 16384, 24576)
 # From flash. It answers with 256 bits after 2 to 4 wait states at the AXI clock, so that the 32-bit
 # side of the transfer stays the narrow one.
 FLASH_SETUP = 250
