@@ -234,7 +234,7 @@ class Chains:
         for n in range(last, first - 1, -1):
             made = self._network.flow.writes[n]
             live.add(n, splits[n - first])
-            cycles += self.problem.tiled[n].estimate.cycles
+            cycles += self._least_cycles(n, len(starts[n - first]))
             largest = max(largest, self._live(n))
             if self._network.rolls(made, n, last):
                 rows = shared[n - first]
@@ -273,6 +273,13 @@ class Chains:
             return None
         largest = max(s.size for s in stripes_of(self._network.layers[n], split))
         return cycles * self._rows[n] / largest
+
+    def _least_cycles(self, n: int, parts: int) -> float:
+        """Return cycles that a layer takes at least in some parts: each enters its function."""
+        one = self.problem.tiled[n]
+        (first, _), (further, _) = one.costs.misses
+        more = (parts - 1) * (one.costs.hierarchy.layer_cycles + first)
+        return one.estimate.cycles + max(0.0, more - (one.schedule.count - 1) * further)
 
     def _live(self, n: int) -> int:
         """Return the bytes of whole tensors while a layer runs."""
