@@ -143,7 +143,8 @@ class Chains:
                 edges[at] = self._placed(edges[at])
                 if edges[at].bytes <= room:
                     edges[at] = self._costed(edges[at])
-            near = [at for at in near if edges[at].bytes <= room]
+            if any(edges[at].bytes > room for at in unknown):
+                near = [at for at in near if edges[at].bytes <= room]
 
     def _costed(self, chain: Chain) -> Chain:
         """Return a chain with the cycles of its parts; no path has one without tiles."""

@@ -17,9 +17,9 @@ from dory_core.planning.packing.exact import SOLVER_EFFORT, solve
 
 #: Effort of the solver for the blocks of some steps.
 _EFFORT = SOLVER_EFFORT / 12
-#: More steps on each side whose blocks find new places; after the last number it is given up: more
-#: of them hardly ever help, and take most of the time.
-_BESIDE = (0, 1, 3, 9, 27, 81)
+#: More steps on each side whose blocks find new places. With fewer than the first there are hardly
+#: any; after the last number it is given up: more of them take most of the time.
+_BESIDE = (3, 27, 81)
 
 
 def repaired(
