@@ -12,11 +12,15 @@ from dory_core.planning.chains.rolling import (
     MovedBytes,
     Needs,
     Turn,
-    rolling_buffer,
     turns,
     turns_of,
 )
-from dory_core.planning.chains.shared_rows import Rolling, buffers_of, shared_rows
+from dory_core.planning.chains.shared_rows import (
+    Rolling,
+    buffers_of,
+    rolling_buffer,
+    shared_rows,
+)
 
 
 def reads(starts: tuple[int, ...], total: int, before: int, window: tuple[int, int, int]):
@@ -83,7 +87,7 @@ def test_readers_find_their_rows_and_no_row_is_made_twice(height, shapes):
     for n in range(len(shapes) - 1):
         readers = {(n + 1, 0): reads(starts[n + 1], totals[n + 2], totals[n + 1], windows[n + 1])}
         writes = writes_of(starts[n], totals[n + 1])
-        buffer = rolling_buffer(order, n, writes, readers)
+        buffer = rolling_buffer(order, Rolling(n, writes, readers))
         replay(order, n, writes, readers, buffer)
 
 
@@ -107,14 +111,14 @@ def test_a_skip_tensor_stays_as_long_as_the_sum_reads_it():
     assert order[:6] == (
         Turn(0, 0), Turn(0, 1), Turn(1, 0), Turn(2, 0), Turn(0, 2), Turn(1, 1),
     )  # fmt: skip
-    buffer = rolling_buffer(order, 0, writes[0], readers)
+    buffer = rolling_buffer(order, Rolling(0, writes[0], readers))
     assert buffer.size_bytes == 3
     replay(order, 0, writes[0], readers, buffer)
 
 
 def test_rows_that_are_read_again_move_before_each_stripe_that_has_no_room():
     order, writes, readers = residual(1)
-    buffer = rolling_buffer(order, 0, writes[0], readers)
+    buffer = rolling_buffer(order, Rolling(0, writes[0], readers))
     assert buffer.moves[3] == MovedBytes(1, 2)
     assert len(buffer.moves) == 9
 
@@ -122,7 +126,7 @@ def test_rows_that_are_read_again_move_before_each_stripe_that_has_no_room():
 @pytest.mark.parametrize(("most", "size"), [(1, 3), (2, 4), (4, 6), (12, 12)])
 def test_a_buffer_holds_the_rows_of_a_stripe_and_those_around_it(most, size):
     order, writes, readers = residual(most)
-    assert rolling_buffer(order, 0, writes[0], readers).size_bytes == size
+    assert rolling_buffer(order, Rolling(0, writes[0], readers)).size_bytes == size
 
 
 def replay_shared(order, tensors, buffers) -> None:
@@ -171,7 +175,7 @@ def test_a_sum_is_written_before_rows_that_are_read_again(most, branch, after):
     tensors = [Rolling(0, writes[0], x, [(2, 0)]), Rolling(2, writes[2], y)]
     buffers = buffers_of(shared_rows(order, tensors))
     replay_shared(order, tensors, buffers)
-    apart = [rolling_buffer(order, n, writes[n], one) for n, one in ((0, x), (2, y))]
+    apart = [rolling_buffer(order, Rolling(n, writes[n], one)) for n, one in ((0, x), (2, y))]
     assert buffers[0].size_bytes < sum(one.size_bytes for one in apart)
     assert buffers[0].members == buffers[2].members == (0, 2)
 
@@ -190,11 +194,13 @@ def test_rows_that_nothing_has_written_never_move():
     """The sum would lie two rows before x, and rows would move before it has written the second."""
     order, writes, x, y = block(1, (5, 1, 2), (1, 1, 0))
     tensors = [Rolling(0, writes[0], x, [(2, 0)]), Rolling(2, writes[2], y)]
-    assert buffers_of(shared_rows(order, tensors))[0] == rolling_buffer(order, 0, writes[0], x)
+    assert buffers_of(shared_rows(order, tensors))[0] == rolling_buffer(
+        order, Rolling(0, writes[0], x)
+    )
 
 
 def test_tensors_that_save_nothing_together_keep_their_buffers():
     order, writes, x, y = block(1, (3, 1, 1), (3, 1, 1))
     tensors = [Rolling(0, writes[0], x), Rolling(2, writes[2], y)]
     buffers = buffers_of(shared_rows(order, tensors))
-    assert buffers[0] == rolling_buffer(order, 0, writes[0], x) and not buffers[2].members
+    assert buffers[0] == rolling_buffer(order, Rolling(0, writes[0], x)) and not buffers[2].members

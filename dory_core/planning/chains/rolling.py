@@ -18,9 +18,6 @@ from typing import NamedTuple
 
 Ranges = Sequence[tuple[int, int]]
 
-#: The end of every tensor.
-ALL = 1 << 62
-
 
 class Turn(NamedTuple):
     """A part of a layer of a chain that runs.
@@ -198,65 +195,6 @@ def with_arrivals(
                     done[k] = border
         found.append(turn)
     return tuple(found), tuple(map(tuple, writes))
-
-
-def rolling_buffer(
-    order: Iterable[Turn],
-    maker: int,
-    writes: Ranges,
-    readers: Mapping[tuple[int, int], Ranges],
-) -> RollingBuffer:
-    """Return the smallest buffer of a tensor.
-
-    Args:
-        order: In which the parts of the chain run.
-        maker: Number of the layer that makes the tensor, in the chain.
-        writes: What each of its parts writes.
-        readers: What each part of a reader reads, by layer of the chain and operand.
-    """
-    users = {maker, *(layer for layer, _ in readers)}
-    own = [turn for turn in order if turn.layer in users]
-    kept = _first_needed(own, maker, readers)
-    size = max(
-        (
-            writes[part][0] + writes[part][1] - min(kept[i], writes[part][0])
-            for i, (layer, part) in enumerate(own)
-            if layer == maker
-        ),
-        default=0,
-    )
-    origin = 0  # byte of the tensor at the start of the buffer
-    at = list[int]()
-    reads: dict[tuple[int, int], list[int]] = {key: [] for key in readers}
-    moves: dict[int, MovedBytes] = {}
-    for i, (layer, part) in enumerate(own):
-        if layer == maker:
-            start, new = writes[part]
-            if start + new - origin > size:
-                first = min(kept[i], start)
-                moves[part] = MovedBytes(first - origin, start - first)
-                origin = first
-            at.append(start - origin)
-            continue
-        for key, ranges in readers.items():
-            if key[0] == layer:
-                reads[key].append(ranges[part][0] - origin)
-    found = {key: tuple(starts) for key, starts in reads.items()}
-    return RollingBuffer(size, tuple(at), found, moves)
-
-
-def _first_needed(
-    own: Sequence[Turn], maker: int, readers: Mapping[tuple[int, int], Ranges]
-) -> list[int]:
-    """Return the first byte of the tensor that is read at or after each turn."""
-    needed, found = ALL, list[int]()
-    for layer, part in reversed(own):
-        if layer != maker:
-            needed = min(
-                needed, *(ranges[part][0] for key, ranges in readers.items() if key[0] == layer)
-            )
-        found.append(needed)
-    return found[::-1]
 
 
 def rolling_chain(

@@ -19,14 +19,10 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
-from dory_core.planning.chains.rolling import (
-    ALL,
-    MovedBytes,
-    Ranges,
-    RollingBuffer,
-    Turn,
-    rolling_buffer,
-)
+from dory_core.planning.chains.rolling import MovedBytes, Ranges, RollingBuffer, Turn
+
+#: The end of every tensor.
+ALL = 1 << 62
 
 #: A reader of a tensor: the layer of the chain, and which of its operands it is.
 Reader = tuple[int, int]
@@ -96,7 +92,7 @@ def shared_rows(order: Sequence[Turn], tensors: Sequence[Rolling]) -> dict[int, 
     for at, turn in enumerate(order):
         turns.setdefault(turn.layer, []).append((at, turn))
     for tensor in sorted(tensors, key=lambda one: -one.maker):
-        alone = rolling_buffer(_own(turns, [tensor]), tensor.maker, tensor.writes, tensor.readers)
+        alone = _alone(_own(turns, [tensor]), tensor)
         best, saved = SharedRows((tensor,), (0,), (alone,)), 0
         for reader in tensor.written_over:
             if (other := free.get(reader[0])) is None:
@@ -149,29 +145,64 @@ def _over(
     tensors = (tensor, *other.tensors)
     distance = _distance(own, tensor, reader, other.tensors[0])
     before = (0, *(distance + one for one in other.before))
+    buffers = _buffers(own, tensors, before)
+    return None if buffers is None else SharedRows(tensors, before, buffers, tensors[1].maker)
+
+
+def rolling_buffer(order: Iterable[Turn], tensor: Rolling) -> RollingBuffer:
+    """Return the smallest buffer of a tensor.
+
+    Args:
+        order: In which the parts of the chain run.
+        tensor: The tensor.
+    """
+    users = {tensor.maker, *(layer for layer, _ in tensor.readers)}
+    return _alone([turn for turn in order if turn.layer in users], tensor)
+
+
+def _alone(own: Sequence[Turn], tensor: Rolling) -> RollingBuffer:
+    """Return the smallest buffer of a tensor; ``own``: the turns of its maker and readers."""
+    found = _buffers(own, (tensor,), (0,))
+    assert found is not None  # rows move once some are there
+    return found[0]
+
+
+def _buffers(
+    own: Sequence[Turn], tensors: Sequence[Rolling], before: Sequence[int]
+) -> tuple[RollingBuffer, ...] | None:
+    """Return the places of tensors in the smallest buffer of all of them, each over the one before.
+
+    Args:
+        own: The turns of all layers that use the buffer.
+        tensors: The tensors.
+        before: Bytes by which each lies before the first one.
+
+    Returns:
+        None where rows would move before anything was written there.
+    """
+    first = tensors[0]
     needed = _first_needed(own, tensors, before)
     size = max(
-        sum(tensor.writes[turn.part]) - first
-        for turn, first in zip(own, needed, strict=True)
-        if turn.layer == tensor.maker
+        sum(first.writes[turn.part]) - start
+        for turn, start in zip(own, needed, strict=True)
+        if turn.layer == first.maker
     )
     origin, moves, places = -before[-1], dict[int, MovedBytes](), list[int]()
-    for turn, first in zip(own, needed, strict=True):
-        if turn.layer == tensor.maker:
-            start, new = tensor.writes[turn.part]
+    for (layer, part), kept in zip(own, needed, strict=True):
+        if layer == first.maker:
+            start, new = first.writes[part]
             if start + new - origin > size:
-                if first < 0:
+                if kept < 0:
                     return None
-                moves[turn.part] = MovedBytes(first - origin, start - first)
-                origin = first
+                moves[part] = MovedBytes(kept - origin, start - kept)
+                origin = kept
         places.append(origin)
-    members = tuple(one.maker for one in tensors)
+    members = tuple(one.maker for one in tensors) if len(tensors) > 1 else ()
     buffers = [
         replace(_placed(own, places, one, shift, size), members=members)
         for one, shift in zip(tensors, before, strict=True)
     ]
-    buffers[0] = replace(buffers[0], moves=moves)
-    return SharedRows(tensors, before, tuple(buffers), other.tensors[0].maker)
+    return (replace(buffers[0], moves=moves), *buffers[1:])
 
 
 def _distance(own: Sequence[Turn], tensor: Rolling, reader: Reader, output: Rolling) -> int:
@@ -192,13 +223,15 @@ def _first_needed(
     own: Sequence[Turn], tensors: Sequence[Rolling], before: Sequence[int]
 ) -> list[int]:
     """Return the first byte, counted in the first tensor, that is used at or after each turn."""
+    uses = dict[int, list[tuple[Ranges, int]]]()
+    for tensor, shift in zip(tensors, before, strict=True):
+        uses.setdefault(tensor.maker, []).append((tensor.writes, shift))
+        for (layer, _), ranges in tensor.readers.items():
+            uses.setdefault(layer, []).append((ranges, shift))
     needed, found = ALL, list[int]()
-    for turn in reversed(own):
-        for tensor, shift in zip(tensors, before, strict=True):
-            used = [*tensor.reads(turn)]
-            if turn.layer == tensor.maker:
-                used.append(tensor.writes[turn.part][0])
-            needed = min([needed, *(at - shift for at in used)])
+    for layer, part in reversed(own):
+        for ranges, shift in uses[layer]:
+            needed = min(needed, ranges[part][0] - shift)
         found.append(needed)
     return found[::-1]
 

@@ -16,12 +16,17 @@ from dory_core.planning.chains.rolling import (
     Ranges,
     RollingBuffer,
     RollingChain,
-    rolling_buffer,
     rolling_chain,
     turns,
     turns_of,
 )
-from dory_core.planning.chains.shared_rows import Rolling, SharedRows, buffers_of, shared_rows
+from dory_core.planning.chains.shared_rows import (
+    Rolling,
+    SharedRows,
+    buffers_of,
+    rolling_buffer,
+    shared_rows,
+)
 from dory_core.planning.decision import Decision
 from dory_core.planning.layouts import LayoutPlan
 from dory_core.planning.sequence.part_sequence import Piece, Visit, widest_gap
@@ -312,16 +317,20 @@ class NetworkParts:
 
     def _find_taken_buffer(self, first: int, splits: tuple[Split, ...], name: str) -> RollingBuffer:
         """Return the rolling buffer of an input that comes by rows; arguments as before."""
+        chain = self.rolling(first, splits)
+        return rolling_buffer(chain.order, self._taken(first, splits, name))
+
+    def _taken(self, first: int, splits: tuple[Split, ...], name: str) -> Rolling:
+        """Return an input that comes by rows, made by the caller; arguments as before."""
         k = (chain := self.rolling(first, splits)).taken.index(name)
-        pieces, readers = chain.pieces[k], self.readings(name, first, splits)
-        return rolling_buffer(chain.order, -1 - k, pieces, readers)
+        return Rolling(-1 - k, chain.pieces[k], self.readings(name, first, splits))
 
     def _find_rolling_rows(self, first: int, splits: tuple[Split, ...]) -> RollingRows:
         """Return the live rows of the rolling buffers of a chain, also of those in others."""
         chain, names = self.rolling(first, splits), self.flow.writes[first:]
         found = {names[n]: one for n, one in self.shared(first, splits).items()}
-        for k, name in enumerate(chain.taken):
-            tensor = Rolling(-1 - k, chain.pieces[k], self.readings(name, first, splits))
+        for name in chain.taken:
+            tensor = self._taken(first, splits, name)
             found[name] = SharedRows((tensor,), (0,), (self.taken_buffer(first, splits, name),))
         return RollingRows(chain.order, found, self.alignment)
 
