@@ -27,12 +27,13 @@ from dory_core.planning.code_room import (
     takes_less,
 )
 from dory_core.planning.decision import Decision
-from dory_core.planning.evaluate import evaluate
+from dory_core.planning.evaluate import Candidate, evaluate
 from dory_core.planning.front.plans import (
     SLOW,
     Executions,
     executions,
     fastest,
+    fastest_of,
     price,
     smallest,
     whole,
@@ -277,14 +278,12 @@ def _below(
         for problem in problems:
             problem = replace(problem, budgets=left)
             try:
-                starts = streamed(problem)
+                starts, refused = _evaluated(problem, streamed(problem))
+                refusals += refused
+                if starts:
+                    return problem, fastest_of(problem, starts)
             except DoesNotFit as error:
                 refusals.append(error)
-                continue
-            ways, refused = _all_searched(problem, starts)
-            refusals += refused
-            if ways:
-                return problem, min(ways, key=lambda one: one.cycles)
         raise next_to_code(refusals[0], ctx, budgets, code, streamed=True)
     except DoesNotFit:
         if needed:
@@ -315,14 +314,14 @@ def _too_large(problem: Problem, ways: Executions, name: str) -> DoesNotFit:
     )
 
 
-def _all_searched(
+def _evaluated(
     problem: Problem, starts: Iterable[Decision]
-) -> tuple[list[Planned], list[DoesNotFit]]:
-    """Return decisions after all moves, and the errors of those that do not fit."""
-    found, refused = list[Planned](), list[DoesNotFit]()
+) -> tuple[list[Candidate], list[DoesNotFit]]:
+    """Return what decisions cost, and the errors of those that do not fit."""
+    found, refused = list[Candidate](), list[DoesNotFit]()
     for start in starts:
         try:
-            found.append(searched(problem, evaluate(problem, start)))
+            found.append(evaluate(problem, start))
         except DoesNotFit as error:
             refused.append(error)
     return found, refused

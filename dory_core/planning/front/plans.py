@@ -95,26 +95,46 @@ def _exactly(problem: Problem, one: Candidate) -> Candidate:
 def fastest(problem: Problem, ways: Executions, room: int) -> Planned | None:
     """Return the fastest plan in fused chains; None where none fits.
 
-    Moves save about as many cycles of each execution: those that are slower by more than twice as
-    much before the moves are not searched.
-
     Args:
         problem: A network that does not fit layer by layer.
         ways: Its executions.
         room: Bytes of home for blocks and linked constants.
     """
-    best: Planned | None = None
-    saved = 0
-    for one in sorted(ways.candidates[1:], key=lambda one: (one.cycles, one.home_bytes)):
-        if not _fits(one, room):
-            continue
+    fitting = [one for one in ways.candidates[1:] if _fits(one, room)]
+    return finished(problem, fastest_of(problem, fitting, SLOW)) if fitting else None
+
+
+def fastest_of(
+    problem: Problem, candidates: Iterable[Candidate], without: frozenset[str] = frozenset()
+) -> Planned:
+    """Return the fastest plan that moves make of some candidates, of which there is one.
+
+    Moves save about as many cycles of each: those that are slower by more than twice as much before
+    the moves are not searched.
+
+    Args:
+        problem: The network.
+        candidates: The candidates.
+        without: Names of moves that are left out.
+
+    Raises:
+        DoesNotFit: None has room in the level below.
+    """
+    best, saved, refused = None, 0, list[DoesNotFit]()
+    for one in sorted(candidates, key=lambda one: (one.cycles, one.home_bytes)):
         if best is not None and one.cycles - 2 * saved > best.cycles:
             break
-        planned = searched(problem, one, SLOW)
+        try:
+            planned = searched(problem, one, without)
+        except DoesNotFit as error:
+            refused.append(error)
+            continue
         saved = max(saved, one.cycles - planned.cycles)
         if best is None or price(planned) < price(best):
             best = planned
-    return None if best is None else finished(problem, best)
+    if best is None:
+        raise refused[0]
+    return best
 
 
 def front(problem: Problem, ways: Executions) -> tuple[Planned, ...]:
