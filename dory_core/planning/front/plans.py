@@ -109,8 +109,8 @@ def fastest_of(
 ) -> Planned:
     """Return the fastest plan that moves make of some candidates, of which there is one.
 
-    Moves save about as many cycles of each: those that are slower by more than twice as much before
-    the moves are not searched.
+    Moves save about as many cycles of each: those that are slower by more than three times as much
+    before the moves are not searched.
 
     Args:
         problem: The network.
@@ -122,7 +122,7 @@ def fastest_of(
     """
     best, saved, refused = None, 0, list[DoesNotFit]()
     for one in sorted(candidates, key=lambda one: (one.cycles, one.home_bytes)):
-        if best is not None and one.cycles - 2 * saved > best.cycles:
+        if best is not None and one.cycles - 3 * saved > best.cycles:
             break
         try:
             planned = searched(problem, one, without)
