@@ -317,7 +317,7 @@ def _too_large(problem: Problem, ways: Executions, name: str) -> DoesNotFit:
 def _evaluated(
     problem: Problem, starts: Iterable[Decision]
 ) -> tuple[list[Candidate], list[DoesNotFit]]:
-    """Return what decisions cost, and the errors of those that do not fit."""
+    """Return the candidates of decisions, and the errors of those that do not fit."""
     found, refused = list[Candidate](), list[DoesNotFit]()
     for start in starts:
         try:
