@@ -126,5 +126,5 @@ def test_a_fetch_that_is_waited_for_one_layer_later_is_found(tmp_path: Path) -> 
     wait, begins = "DORY_EXT_WAIT(2), ", "/* 2.0 */ "
     assert text.count(wait) == text.count(begins) == 1
     source.write_text(text.replace(wait, "").replace(begins, begins + wait))
-    with pytest.raises((AssertionError, VerificationFailed), match="not yet waited|nothing wrote"):
+    with pytest.raises((AssertionError, VerificationFailed), match=r"not yet waited|nothing wrote"):
         assert_exact(tmp_path / "app", plugins=CHIP.plugins(), dma=("late",))
