@@ -49,6 +49,8 @@ _MORE_FUNCTIONS = 8
 #: Plans that are made, each with room for the code of the one before. Five do not reach the plan
 #: that has the input in the next level as well, where the first ones have only the output there.
 _ATTEMPTS = 8
+#: Part of L2 for which the cascade cuts layers a second time.
+_LESS_ROOM = 2 / 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,18 +279,37 @@ def _below(
         left = l2_after_code(ctx, budgets, code, streamed=True)
         for problem in problems:
             problem = replace(problem, budgets=left)
-            try:
-                starts, refused = _evaluated(problem, streamed(problem))
-                refusals += refused
-                if starts:
-                    return problem, fastest_of(problem, starts)
-            except DoesNotFit as error:
-                refusals.append(error)
+            ways, refused = _streamed(problem)
+            refusals += refused
+            if ways:
+                return problem, min(ways, key=lambda one: one.cycles)
         raise next_to_code(refusals[0], ctx, budgets, code, streamed=True)
     except DoesNotFit:
         if needed:
             raise
     return None
+
+
+def _streamed(problem: Problem) -> tuple[list[Planned], list[DoesNotFit]]:
+    """Return the fastest plans of a streamed network, and the errors of what does not fit.
+
+    The cascade cuts layers only until the network fits. In parts that are cut for less L2, smaller
+    constants are there earlier, which may be faster within all of L2.
+    """
+    found, refusals, known = list[Planned](), list[DoesNotFit](), list[Decision]()
+    most = problem.budgets.bytes[HOME]
+    for room in (most, int(most * _LESS_ROOM)):
+        within = replace(problem.budgets, bytes={**problem.budgets.bytes, HOME: room})
+        try:
+            decisions = streamed(replace(problem, budgets=within))
+            starts, refused = _evaluated(problem, [one for one in decisions if one not in known])
+            known += decisions
+            refusals += refused
+            if starts:
+                found.append(fastest_of(problem, starts))
+        except DoesNotFit as error:
+            refusals.append(error)
+    return found, refusals
 
 
 def problems_of(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> list[Problem]:

@@ -1,4 +1,4 @@
-"""Estimates of whole networks against cycles that were measured on GVSOC."""
+"""Estimates of whole networks: against cycles measured on GVSOC, and within more and more L2."""
 
 from __future__ import annotations
 
@@ -44,3 +44,16 @@ def test_totals_are_within_six_percent_of_the_simulator(name: str) -> None:
         pytest.skip(f"{network} is not there")
     estimate = dory.compile(network, target="gap8").cycles
     assert estimate == pytest.approx(MEASURED[name], rel=0.06)
+
+
+def test_more_l2_is_hardly_slower() -> None:
+    """Streamed networks are also cut for less L2: small constants are there earlier."""
+    network = SHARED / "nets/nemo_small_cnn/net.onnx"
+    if not network.is_file():
+        pytest.skip(f"{network} is not there")
+    cycles = [
+        dory.compile(network, target="gap8", l2=l2).cycles
+        for l2 in (28_000, 32_000, 37_000, 41_500, 46_700)
+    ]
+    for n in range(1, len(cycles)):
+        assert cycles[n] <= 1.05 * min(cycles[:n])
