@@ -298,7 +298,7 @@ def _streamed(problem: Problem) -> tuple[list[Planned], list[DoesNotFit]]:
     """
     found, refusals, known = list[Planned](), list[DoesNotFit](), list[Decision]()
     most = problem.budgets.bytes[HOME]
-    for room in (most, int(most * _LESS_ROOM)):
+    for room in (most, int(most * _LESS_ROOM)) if problem.thorough else (most,):
         within = replace(problem.budgets, bytes={**problem.budgets.bytes, HOME: room})
         try:
             decisions = streamed(replace(problem, budgets=within))

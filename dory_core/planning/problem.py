@@ -51,6 +51,7 @@ class Problem:
         network: The layers and how they may be cut.
         tiled: The best tiles of each layer as a whole.
         constants: Bytes of each layer's constants that are fetched when the network is streamed.
+        thorough: Whether a streamed network is also cut as for less L2.
     """
 
     tiling: Tilings
@@ -59,6 +60,7 @@ class Problem:
     network: NetworkParts
     tiled: tuple[TiledLayer, ...]
     constants: tuple[int, ...]
+    thorough: bool = True
 
     @classmethod
     def of(

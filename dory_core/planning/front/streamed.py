@@ -1,7 +1,8 @@
 """Plans of a network that may be streamed, within ever smaller budgets of L2.
 
 Smaller budgets take more parts, and more parts take more code. Where code lies in L2 as well, the
-smallest plan is that with the fewest bytes of both.
+smallest plan is that with the fewest bytes of both. Layers are cut once for each budget: a plan for
+that budget alone may be faster.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Streamed:
             budgets: Bytes of each level.
             any_core: As for :func:`place_network`.
         """
-        problems = tuple(problems_of(tiling, ctx, budgets))
+        problems = tuple(replace(p, thorough=False) for p in problems_of(tiling, ctx, budgets))
         return cls(tiling, ctx, budgets, any_core, problems)
 
     def place(self, room: int) -> Fitted:
