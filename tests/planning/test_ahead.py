@@ -18,6 +18,7 @@ from dory_core.kernels.kernel import Kernel, Term
 from dory_core.plan import Ahead, Form, LayerStep, Plan
 from dory_core.plan.network import lower, lower_network
 from dory_core.planning.residents import ResidentPlanner
+from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.tiling.tiler import SMALLER
@@ -168,16 +169,27 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_seeded_faults_of_the_generated_code_are_found(what: str, tmp_path: Path) -> None:
-    built(tmp_path / "app")
-    layer, pattern, new, message = WRONG[what]
-    source = tmp_path / "app" / "src" / f"dory_layer_{layer:02d}.c"
+def assert_fault_is_found(app: Path, fault: tuple[int, str, str, str], plugins: Plugins) -> None:
+    """Change one place of an application, and check that its run fails.
+
+    Args:
+        app: The application.
+        fault: The layer, the pattern of its code, what replaces that, and the error's pattern.
+        plugins: Those that it was made with.
+    """
+    layer, pattern, new, message = fault
+    source = app / "src" / f"dory_layer_{layer:02d}.c"
     text, made = re.subn(pattern, new, source.read_text())
     assert made == 1, source.read_text()
     source.write_text(text)
     with pytest.raises((AssertionError, VerificationFailed), match=message):
-        assert_exact(tmp_path / "app", plugins=CHIP.plugins(), dma=("late",))
+        assert_exact(app, plugins=plugins, dma=("late",))
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_seeded_faults_of_the_generated_code_are_found(what: str, tmp_path: Path) -> None:
+    built(tmp_path / "app")
+    assert_fault_is_found(tmp_path / "app", WRONG[what], CHIP.plugins())
 
 
 def test_a_load_to_a_place_that_is_not_free_yet_is_found(tmp_path: Path) -> None:

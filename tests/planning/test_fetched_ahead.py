@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from tests.planning.networks import win
 from tests.planning.symbolic import check_plan
+from tests.planning.test_ahead import assert_fault_is_found
 from tests.toy.chip import NAME, three_levels
 
 _CHIP = three_levels()
@@ -109,13 +109,7 @@ WRONG = {
 @pytest.mark.parametrize("what", WRONG)
 def test_seeded_faults_of_the_generated_code_are_found(what: str, tmp_path: Path) -> None:
     built(tmp_path / "app")
-    layer, pattern, new, message = WRONG[what]
-    source = tmp_path / "app" / "src" / f"dory_layer_{layer:02d}.c"
-    text, made = re.subn(pattern, new, source.read_text())
-    assert made, source.read_text()
-    source.write_text(text)
-    with pytest.raises((AssertionError, VerificationFailed), match=message):
-        assert_exact(tmp_path / "app", plugins=CHIP.plugins(), dma=("late",))
+    assert_fault_is_found(tmp_path / "app", WRONG[what], CHIP.plugins())
 
 
 def test_a_fetch_that_is_waited_for_one_layer_later_is_found(tmp_path: Path) -> None:
