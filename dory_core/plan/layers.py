@@ -270,11 +270,6 @@ class LayerStep:
         return self.layer.op.index
 
     @property
-    def has_parts_in_a_row(self) -> bool:
-        """Whether several parts run one after the other, without those of other layers between."""
-        return len(self.parts) > 1 and self.chain == 1
-
-    @property
     def schedule(self) -> Schedule:
         """The tile loop of the first part; of the layer when there is only one."""
         return self.parts[0].schedule

@@ -25,5 +25,7 @@ def within_more(problem: Problem, decision: Decision, peak_bytes: int) -> Iterat
         decision: The decision.
         peak_bytes: Bytes of L2 to begin with.
     """
-    for arena in (peak_bytes, isqrt(peak_bytes * problem.room), problem.room):
-        yield replace(decision, arena_bytes=arena - arena % problem.alignment)
+    room, unit = problem.room, problem.alignment
+    arenas = (peak_bytes, isqrt(peak_bytes * room), room)
+    for arena in dict.fromkeys(arena - arena % unit for arena in arenas):
+        yield replace(decision, arena_bytes=arena)

@@ -82,7 +82,7 @@ def _smaller(
     First within what the first constants of the following layer leave of L1, then within less.
     """
     first = layer if following is None or not following.can_be_loaded else following
-    taken = sum(layer.others[1][name] for name in layer.stay.beside)
+    taken = sum(layer.kept[name] for name in layer.stay.beside)
     room = layer.room - taken - align_up(first.first_bytes, layer.unit)
     if layer.tiled.schedule.count == 1:
         room = min(room, layer.tiled.l1_bytes - 1)

@@ -181,6 +181,7 @@ class PrefetchLayer:
         self.n = n
         self.tiled = tiled
         self.stay = stay
+        self.kept = kept
         self.others = (there, kept, hierarchy, budget_bytes)
         self.unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
         self.room = budget_bytes // self.unit * self.unit

@@ -29,6 +29,14 @@ MEASURED = {
 QUICK = ("eegnet", "TCN_T", "okay_nabu", "ds_cnn")
 
 
+def network_of(name: str) -> Path:
+    """Return the file of a network; skip where it is not there."""
+    network = SHARED / name
+    if not network.is_file():
+        pytest.skip(f"{network} is not there")
+    return network
+
+
 def cases() -> list[object]:
     """Return the networks, those that take long marked."""
     return [
@@ -39,18 +47,13 @@ def cases() -> list[object]:
 
 @pytest.mark.parametrize("name", cases())
 def test_totals_are_within_six_percent_of_the_simulator(name: str) -> None:
-    network = SHARED / name
-    if not network.is_file():
-        pytest.skip(f"{network} is not there")
-    estimate = dory.compile(network, target="gap8").cycles
+    estimate = dory.compile(network_of(name), target="gap8").cycles
     assert estimate == pytest.approx(MEASURED[name], rel=0.06)
 
 
 def test_more_l2_is_hardly_slower() -> None:
     """Streamed networks are also cut for less L2: small constants are there earlier."""
-    network = SHARED / "nets/nemo_small_cnn/net.onnx"
-    if not network.is_file():
-        pytest.skip(f"{network} is not there")
+    network = network_of("nets/nemo_small_cnn/net.onnx")
     cycles = [
         dory.compile(network, target="gap8", l2=l2).cycles
         for l2 in (28_000, 32_000, 37_000, 41_500, 46_700)
