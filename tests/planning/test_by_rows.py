@@ -212,10 +212,20 @@ def an_input_that_leaves() -> Graph:
     return b.graph(outputs=("input", b.last))
 
 
+def whole_inside() -> Graph:
+    """Return a network between whose layers that read the input lies an output of the network."""
+    b = GraphBuilder((6, 8, 8), name="whole_inside")
+    y = b.conv(6, win(3, 1, 1))
+    z = b.conv(6, win(3, 1, 1), source=y)
+    last = b.add("input", z, requants=CLIPPED)
+    return b.graph(outputs=(y, last))
+
+
 REFUSED = {
     "reads_all": (reads_all, INPUT, "layer 0 Linear 'Gemm_0' reads input 'input'"),
     "classes": (reads_all, OUTPUT, "layer 0 Linear 'Gemm_0' makes output"),
     "late": (read_late, INPUT, "stands between layers that read input 'input'"),
+    "whole": (whole_inside, INPUT, "reads input 'input', and its output is needed as a whole"),
     "leaves": (an_input_that_leaves, INPUT, "input 'input' is an output, or state, as well"),
 }
 

@@ -77,7 +77,7 @@ def test_live_rows_of_no_two_buffers_meet_in_any_turn(name: str, input_rows: str
     for edge in search.fused():
         assert edge.rows is not None
         alone, beside = sum(size for _, size in edge.rolling), edge.bytes - edge.rows.bytes
-        placed = search._placed(edge).bytes
+        placed = search.placed(edge).bytes
         assert edge.bytes <= placed <= beside + alone
         # The search has found it among longer chains, here it is alone.
         block = network.chain_rows(search.decision([edge]), edge.first)

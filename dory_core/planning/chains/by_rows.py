@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dory_core.errors import DoesNotFit, DoryError, NotSupported
 from dory_core.hardware.options import INPUT_ROWS, OUTPUT_ROWS
 from dory_core.plan.budgets import more_room
-from dory_core.planning.chains.paths import Chains
+from dory_core.planning.chains.paths import Chain, Chains
 from dory_core.planning.front.plans import whole
 from dory_core.planning.problem import HOME, Problem
 from dory_core.planning.sequence.network_parts import NetworkParts
@@ -23,7 +23,7 @@ def refusal(problem: Problem, room: int) -> DoryError:
     start, network = whole(problem), problem.network
     chains = Chains(problem, start)
     reason = next(_reasons(chains), "")
-    least = chains.least_bytes(chains.all)
+    least = least_bytes(chains)
     if reason or least is None:
         reason = reason or "no chain of layers reads, or makes, all of them by rows"
         options = [
@@ -46,6 +46,37 @@ def refusal(problem: Problem, room: int) -> DoryError:
     )
 
 
+def least_bytes(chains: Chains) -> int | None:
+    """Return the bytes of L2 of the execution that needs least; None where there is none."""
+    edges = chains.all
+    while True:
+        path = _smallest(edges, len(chains.single))
+        unknown = [at for at in path or () if edges[at].rows is not None]
+        for at in unknown:
+            edges[at] = chains.placed(edges[at])
+        if not unknown:
+            return None if path is None else max(edges[at].bytes for at in path)
+
+
+def _smallest(edges: Sequence[Chain], layers: int) -> list[int] | None:
+    """Return the numbers of the chains of the execution with the fewest bytes, or None.
+
+    Args:
+        edges: As of :attr:`Chains.all`.
+        layers: Number of layers.
+    """
+    best: list[tuple[int, list[int]] | None] = [(0, []), *([None] * layers)]
+    for at, chain in enumerate(edges):
+        before, after = best[chain.first], best[chain.last + 1]
+        if before is None:
+            continue
+        needed = max(before[0], chain.bytes)
+        if after is None or needed < after[0]:
+            best[chain.last + 1] = (needed, [*before[1], at])
+    end = best[layers]
+    return None if end is None else end[1]
+
+
 def _reasons(chains: Chains) -> Iterator[str]:
     """Yield what is in the way, with the layer and its tensor."""
     network = chains.problem.network
@@ -57,7 +88,9 @@ def _reasons(chains: Chains) -> Iterator[str]:
             if not chains.may_join(n, max(users)):
                 use = f"reads {what}" if n in users else f"stands between layers that read {what}"
                 use = f"makes {what}" if n == network.makers[name] else use
-                yield f"{_title(network, n)} {use}, and cannot be computed row by row"
+                half_made = chains.is_read_half_made(n, max(users))
+                why = "its output is needed as a whole" if half_made else ""
+                yield f"{_title(network, n)} {use}, and {why or 'cannot be computed row by row'}"
 
 
 def _of_tensor(network: NetworkParts, name: str, what: str) -> Iterator[str]:

@@ -140,7 +140,7 @@ class Chains:
             if not unknown:
                 return None if path is None else tuple(edges[at] for at in path)
             for at in unknown:
-                edges[at] = self._placed(edges[at])
+                edges[at] = self.placed(edges[at])
                 if edges[at].bytes <= room:
                     edges[at] = self._costed(edges[at])
             if any(edges[at].bytes > room for at in unknown):
@@ -154,7 +154,7 @@ class Chains:
         known = [inf if cost is None else cost for cost in costs]
         return replace(chain.taking(sum(known)), is_costed=True)
 
-    def _placed(self, chain: Chain) -> Chain:
+    def placed(self, chain: Chain) -> Chain:
         """Return a chain with the bytes of its rolling buffers in their places."""
         if chain.rows is None:
             return chain
@@ -204,9 +204,21 @@ class Chains:
         layer, network = self._network.layers[n], self._network
         if self.problem.tiled[n].view or network.flow.before[n] or network.cuts[n].stripes < 2:
             return False
+        if self.is_read_half_made(n, last):
+            return False
         return stripe_axis(layer) is not None and stripe_axis(layer) == stripe_axis(
             network.layers[last]
         )
+
+    def is_read_half_made(self, n: int, last: int) -> bool:
+        """Return True when a chain reads rows of a layer's output that lies in L2 as a whole.
+
+        What is whole is read when it is complete.
+        """
+        made = self._network.flow.writes[n]
+        if made in self.start.in_l3 or self._network.rolls(made, n, last):
+            return False
+        return self._network.is_read_half_made(made, last)
 
     def _ending(self, first: int, last: int, most: Sequence[int]) -> Iterator[Chain]:
         """Yield the chains with the same last layer and the same stripes.
@@ -317,20 +329,6 @@ class Chains:
         pairs = zip(layers, chain.splits, strict=True)
         return max(stripe.size for layer, split in pairs for stripe in stripes_of(layer, split))
 
-    def least_bytes(self, edges: list[Chain]) -> int | None:
-        """Return the bytes of L2 of the execution that needs least; None where there is none.
-
-        Args:
-            edges: All chains, and all layers by themselves; those in question get their bytes.
-        """
-        while True:
-            path = _smallest(edges, len(self.single))
-            unknown = [at for at in path or () if edges[at].rows is not None]
-            for at in unknown:
-                edges[at] = self._placed(edges[at])
-            if not unknown:
-                return None if path is None else max(edges[at].bytes for at in path)
-
     def decision(self, path: Iterable[Chain]) -> Decision:
         """Return the decision with the chains of a path.
 
@@ -387,22 +385,3 @@ def _cheapest(edges: Sequence[Chain], near: Iterable[int], layers: int) -> list[
         path.append(at_end)
         end = edges[at_end].first
     return path[::-1]
-
-
-def _smallest(edges: Sequence[Chain], layers: int) -> list[int] | None:
-    """Return the numbers of the chains of the execution with the fewest bytes, or None.
-
-    Args:
-        edges: As of :attr:`Chains.all`.
-        layers: Number of layers.
-    """
-    best: list[tuple[int, list[int]] | None] = [(0, []), *([None] * layers)]
-    for at, chain in enumerate(edges):
-        before, after = best[chain.first], best[chain.last + 1]
-        if before is None:
-            continue
-        needed = max(before[0], chain.bytes)
-        if after is None or needed < after[0]:
-            best[chain.last + 1] = (needed, [*before[1], at])
-    end = best[layers]
-    return None if end is None else end[1]

@@ -284,12 +284,17 @@ class NetworkParts:
 
     def is_read_by_rows(self, name: str) -> bool:
         """Return True when no layer reads a tensor as a whole for each row of its output."""
-        return not any(
-            self.layers[n].whole_axes(k)[(stripe_axis(self.layers[n]) or 0) + 1]
-            for n in self.readers[name]
-            for k, read in enumerate(self.flow.reads[n])
-            if read == name
-        )
+        return all(self._reads_rows(n, name) for n in self.readers[name])
+
+    def is_read_half_made(self, name: str, last: int) -> bool:
+        """Return True when a layer up to one reads rows of a tensor as soon as they are made."""
+        return any(self._reads_rows(n, name) for n in self.readers[name] if n <= last)
+
+    def _reads_rows(self, n: int, name: str) -> bool:
+        """Return True when a layer reads no more of a tensor than the rows that its own need."""
+        layer, axis = self.layers[n], (stripe_axis(self.layers[n]) or 0) + 1
+        operands = (k for k, read in enumerate(self.flow.reads[n]) if read == name)
+        return not any(layer.whole_axes(k)[axis] for k in operands)
 
     def taken_from(self, n: int) -> tuple[str, ...]:
         """Return the network inputs that come by rows, and that a layer is the first to read."""
