@@ -51,6 +51,7 @@ class Formulation:
         constraints: The conditions on a tile.
         terms: The objective.
         limits: The constraints as limits of sums.
+        double_buffers: Whether a buffer may have two copies.
     """
 
     layer: Layer
@@ -61,6 +62,7 @@ class Formulation:
     constraints: tuple[Constraint, ...]
     terms: tuple[Term, ...]
     limits: tuple[Limit, ...]
+    double_buffers: bool = True
 
     @property
     def kernel(self) -> Kernel:
@@ -111,6 +113,7 @@ def formulate(
     bound: BoundKernel,
     terms: Terms | None = None,
     conditions: Conditions | None = None,
+    double_buffers: bool = True,
 ) -> Formulation:
     """Return the tiling problems of a layer on a kernel.
 
@@ -119,6 +122,7 @@ def formulate(
         bound: The kernel.
         terms: The objective terms of a tile.
         conditions: The constraints on a tile in addition to the kernel's own.
+        double_buffers: Whether a buffer may have two copies.
     """
     traits, full = bound.traits, extent(layer)
     c_out = _axis("c_out", full.c_out, tile_granule(layer, traits))
@@ -143,6 +147,7 @@ def formulate(
         constraints,
         chosen,
         tuple(_limit(c.condition) for c in constraints),
+        double_buffers,
     )
 
 

@@ -201,13 +201,19 @@ class Tiler:
         return least <= schedule.count < _MANY_TILES and not layer.op.reads_vector
 
     def _formulation(self, layer: Layer, bound: BoundKernel) -> Formulation:
+        link = self._hierarchy.link(1)
+
         def terms(tile: Tile) -> tuple[Term, ...]:
             own = bound.terms(layer, tile)  # first: hooks rely on kernels that answer
             target = self._terms_hook(layer, bound.kernel, tile)
-            return (*target, *own, *copy_terms(layer, bound.traits, tile, self._hierarchy.link(1)))
+            return (*target, *own, *copy_terms(layer, bound.traits, tile, link))
 
         return formulate(
-            layer, bound, terms, lambda tile: fetch_constraints(layer, bound, tile, self._hierarchy)
+            layer,
+            bound,
+            terms,
+            lambda tile: fetch_constraints(layer, bound, tile, self._hierarchy),
+            double_buffers=not link.blocking,  # where the cores wait, a second copy gains nothing
         )
 
 

@@ -51,12 +51,14 @@ class Variant:
 
 def bufferings(formulation: Formulation) -> tuple[Buffering, ...]:
     """Return all bufferings, fewer copies first; without weights w has one copy."""
-    return _all_bufferings(formulation.has_weights)
+    return _all_bufferings(formulation.has_weights, formulation.double_buffers)
 
 
 @cache
-def _all_bufferings(weights: bool) -> tuple[Buffering, ...]:
-    found = (Buffering(x, w, y) for x, w, y in product((1, 2), (1, 2) if weights else (1,), (1, 2)))
+def _all_bufferings(weights: bool, double: bool) -> tuple[Buffering, ...]:
+    copies = (1, 2) if double else (1,)
+    pairs = product(copies, copies if weights else (1,), copies)
+    found = (Buffering(x, w, y) for x, w, y in pairs)
     return tuple(sorted(found, key=lambda b: b.x + b.w + b.y))
 
 
