@@ -29,8 +29,6 @@ MOST_PLANS = 5
 _STEP = 0.75
 #: The least budget grows by one part in as many where the code of its parts has no room.
 _GROWTH = 32
-#: Budgets with code are halved until data and code take this much more than in the smallest plan.
-_MORE_CODE = 1.1
 #: Plans that are searched next to the smallest one with its code, where others are further away.
 _BETWEEN, _FAR = 2, 1.25
 
@@ -153,7 +151,7 @@ def beside_code(
         start: The first plan.
     """
     found, refused = [start], 0
-    while len(found) <= MOST_PLANS and total(found[-1]) <= _MORE_CODE * min(map(total, found)):
+    while len(found) <= MOST_PLANS and total(found[-1]) == min(map(total, found)):
         high = data(found[-1])
         room = max(high // 2, isqrt(refused * high))
         if high < _FAR * room:
