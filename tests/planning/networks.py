@@ -67,9 +67,9 @@ def changed_plan(plan: Plan, **changes: Any) -> Plan:
 STAGES: Mapping[str, tuple[str, int]] = {
     "resident": ("chain", 60_000),
     "nothing": ("chain", 24_000),
-    "x": ("chain", 10_000),
+    "x": ("chain", 9_500),
     "w": ("many_constants", 22_000),
-    "y": ("chain", 10_000),
+    "y": ("chain", 9_500),
     "w and y": ("pointwise_1021", 22_000),
     "x and w": ("pointwise_1021", 18_600),
     "x and y": ("two_outputs", 8_000),
@@ -404,7 +404,7 @@ def mobile() -> Graph:
 
 
 CASES = (
-    Case("chain", _chain, (60_000, 24_000, 14_000, 10_000, 6_000)),
+    Case("chain", _chain, (60_000, 24_000, 14_000, 9_500, 6_000)),
     Case("pointwise_1021", _pointwise_1021, (30_000, 22_000, 18_600)),
     Case("height_113", _height_113, (10_000, 6_000, 3_500)),
     Case("residual", _residual, (26_000, 20_000, 12_000)),
