@@ -136,6 +136,14 @@ def test_tails_of_channels_and_pixels(c_out: int, width: int) -> None:
     ).check()
 
 
+@pytest.mark.parametrize("cores", [1, 8])
+def test_the_last_pixels_of_a_core_are_a_whole_block(cores: int) -> None:
+    """It begins in the block before, whose last pixels it computes again."""
+    one = ops.Window(kernel=(1, 1))
+    images = [(1, width) for width in (5, 6, 7, 9)] + [(5, 25), (2, 59), (23, 5)]
+    HostLibrary([whole(WindowKernel(), conv(8, 12, image, one), cores) for image in images]).check()
+
+
 def test_four_channels_of_weights_are_interleaved_four_inputs_at_a_time() -> None:
     rows = np.arange(3 * 8, dtype=np.int8).reshape(3, 8)
     zeros = [0, 0, 0, 0]

@@ -67,6 +67,13 @@ def test_every_number_of_cores_computes_the_whole_tile(cores: int) -> None:
     HostLibrary([whole_case(MatricesKernel(cores), layer) for layer in layers]).check()
 
 
+@pytest.mark.parametrize("rows", [5, 6, 7, 11])
+def test_terms_of_rows_go_with_the_last_block(rows: int) -> None:
+    """It begins in the block before where rows make no four."""
+    layer = product(rows, 9, 8, zeros=(5, -3))
+    HostLibrary([whole_case(MatricesKernel(1), layer)]).check()
+
+
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("zeros", [(0, 0), (7, 0), (0, -128), (-100, 127)])
 @pytest.mark.parametrize("heads", [(1, 1), (3, 3), (1, 3), (3, 1)])

@@ -12,18 +12,18 @@ SHARED = Path(__file__).resolve().parents[4] / "shared"
 
 #: Cycles of the first inference on GVSOC, as `dory: network cycles` of the application says them.
 MEASURED = {
-    "nets/nemo_mv1_025_96/net.onnx": 756_699,
-    "nets/nemo_mv2_035_96/net.onnx": 973_107,
-    "nets/nemo_ds_cnn_kws/net.onnx": 239_977,
-    "nets/nemo_eegnet_1d_8b_1xW/net.onnx": 42_161,
+    "nets/nemo_mv1_025_96/net.onnx": 759_349,
+    "nets/nemo_mv2_035_96/net.onnx": 960_731,
+    "nets/nemo_ds_cnn_kws/net.onnx": 237_022,
+    "nets/nemo_eegnet_1d_8b_1xW/net.onnx": 42_466,
     "nets/nemo_TCN_T/net.onnx": 118_555,
     "nets/nemo_PenguiNet_32/net.onnx": 898_350,
     "nets/nemo_NAS_Frontnet/net.onnx": 610_360,
     "nets/nemo_resnet8/net.onnx": 729_343,
     "nets/nemo_dronet_complete/net.onnx": 2_920_500,
-    "nets/nemo_proxylessnas_pulp_dronet/net.onnx": 6_365_207,
-    "nets_tflite/mlperf_vww_96_int8/net.tflite": 529_526,
-    "nets_tflite/mlperf_kws_ref_model/net.tflite": 254_580,
+    "nets/nemo_proxylessnas_pulp_dronet/net.onnx": 6_318_223,
+    "nets_tflite/mlperf_vww_96_int8/net.tflite": 523_112,
+    "nets_tflite/mlperf_kws_ref_model/net.tflite": 252_493,
     "nets_tflite/esphome_okay_nabu/net.tflite": 53_530,
 }
 QUICK = ("eegnet", "TCN_T", "okay_nabu", "ds_cnn")

@@ -256,9 +256,12 @@ static inline void dory_block_row(dory_block_t *b, const dory_block_tile_t *t,
     }
 #if DORY_BLOCK_ROW_TERMS
     b->terms = terms;
-    terms += taken;
 #endif
     dory_block_pixels(b, t, dory_gap8_min(DORY_BLOCK_PIXELS, pixels), y);
+    if (pixels > taken) { /* the last block is whole: it begins in the one before */
+      taken = dory_gap8_min(taken, pixels - DORY_BLOCK_PIXELS);
+    }
+    terms += DORY_BLOCK_ROW_TERMS ? taken : 0;
     pixels -= taken;
     x += taken * x_c;
     y += taken * t->y_c;
