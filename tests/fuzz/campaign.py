@@ -37,7 +37,7 @@ DRAWN: Mapping[str, Callable[[Case, Path], Drawn]] = MappingProxyType(
 )
 #: Seconds of a case; what takes longer is bad.
 LIMITS_S: Mapping[str, int] = MappingProxyType(
-    {"network": 600, "tight": 600, "fused": 600, "damage": 30, "mutant": 300}
+    {"network": 1800, "tight": 1800, "fused": 1800, "damage": 30, "mutant": 300}
 )
 _BATCH = 8
 _LARGEST_DAMAGE = 8
