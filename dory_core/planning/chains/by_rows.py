@@ -88,9 +88,10 @@ def _reasons(chains: Chains) -> Iterator[str]:
             if not chains.may_join(n, max(users)):
                 use = f"reads {what}" if n in users else f"stands between layers that read {what}"
                 use = f"makes {what}" if n == network.makers[name] else use
-                half_made = chains.is_read_half_made(n, max(users))
-                why = "its output is needed as a whole" if half_made else ""
-                yield f"{_title(network, n)} {use}, and {why or 'cannot be computed row by row'}"
+                why = "cannot be computed row by row"
+                if chains.is_read_half_made(n, max(users)):
+                    why = "its output is needed as a whole"
+                yield f"{_title(network, n)} {use}, and {why}"
 
 
 def _of_tensor(network: NetworkParts, name: str, what: str) -> Iterator[str]:
