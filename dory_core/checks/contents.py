@@ -183,8 +183,12 @@ class _Memory(Held):
                     of = output.place.tensor.name, run.operand(read.operand).place.tensor.name
                     raise bug(f"{who} writes {of[0]} over {of[1]}, which it reads")
             if output.place.passing:
+                end = _end_of_rows(run, access)
+                if end < access.end:  # a length is rounded up
+                    self.take(access.memory, Range(end, access.end))
                 written = replace(
                     written,
+                    end=end,
                     tensor=output.place.tensor.name,
                     layout=output.layout,
                     first=run.first_byte_written,
@@ -360,6 +364,13 @@ class _Memory(Held):
                 )
             kept.append(held)
         self.ranges[L1] = kept
+
+
+def _end_of_rows(run: PartRun, access: L2Access) -> int:
+    """Return the end of the rows that a part writes to a rolling buffer."""
+    report = run.step.parts[run.part].report
+    end = sum(report) if report is not None else access.sure
+    return end if access.sure <= end <= access.end else access.sure
 
 
 def _fetched(step: LayerStep, part: PartPlan, start: int) -> str:

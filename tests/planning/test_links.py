@@ -106,3 +106,20 @@ def test_random_networks_are_exact(
     graph = random_graph(seed, mixed=bool(seed % 2))
     toy = streaming(LIMITS["vendor"], {"alignment_bytes": below}, l1_bytes, l2_bytes)
     built(graph, toy, tmp_path / "app")
+
+
+@pytest.mark.parametrize(
+    ("columns", "channels", "below"), [(512, 4, 8), (511, 4, 1), (505, 3, 8), (507, 3, 8)]
+)
+def test_rolling_buffers_move_in_whole_units_but_for_their_ends(
+    columns: int, channels: int, below: int, tmp_path: Path
+) -> None:
+    b = GraphBuilder((9, 1, columns), seed=3, name="pixels")
+    row = Window(kernel=(1, 3), pads=(0, 1, 0, 1))
+    for count, window in ((channels, Window(kernel=(1, 1))), (channels, row), (12, row)):
+        b.conv(count, window)
+    b.conv(channels, Window(kernel=(1, 1)))
+    toy = streaming({"alignment_bytes": 8}, {"alignment_bytes": below}, 8 * 1024, 3000, cores=4)
+    plan = build_app(b.graph(), NAME, tmp_path, plugins=toy.plugins(), seeds=(0, 1))
+    assert any(step.output.place.passing for step in plan.steps)
+    assert_exact(tmp_path, plugins=toy.plugins())

@@ -232,12 +232,13 @@ class Chains:
             most: Most rows of a stripe of each layer.
         """
         outputs = self._network.flow.writes[first : last + 1]
-        stored = {
+        aligned = self.problem.ctx.memory.link(1).alignment_bytes > 1
+        granular = {
             name
             for n, name in enumerate(outputs, first)
-            if name in self.start.in_l3 and not self._network.rolls(name, n, last)
+            if aligned or (name in self.start.in_l3 and not self._network.rolls(name, n, last))
         }
-        starts = self._network.turns(first, most, stored)
+        starts = self._network.turns(first, most, granular)
         splits = tuple(map(self._split, range(first, last + 1), starts))
         shared = self._network.shared(first, splits)
         wholes = {name: self.block_bytes(name) for name in self._network.sizes}

@@ -199,17 +199,17 @@ class NetworkParts:
     # -- chains with rolling buffers ---------------------------------------------------------------
 
     def turns(
-        self, first: int, most: Sequence[int], stored: Collection[str] = ()
+        self, first: int, most: Sequence[int], granular: Collection[str] = ()
     ) -> tuple[tuple[int, ...], ...]:
         """Return the first rows of the stripes of the layers of a chain.
 
         Args:
             first: The first layer of the chain.
             most: Most rows of a stripe of each of its layers.
-            stored: Outputs that the link below moves, from and to its granules.
+            granular: Outputs that a link moves from and to its granules.
         """
         steps = [
-            cuts.whole.step if name in stored else 1
+            cuts.whole.step if name in granular else 1
             for cuts, name in zip(self.cuts[first:], self.flow.writes[first:], strict=True)
         ][: len(most)]
         rounded = [-(-rows // step) * step for rows, step in zip(most, steps, strict=True)]
