@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from dory_core.codegen.cexpr import ATOM, CHOICE, COMPARISON, INDENT, PRODUCT, SUM, bracketed
 from dory_core.expr import Apply, Const, Expr, Var
@@ -53,15 +54,15 @@ class ArgumentText:
 Names = Callable[[str], ArgumentText]
 
 
-def call_lines(call: FunctionCall, names: Names) -> tuple[list[str], list[str]]:
-    """Return the declarations before the loop and the statements for one tile.
+def call_lines(call: FunctionCall, names: Names) -> tuple[list[str], list[str], list[str]]:
+    """Return the declarations before the loop, what a tile sets of them, and the call.
 
     Args:
         call: Call of the kernel.
         names: Returns an operand or a size of the tile.
     """
-    before, of_tile = _call(call, names)
-    return _with_shapes(before), _with_shapes(of_tile)
+    before, of_tile, statement = _call(call, names)
+    return _with_shapes(before), _with_shapes(of_tile), statement
 
 
 def call_text(call: FunctionCall, names: Names) -> str:
@@ -71,11 +72,10 @@ def call_text(call: FunctionCall, names: Names) -> str:
         call: Call of the kernel.
         names: Returns an operand or a size of the tile.
     """
-    before, of_tile = _call(call, names)
-    return "\n".join((*before, *of_tile))
+    return "\n".join(chain.from_iterable(_call(call, names)))
 
 
-def _call(call: FunctionCall, names: Names) -> tuple[list[str], list[str]]:
+def _call(call: FunctionCall, names: Names) -> tuple[list[str], list[str], list[str]]:
     before: list[str] = []
     of_tile: list[str] = []
     values: list[str] = []
@@ -87,7 +87,7 @@ def _call(call: FunctionCall, names: Names) -> tuple[list[str], list[str]]:
             values.append(f"&{name}")
         else:
             values.append(_text(value, names))
-    return before, [*of_tile, *_statement(call, values, names)]
+    return before, of_tile, _statement(call, values, names)
 
 
 def _statement(call: FunctionCall, values: Sequence[str], names: Names) -> list[str]:

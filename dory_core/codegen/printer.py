@@ -95,7 +95,8 @@ def print_layer(
 class _Printer:
     """Prints one function.
 
-    call: the statements that call the kernel. found, tile: as in LayerText.
+    call: the statements that call the kernel. arguments: those that set what differs between
+    tiles. found, tile: as in LayerText.
     """
 
     step: LayerStep
@@ -104,6 +105,7 @@ class _Printer:
     values: Values
     copies: Copies
     rows: Rows
+    arguments: Sequence[str] = ()
     call: Sequence[str] = ()
     found: tuple[str, ...] = ()
     tile: tuple[str, ...] = ()
@@ -187,13 +189,13 @@ class _Printer:
 
     def _main(self) -> Iterator[str]:
         call = next(op for op in all_operations(self.program) if isinstance(op, Call))
-        before, self.call = call_lines(
+        before, self.arguments, self.call = call_lines(
             call.call, lambda name: self.values.argument(call.arguments[name], name)
         )
         if self.program.loop is not None and not self.values.single:
             yield from self._counters(self.program.loop)
         yield from self.copies.declarations()
-        if before and self.values.axes and any("arguments." in line for line in self.call):
+        if before and self.values.axes and any("arguments." in line for line in self.arguments):
             yield "/* Of the kernel: what is equal for all tiles. The loop sets the rest. */"
         yield from before
         yield from self._lines(self.program.operations)
@@ -315,7 +317,8 @@ class _Printer:
         return " || ".join(f"next.{axis} != t.{axis}" for axis in axes)
 
     def _loop(self, loop: Loop) -> Iterator[str]:
-        body = self._with_named_sizes(list(self._lines(loop.body)))
+        # Arguments are set before transfers start: reads of tables may wait for these.
+        body = self._with_named_sizes([*self.arguments, *self._lines(loop.body)])
         if self.values.single:
             axis = loop.axes[0]
             first, end = (self.values.text(value) for value in (axis.first, axis.end))
@@ -336,7 +339,9 @@ class _Printer:
         often = [size for size, n in code.items() if n >= _NAMED_FROM]
         declared = []
         for size in often:
-            names = re.findall(rf"(\w+) = {re.escape(size)}[,;]", "\n".join(self.call))
+            names = re.findall(
+                rf"(\w+) = {re.escape(size)}[,;]", "\n".join((*self.arguments, *self.call))
+            )
             names = sorted(names, key=lambda name: not name.startswith("y_"))
             fits = all(int(number) < 1 << 16 for number in re.findall(r"[?:] (\d+)", size))
             if names and fits and names[0] not in self.values.reader.tables:

@@ -245,11 +245,7 @@ class _Lowering:
         step = self.step
         if step.in_place:
             return
-        for name, plan in zip(OPERANDS, step.inputs, strict=False):
-            if plan.form != Form.RESIDENT:
-                early = step.schedule.buffering.x > 1
-                copy = self._tensor_copy(name)
-                yield _Load(copy, self.tiles.x_axes, early)
+        # Constants first: their tables are read before a transfer is under way.
         if step.weights is not None and not step.kernel.fetches:
             carriage = self._carriage("w")
             copy = Copy(
@@ -263,6 +259,11 @@ class _Lowering:
             )
             early = step.schedule.buffering.w > 1
             yield _Load(copy, self.tiles.along("o", "i"), early)
+        for name, plan in zip(OPERANDS, step.inputs, strict=False):
+            if plan.form != Form.RESIDENT:
+                early = step.schedule.buffering.x > 1
+                copy = self._tensor_copy(name)
+                yield _Load(copy, self.tiles.x_axes, early)
 
     def _tensor_copy(self, name: str) -> Copy:
         """Return the copy of the tile's box of x, x2 or y."""

@@ -254,8 +254,11 @@ class _Walk:
         self._loaded = 0.0
 
     def _load(self, step: TileStep, x: bool, w: bool) -> None:
-        """Start the loads of a tile: those of inputs (x) and of constants (w) that it needs."""
+        """Start the loads of a tile: those of constants (w) and of inputs (x) that it needs."""
         schedule, costs = self._schedule, self._costs
+        if w and step.load_w:
+            c_out, (_, c_in) = schedule.c_out[step.o].size, schedule.input_channels(step)
+            self._wait_for("load w", step, costs.copy("w", c_out, c_in))
         if x and step.load_x:
             h, column = schedule.h[step.h], schedule.w[step.w]
             _, channels = schedule.input_channels(step)
@@ -264,9 +267,6 @@ class _Walk:
                 (_, rows), (_, columns) = (read_span(layer, operand, s) for s in (h, column))
                 charge = costs.copy(name, rows, columns, channels)
                 self._wait_for("load x2" if k else "load x", step, charge)
-        if w and step.load_w:
-            c_out, (_, c_in) = schedule.c_out[step.o].size, schedule.input_channels(step)
-            self._wait_for("load w", step, costs.copy("w", c_out, c_in))
 
     def _wait_for(self, name: str, step: TileStep, charge: Charge) -> None:
         """Start a load that the tile waits for."""

@@ -26,8 +26,8 @@ NAMES = {
 
 def lines(**members: Argument) -> tuple[str, str]:
     call = FunctionCall("kernel", {"arguments": Struct(members, "arguments_t")})
-    before, of_tile = call_lines(call, NAMES.__getitem__)
-    return "\n".join(before), "\n".join(of_tile)
+    before, of_tile, statement = call_lines(call, NAMES.__getitem__)
+    return "\n".join(before), "\n".join((*of_tile, *statement))
 
 
 def test_members_that_name_the_tile_are_set_in_the_loop() -> None:
@@ -59,7 +59,7 @@ def test_values_without_an_operator_beside_them_need_no_brackets() -> None:
     assert "arguments.other = l1 + 128;" in before
     inner = Struct(named("mul"), "a_t", literal=True)
     call = FunctionCall("kernel", {"a": inner, "x": Operand("x", "void *")})
-    assert call_lines(call, NAMES.__getitem__)[1] == [
+    assert call_lines(call, NAMES.__getitem__)[2] == [
         "kernel(&(const a_t){",
         "  .mul = l1 + 128}, (void *)(l1 + x_slot * 64));",
     ]
@@ -126,10 +126,10 @@ def test_struct_that_an_argument_points_to_has_a_variable_of_its_own() -> None:
 
 
 def test_arguments_that_are_no_structs_stay_in_the_loop() -> None:
-    before, call = call_lines(
+    before, of_tile, call = call_lines(
         FunctionCall("kernel", {"x": Operand("x"), "w": size("y_w")}), NAMES.__getitem__
     )
-    assert before == []
+    assert before == of_tile == []
     assert call == ["kernel(l1 + x_slot * 64, 5);"]
 
 
@@ -138,6 +138,7 @@ def test_lines_around_a_call_stand_in_a_block_with_it() -> None:
     call = FunctionCall("kernel", {"w": Symbol("w")}, (local,), (done,))
     assert call_lines(call, NAMES.__getitem__) == (
         [],
+        [],
         ["{", "  int w = 5;", "  kernel(w);", "  done();", "}"],
     )
 
@@ -145,13 +146,14 @@ def test_lines_around_a_call_stand_in_a_block_with_it() -> None:
 def test_several_structs_are_variables_by_the_names_of_their_arguments() -> None:
     structs = {name: Struct({"w": size("y_w")}, f"{name}_t") for name in ("layer", "tile")}
     arguments = {**structs, "x": Operand("x")}
-    before, call = call_lines(FunctionCall("kernel", arguments), NAMES.__getitem__)
+    before, of_tile, call = call_lines(FunctionCall("kernel", arguments), NAMES.__getitem__)
     assert [line for line in before if "SIM" not in line] == [
         "layer_t layer;",
         "layer.w = 5;",
         "tile_t tile;",
         "tile.w = 5;",
     ]
+    assert of_tile == []
     assert call == ["kernel(&layer, &tile, l1 + x_slot * 64);"]
 
 
@@ -159,8 +161,10 @@ def test_literal_is_made_in_the_call_with_a_line_for_each_member() -> None:
     step = Struct({"shift": 3})
     inner = Struct({"mul": Operand("mul"), "step": step})
     struct = Struct({"x": Operand("x"), "requant": inner}, "arguments_t", literal=True)
-    before, call = call_lines(FunctionCall("kernel", {"arguments": struct}), NAMES.__getitem__)
-    assert before == []
+    before, of_tile, call = call_lines(
+        FunctionCall("kernel", {"arguments": struct}), NAMES.__getitem__
+    )
+    assert before == of_tile == []
     assert call == [
         "kernel(&(const arguments_t){",
         "  .x = l1 + x_slot * 64,",
@@ -172,7 +176,7 @@ def test_local_structs_and_tables_have_a_line_for_each_row() -> None:
     tile = Local("const tile_t", "tile", Struct({"w": size("y_w"), "h": 2}))
     rows = Local("static const row_t", "rows[]", Items((Items((1, 2)), Items((3, 4)))))
     call = FunctionCall("kernel", {"tile": Symbol("&tile")}, (rows, tile))
-    assert call_lines(call, NAMES.__getitem__)[1] == [
+    assert call_lines(call, NAMES.__getitem__)[2] == [
         "{",
         "  static const row_t rows[] = {",
         "    {1, 2},",

@@ -8,21 +8,58 @@
 #define DORY_GAP8_ON_STACK(name, words) uint32_t name[words]
 #endif
 
-/* A word of L2, which never changes. */
-static const volatile uint32_t l2_word = 0;
-
 /* One function, which stays in the instruction cache from layer to layer.
  *
- * The port of L2 is still busy when a burst is over. Core 0 waits for it alone, with one load: the
- * misses of all cores at once would wait behind each other. */
+ * The port of L2 is still busy when a burst is over. Core 0 waits for it alone, with one load of a
+ * word: the misses of all cores at once would wait one after the other. */
+#ifdef __pulp__
+
+/* What runs after the event lies in lines of the cache that ran before it: a miss there would wait
+ * for the port, and the word once more. a0: the ticket, then the bit of its counter; a1: L2;
+ * a3: DORY_GAP8_DMA_STATUS; a5: DORY_GAP8_EU. */
+__asm__(
+    ".pushsection .text.dory_dma_wait, \"ax\", @progbits\n\t"
+    ".option push\n\t"
+    ".option rvc\n\t"
+    ".balign 32\n\t"
+    ".globl dory_dma_wait\n\t"
+    ".type dory_dma_wait, @function\n"
+    "dory_dma_wait:\n\t"
+    "li a5, 1\n\t"
+    "addi a0, a0, -1\n\t"
+    "sll a0, a5, a0\n\t"
+    "lui a5, 0x204\n\t"
+    "addi a3, a5, 0x404\n\t"
+    "li a2, 256\n\t" /* DORY_GAP8_EVENT_DMA */
+    "lui a1, 0x1c000\n\t"
+    "j 2f\n"
+    "1:\n\t"
+    "sw a0, 0(a3)\n\t" /* frees the counter */
+    "lw a4, 0(a1)\n\t"
+    "ret\n"
+    "2:\n\t"
+    "lw a4, 0(a3)\n\t"
+    "and a4, a4, a0\n\t"
+    "beqz a4, 1b\n\t"
+    "sw a2, 8(a5)\n\t"      /* DORY_GAP8_EU_MASK_SET */
+    "p.elw a4, 0x3c(a5)\n\t" /* DORY_GAP8_EU_WAIT_CLEAR */
+    "sw a2, 4(a5)\n\t"      /* DORY_GAP8_EU_MASK_CLEAR */
+    "j 2b\n\t"
+    ".size dory_dma_wait, . - dory_dma_wait\n\t"
+    ".option pop\n\t"
+    ".popsection\n");
+
+#else
+
 void dory_dma_wait(dory_ticket_t ticket)
 {
   const uint32_t counter = (uint32_t)ticket - 1;
   dory_gap8_dma_finish(counter);
   dory_gap8_write(DORY_GAP8_DMA_STATUS, 1u << counter);
-  (void)l2_word;
   __asm__ volatile("" : : : "memory"); /* what the copy wrote is read */
 }
+
+#endif
 
 void dory_gap8_dma_box(const dory_copy_t *copy, uint32_t counter)
 {
