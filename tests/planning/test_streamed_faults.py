@@ -34,7 +34,7 @@ from tests.planning.symbolic import Wrong, check_plan
 from tests.toy.chip import NAME, three_levels
 
 CASE = next(case for case in CASES if case.name == "residual")
-L2 = 20_000
+L2 = 18_000
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ FIXED = [
     for n, l2 in enumerate(case.budgets)
 ]
 # Plans in which much happens at once; for the sanitizers.
-BUSY = [("chain", 6_000), ("residual", 20_000), ("temporal", 7_800), ("two_outputs", 6_000)]
+BUSY = [("chain", 6_000), ("residual", 18_000), ("temporal", 7_800), ("two_outputs", 6_000)]
 BUSY += [("many_filters", 14_000)]
 
 
