@@ -86,6 +86,8 @@ class DmaCost:
         copies: Number of descriptors: one, or one for each channel of a layout change, whose rows
             are single elements.
         planes: Planes of each descriptor.
+        planes_continue: Whether a plane begins one pitch of rows after the last row of the plane
+            before it, so that all rows may be one plane.
     """
 
     bytes: int
@@ -93,6 +95,7 @@ class DmaCost:
     single_elements: bool = False
     copies: int = 1
     planes: int = 1
+    planes_continue: bool = False
 
     @property
     def row_bytes(self) -> int:
@@ -143,7 +146,9 @@ class DmaCost:
             moved = DmaCost(_round_up(self.bytes, carriage.multiple), self.rows)
         commands = moved.commands(carriage)
         if carriage.by == DMA:
-            return Charge(moved.cycles(link), link.issue_cycles, commands, moved.bytes)
+            planes = 0 if moved.planes_continue else (moved.planes - 1) * link.plane_cycles
+            issue = link.issue_cycles + planes
+            return Charge(moved.cycles(link) + planes, issue, commands, moved.bytes)
         data = link.data_cycles(moved.bytes, max(moved.rows - commands, 0), moved.single_elements)
         cycles = max(commands * link.setup_cycles + data, commands * link.minimum_cycles)
         return Charge(cycles, commands * link.issue_cycles, commands, moved.bytes)

@@ -19,6 +19,7 @@ class Link:
         lower: Number of the other level.
         setup_cycles: Cost of one transfer from start until its wait returns, without data.
         issue_cycles: Part of it that the issuing core spends itself.
+        plane_cycles: Cycles that it spends on each further plane of a transfer.
         bytes_per_cycle: Sustained rate once started.
         port_bytes_per_cycle: Rate of the lower memory's port, where that is lower. After the start
             the port is busy with the data at this rate, and delays the next transfer and a core
@@ -36,6 +37,8 @@ class Link:
         core_cycles_per_byte: Cost of a copy by a core, which moves what the DMA cannot; 0 when the
             cores do not reach both levels, so that the DMA has to move everything.
             ``dory_core.hardware.copies`` uses these fields to decide how each copy is made.
+        contention: Share of a transfer's time by which it delays a kernel that runs meanwhile: both
+            want the banks of the upper memory.
     """
 
     upper: int
@@ -44,6 +47,7 @@ class Link:
     bytes_per_cycle: float
     row_cycles: float = 0.0
     issue_cycles: int = 0
+    plane_cycles: int = 0
     minimum_cycles: int = 0
     element_cycles: float = 0.0
     alignment_bytes: int = 1
@@ -53,6 +57,7 @@ class Link:
     dma: bool = True
     core_cycles_per_byte: float = 1.0
     port_bytes_per_cycle: float = 0.0
+    contention: float = 0.0
 
     def __post_init__(self) -> None:
         what = f"link of levels {self.upper} and {self.lower}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -30,7 +30,7 @@ from dory_core.planning.layouts import StoredTensor, conversions_before
 from dory_core.planning.sequence.network_parts import NetworkParts
 from dory_core.planning.sequence.part_sequence import Arrival, PartSequence, Run, same_inputs
 from dory_core.schedule.copies import LayerCopies, weight_unit
-from dory_core.schedule.costs import link_name
+from dory_core.schedule.costs import LayerCosts, link_name
 from dory_core.schedule.loops import PlacedBuffer, Schedule, l1_buffers, place_l1
 from dory_core.schedule.timeline import (
     AheadLoad,
@@ -345,15 +345,22 @@ class _StepMaker:
 
         @cache
         def timeline(
-            schedule: Schedule, finds: bool, arrives: float | None, load: AheadLoad | None
+            costs: LayerCosts,
+            schedule: Schedule,
+            finds: bool,
+            arrives: float | None,
+            load: AheadLoad | None,
         ) -> PartTimeline:
             there = {*resident, *OPERANDS} if finds else resident
             return part_timeline(costs, schedule, there, arrives, load)
 
         nones = (None,) * (len(parts) - 1)
         ends = zip((arrives, *nones), (*nones, load), strict=True)
-        pairs = zip(parts, ends, strict=True)
-        return tuple(timeline(part.schedule, part.finds_inputs, *end) for part, end in pairs)
+        pairs = zip(parts, _tiles_before(parts), ends, strict=True)
+        return tuple(
+            timeline(costs.after(before), part.schedule, part.finds_inputs, *end)
+            for part, before, end in pairs
+        )
 
     def _estimate(self, timelines: Sequence[PartTimeline]) -> LayerEstimate:
         """Return the estimate of parts that run one after the other."""
@@ -368,6 +375,15 @@ class _StepMaker:
             bound = MEMORY_BOUND
         macs = self.layer.macs / cycles if cycles else 0.0
         return LayerEstimate(cycles, compute, dma, stall, macs, bound)
+
+
+def _tiles_before(parts: Sequence[PartPlan]) -> Iterator[int]:
+    """Yield the tiles of the parts that run right before each part, without another layer's."""
+    before, following = 0, None
+    for part in parts:
+        before = before if part.position == following else 0
+        yield before
+        before, following = before + part.schedule.count, part.position + 1
 
 
 def _input_form(layer: Layer, traits: Traits, layout: Layout, all_channels: bool) -> Form:

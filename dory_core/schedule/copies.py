@@ -64,7 +64,8 @@ def box_transfer(
     if planar and layout.is_hwc and tensor.channels > 1:
         return DmaCost(size, rows * columns * channels, True, channels, rows)
     if channels < tensor.channels:
-        return DmaCost(size, rows * columns, planes=rows)
+        continues = columns == tensor.width
+        return DmaCost(size, rows * columns, planes=rows, planes_continue=continues)
     return DmaCost(size, rows if columns < tensor.width else 1)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from dory_core.hardware.copies import Carriage, Charge
 from dory_core.hardware.links import Link
-from dory_core.hardware.memories import MemoryHierarchy
+from dory_core.hardware.memories import MemoryHierarchy, Misses
 from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile
 from dory_core.kernels.bound_kernel import BoundKernel
@@ -37,6 +37,7 @@ class LayerCosts:
         moves: The copies of tiles.
         carriages: How the link carries the copies of each operand. None: that depends on the tile
             loops, see :meth:`in_loops`.
+        tiles_before: Tiles of the layer that ran right before, in other parts of it.
     """
 
     layer: Layer
@@ -44,7 +45,9 @@ class LayerCosts:
     hierarchy: MemoryHierarchy
     moves: LayerCopies
     carriages: Mapping[str, Carriage] | None
-    _calls: dict[tuple[int, ...], int] = field(default_factory=dict, init=False, repr=False)
+    tiles_before: int = 0
+    _calls: dict[tuple[int, ...], int] = field(default_factory=dict, repr=False)
+    _after: dict[int, LayerCosts] = field(default_factory=dict, init=False, repr=False)
     _copies: dict[tuple[Any, ...], Charge] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -56,6 +59,15 @@ class LayerCosts:
     def on(self, bound: BoundKernel) -> LayerCosts:
         """Return the costs of the layer on a kernel."""
         return self if bound is self.bound else LayerCosts.of(self.layer, bound, self.hierarchy)
+
+    def after(self, tiles: int) -> LayerCosts:
+        """Return the costs of a part before which other parts ran that many tiles."""
+        tiles = min(tiles, len(self._all_misses) - 1)
+        if tiles == self.tiles_before:
+            return self
+        if tiles not in self._after:
+            self._after[tiles] = replace(self, tiles_before=tiles)
+        return self._after[tiles]
 
     def in_loops(
         self, *schedules: Schedule, carriages: Mapping[str, Carriage] | None = None
@@ -81,16 +93,17 @@ class LayerCosts:
         return {Phase.MEET: barrier, Phase.COMPUTE: barrier + self.hierarchy.step_cycles}
 
     @property
-    def misses(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Cycles of misses of instructions, and by how many transfers in flight may delay them.
+    def misses(self) -> tuple[Misses, ...]:
+        """Misses of instructions of the next tiles; those of the rest are as the last."""
+        return self._all_misses[self.tiles_before :]
 
-        Of the first tile of a part, and of each further one.
-        """
+    @property
+    def _all_misses(self) -> tuple[Misses, ...]:
         cache, code = self.hierarchy.instructions, self.hierarchy.level(2).code
         if cache is None or code is None or self.bound.traits.in_place:
-            return (0.0, 0.0), (0.0, 0.0)
+            return (Misses(),)
         size = code.of_kernel(self.bound.symbol, self.bound.code_bytes)
-        return cache.first(size), cache.further(size)
+        return cache.misses(size)
 
     def call(self, c_out: int, h: int, w: int, c_in: int, x_h: int, x_w: int) -> int:
         """Return the cycles of the kernel on a tile of these sizes.

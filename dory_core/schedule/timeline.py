@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from dory_core.hardware.copies import Charge
+from dory_core.hardware.memories import Misses
 from dory_core.ir.geometry import read_span
 from dory_core.kernels.call import OPERANDS
 from dory_core.schedule.costs import LayerCosts, link_name
@@ -190,6 +191,7 @@ class _Walk:
         self._arrives, self._ahead = arrives, ahead
         self._stores = "y" not in resident
         self._link_name, self._blocking = link_name(link), link.blocking
+        self._contention = link.contention
         self._now = float(costs.hierarchy.layer_cycles)  # of the cores
         self._free = arrives or 0.0  # when the engine has done everything started so far
         self._loaded = 0.0  # when the data of the next tile is there
@@ -215,7 +217,7 @@ class _Walk:
                         self._load(following, *early)
                     self._load_ahead(step)
                 elif phase is Phase.COMPUTE:
-                    self._fetch(misses[min(step.index, 1)])
+                    self._fetch(misses[min(step.index, len(misses) - 1)])
                     self._call(step)
                 elif phase is Phase.STORE:
                     self._store(step)
@@ -278,10 +280,10 @@ class _Walk:
         if ahead is not None and ahead.tile == step.index:
             self._start(f"load w of layer {ahead.layer}", ahead.tile, ahead.charge)
 
-    def _fetch(self, misses: tuple[float, float]) -> None:
-        """Fetch instructions that are not in the cache: cycles, and by how many they may wait."""
-        cycles, most = misses
-        self._now += cycles + min(max(self._free - self._now, 0.0), most)
+    def _fetch(self, misses: Misses) -> None:
+        """Fetch instructions that are not in the cache, while transfers may be in flight."""
+        left = max(self._free - self._now, 0.0)
+        self._now += misses.cycles + min(misses.waits * left, misses.most_cycles)
 
     def _call(self, step: TileStep) -> None:
         """Compute a tile."""
@@ -289,7 +291,8 @@ class _Walk:
         h, w = schedule.h[step.h], schedule.w[step.w]
         _, channels = schedule.input_channels(step)
         c_out = schedule.c_out[step.o].size
-        cycles = self._costs.call(c_out, h.size, w.size, channels, h.x_size, w.x_size)
+        cycles: float = self._costs.call(c_out, h.size, w.size, channels, h.x_size, w.x_size)
+        cycles += self._contention * min(max(self._free - self._now, 0.0), cycles)
         self._event("cores", "compute", step.index, self._now, self._now + cycles)
         self._compute += cycles
         self._now += cycles

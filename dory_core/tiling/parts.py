@@ -80,7 +80,8 @@ class Tilings:
             return best
         key = self._key(n, split)
         if key not in self._parts:
-            found = self._tiler.tile(self._bound_part(n, split), self._l1_bytes)
+            before = 0 if split.takes_turns else split.stripes * split.groups - 1
+            found = self._tiler.tile(self._bound_part(n, split), self._l1_bytes, before)
             self._parts[key] = replace(found, costs=best.costs.on(found.bound))
         return self._parts[key]
 

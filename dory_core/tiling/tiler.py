@@ -86,10 +86,15 @@ class Tiler:
         if objective != OBJECTIVES[0]:
             self.quick = Tiler(hierarchy, terms_hook)
 
-    def tile(self, bound: BoundLayer, budget_bytes: int) -> TiledLayer:
+    def tile(self, bound: BoundLayer, budget_bytes: int, tiles_before: int = 0) -> TiledLayer:
         """Return the layer on the first kernel that has a tile in the budget.
 
         With the latency objective it is the kernel with the fewest estimated cycles.
+
+        Args:
+            bound: The layer, or a part of one, with its kernels.
+            budget_bytes: The budget of L1.
+            tiles_before: Tiles at least that other parts of it run right before.
 
         Raises:
             NotSupported: Every kernel rejects the layer.
@@ -103,7 +108,7 @@ class Tiler:
         for candidate in bound.kernels:
             rival = best.estimate.cycles if best is not None else None
             try:
-                found = self._on(bound.layer, candidate, budget_bytes, rival)
+                found = self._on(bound.layer, candidate, budget_bytes, rival, tiles_before)
             except (NotSupported, DoesNotFit) as error:
                 rejections.append(KernelRejection.of(candidate.kernel, error.message))
                 failures += [error] if isinstance(error, DoesNotFit) else []
@@ -152,7 +157,12 @@ class Tiler:
         return replace(tiled, tiling=tiling, schedule=found.schedule, estimate=found.estimate)
 
     def _on(
-        self, layer: Layer, candidate: BoundKernel, budget_bytes: int, rival: int | None
+        self,
+        layer: Layer,
+        candidate: BoundKernel,
+        budget_bytes: int,
+        rival: int | None,
+        tiles_before: int = 0,
     ) -> TiledLayer:
         """Return the layer on one kernel; raises NotSupported or DoesNotFit."""
         if self._hierarchy.in_place or candidate.traits.in_place:
@@ -161,8 +171,8 @@ class Tiler:
         names = (type(candidate.kernel), candidate.kernel.name, candidate.symbol)
         memory = candidate.far_constants
         sizes = (budget_bytes, rival, signature(layer), signature(candidate.layer))
-        key = (*names, memory, *sizes)
-        costs = LayerCosts.of(layer, candidate, self._hierarchy)
+        key = (*names, memory, *sizes, tiles_before)
+        costs = LayerCosts.of(layer, candidate, self._hierarchy).after(tiles_before)
         if key not in self._memo:
             self._memo[key] = self._solve(costs, budget_bytes, rival)
         best, tiling = self._memo[key]

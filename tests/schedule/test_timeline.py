@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise, product
+from random import Random
 
 import pytest
 
 from dory_core.hardware.code_sizes import CodeSizes
 from dory_core.hardware.copies import AS_IT_IS, CORES, PIECES, Carriage, DmaCost
 from dory_core.hardware.links import Link
-from dory_core.hardware.memories import InstructionCache, Level, Memory, MemoryHierarchy
+from dory_core.hardware.memories import InstructionCache, Level, Memory, MemoryHierarchy, Misses
 from dory_core.ir.geometry import make_tile
 from dory_core.kernels.binding import bind_kernel
 from dory_core.schedule.bounds import lower_bound
@@ -82,22 +83,70 @@ def test_a_load_into_a_double_buffer_starts_when_the_cores_have_met_for_the_tile
 
 
 def test_misses_of_instructions_wait_behind_the_loads_in_flight():
-    """Two tiles of a kernel of 960 bytes: 64 lines with those around it, 4 of which do not fit."""
-    cache = InstructionCache(960, 16, 64, 2.0, 3.0, again=1, again_cycles=10.0)
-    code = CodeSizes(*[0] * 13, kernel=960)
+    """Two tiles of a kernel that runs 960 bytes: 64 lines with those around it."""
+    costs = costs_with(InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 3.0, 4.0))
+    schedule = make_schedule(POINTWISE, HALF, Buffering(2, 1, 1), has_weights=False)
+    # The second load of 266 cycles begins when the cores have met: the first tile's misses wait for
+    # 3 cycles a line of it. Nothing is in flight behind the second tile's barrier.
+    first, second = 64 * 2 + 64 * 3, costs.misses[1].cycles
+    assert costs.misses[0] == (128.0, 1.0, 192.0)
+    expected = 266 + 22 + first + 1000 + 22 + 22 + second + 1000 + 22
+    assert estimate(costs, schedule, resident=("y",)).cycles == round(expected)
+
+
+def costs_with(cache: InstructionCache) -> LayerCosts:
+    """Return the costs of a kernel of 1920 bytes on a chip with a cache of instructions."""
+    code = CodeSizes(*[0] * 13, kernel=1920)
     chip = hierarchy(cores=8)
     far = replace(chip.levels[1].memories[0], holds=frozenset({"code"}), code=code)
     near = chip.levels[0]
     data = Memory("data", 1 << 20)
     chip = replace(chip, levels=(near, Level(2, (data, far))), instructions=cache)
+    return LayerCosts.of(POINTWISE, bind_kernel(ConstantKernel(), POINTWISE), chip)
+
+
+def test_misses_of_further_tiles_are_those_of_random_replacement():
+    """Against a simulated cache that runs through all lines at each tile: 64 sets of four ways."""
+    cache = InstructionCache(4096, 16, 4, 0, 1.0, 1.0, 1.0, 1.0)
+    for lines in (48, 120, 160, 200, 240):
+        found = [lines, *(misses.cycles for misses in cache.misses(16 * lines)[1:])]
+        expected = simulated_misses(lines, ways=4, sets=64, tiles=len(found))
+        assert found == pytest.approx(expected, abs=0.04 * lines), lines
+
+
+def test_a_part_goes_on_with_the_cache_that_the_part_before_has_left():
+    """Costs after as many tiles as the misses take to die out have those of the last."""
+    cache = InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 3.0, 4.0)
+    costs = costs_with(cache)
+    all_misses = costs.misses
+    assert costs.after(2).misses == all_misses[2:]
+    assert costs.after(1000).misses == all_misses[-1:]
+    assert costs.after(1000) is costs.after(1001)
+    assert costs.after(0) is costs
+    assert LayerCosts.of(POINTWISE, costs.bound, hierarchy()).after(5).misses == (Misses(),)
+
+
+def test_a_kernel_takes_longer_beside_a_transfer_that_wants_the_same_banks():
+    chip = hierarchy(contention=0.25)
     costs = LayerCosts.of(POINTWISE, bind_kernel(ConstantKernel(), POINTWISE), chip)
-    schedule = make_schedule(POINTWISE, HALF, Buffering(2, 1, 1), has_weights=False)
-    # The second load of 266 cycles begins when the cores have met: the first tile's misses wait
-    # for 3 cycles a line of it. Nothing is in flight behind the second tile's barrier.
-    first, second = 64 * 2 + 64 * 3, 5 * 2
-    expected = 266 + 22 + first + 1000 + 22 + 22 + second + 1000 + 22
-    assert costs.misses == ((128.0, 192.0), (10.0, 50.0))
-    assert estimate(costs, schedule, resident=("y",)).cycles == expected
+    schedule = make_schedule(POINTWISE, HALF, Buffering(2, 1, 2), has_weights=False)
+    # The second load of 266 cycles runs beside the first kernel, the first store beside the second.
+    expected = 266 + 2 * (1000 + 266 / 4) + 266
+    assert estimate(costs, schedule).cycles == expected
+
+
+def simulated_misses(lines: int, ways: int, sets: int, tiles: int) -> list[float]:
+    """Return the mean misses of each tile over 30 caches whose ways are replaced at random."""
+    random, trials = Random(lines), 30
+    found = [0] * tiles
+    for _ in range(trials):
+        held = [[-1] * ways for _ in range(sets)]
+        for tile in range(tiles):
+            for line in range(lines):
+                if line not in held[line % sets]:
+                    held[line % sets][random.randrange(ways)] = line
+                    found[tile] += 1
+    return [count / trials for count in found]
 
 
 def test_cores_that_copy_meet_before_they_load_the_next_tile():
@@ -198,10 +247,20 @@ def test_rows_of_a_box_follow_the_layout():
     x = tensor("x", 16, 10, 12)
     assert box_transfer(x, 4, 12, 16) == DmaCost(4 * 12 * 16, 1)
     assert box_transfer(x, 4, 6, 16) == DmaCost(4 * 6 * 16, 4)
-    assert box_transfer(x, 4, 12, 8) == DmaCost(4 * 12 * 8, 48, planes=4)
+    assert box_transfer(x, 4, 12, 8) == DmaCost(4 * 12 * 8, 48, planes=4, planes_continue=True)
+    assert box_transfer(x, 4, 6, 8) == DmaCost(4 * 6 * 8, 24, planes=4)
     planar = box_transfer(x, 4, 6, 8, planar=True)
     assert planar == DmaCost(4 * 6 * 8, 192, True, copies=8, planes=4)
     assert box_transfer(tensor("x", 16, 4, 4, 4), 2, 4, 16).bytes == 2 * 4 * 8
+
+
+def test_planes_that_do_not_continue_each_other_cost_the_issuing_core_more():
+    link = Link(1, 2, setup_cycles=10, bytes_per_cycle=1.0, issue_cycles=8, plane_cycles=17)
+    x = tensor("x", 16, 10, 12)
+    whole, apart = box_transfer(x, 4, 12, 8), box_transfer(x, 4, 6, 8)
+    assert whole.charge(link, AS_IT_IS, 1).issue_cycles == 8
+    charge = apart.charge(link, AS_IT_IS, 1)
+    assert (charge.cycles, charge.issue_cycles) == (10 + 4 * 6 * 8 + 3 * 17, 8 + 3 * 17)
 
 
 def test_transfers_beyond_the_largest_are_split():

@@ -291,7 +291,8 @@ class Chains:
     def _least_cycles(self, n: int, parts: int) -> float:
         """Return cycles that a layer takes at least in some parts: each enters its function."""
         one = self.problem.tiled[n]
-        (first, _), (further, _) = one.costs.misses
+        misses = one.costs.misses
+        first, further = misses[0].cycles, misses[-1].cycles
         more = (parts - 1) * (one.costs.hierarchy.layer_cycles + first)
         return one.estimate.cycles + max(0.0, more - (one.schedule.count - 1) * further)
 

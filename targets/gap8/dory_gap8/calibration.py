@@ -144,6 +144,8 @@ GATHER_ROW = 8
 GATHER_RUN = 36
 GATHER_TENTHS = 12
 GATHER_TAP = 42
+# Four pixels of channels that make no four, which go through the stack (GVSOC: 229 to 459).
+GATHER_REST = 230
 GATHER_INPUT = 18
 GATHER_COLUMN = 160
 # Blocks that one call computes. They take L1 from tiles, so only columns of LEAST + 1 to MOST bytes

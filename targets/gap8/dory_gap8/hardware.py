@@ -123,9 +123,10 @@ def stack_bytes(cores: int) -> int:
 
 
 # Cluster DMA, measured: 26 cycles + 8 bytes per cycle until its event, at least 34; a cycle per row
-# (towards L1 rows of 8 bytes and more are free); rows of one byte take a cycle each. The port of L2
-# is busy for a cycle per 4 bytes: 8192 bytes take 2086 cycles until the next access of L2 gets
-# through, 32768 bytes 8231. A wait of the HAL is such an access.
+# (towards L1 rows of 8 bytes and more are free), 17 for each further plane, a command of its own;
+# rows of one byte take a cycle each. The port of L2 is busy for a cycle per 4 bytes: 8192 bytes
+# take 2086 cycles until the next access of L2 gets through, 32768 bytes 8231. A wait of the HAL is
+# such an access. Beside a load of 2100 cycles, 1x1 kernels take 442 cycles longer.
 CLUSTER_DMA = Link(
     upper=1,
     lower=2,
@@ -133,27 +134,32 @@ CLUSTER_DMA = Link(
     bytes_per_cycle=8.0,
     row_cycles=1.0,
     issue_cycles=26,
+    plane_cycles=17,
     minimum_cycles=34,
     element_cycles=1.0,
     port_bytes_per_cycle=4.0,
+    contention=0.2,
 )
 
-# The instruction cache of the cluster: 4 KiB in lines of 16 bytes, one refill at a time for all
-# cores. At the port of L2 it waits for the bursts of the DMA: 12 cycles without one, 60 to 700
-# after one. Of a kernel's code and 1 KiB around it about half runs in a call. Fitted to
-# counts on the GVSOC model: without transfers layers of depthwise 3x3 kernels take 1.7 to 2.3 k
-# cycles more than their kernels, fully connected ones 0.7 k; with transfers in flight up to 6.7 k.
+# The instruction cache of the cluster: 4 KiB in lines of 16 bytes, four ways, one refill at a time
+# for all cores. At the port of L2, after the bursts of the DMA, it waits for as long as they have
+# been under way; without one a line takes 12 cycles. Of the code that runs, 512 bytes around the
+# kernel among it, somewhat less than half is fetched at the first tile. Further tiles: the misses
+# of random replacement, which are those that GVSOC counts in layers with 2 to 12 tiles of 118 to
+# 311 lines.
 CODE_CACHE = InstructionCache(
     size_bytes=4096,
     line_bytes=16,
-    driver_bytes=1024,
-    miss_cycles=5.5,
-    busy_cycles=20.0,
-    again=25,
-    again_cycles=100.0,
+    ways=4,
+    driver_bytes=512,
+    running_share=0.9,
+    first_cycles=5.5,
+    busy_cycles=27.0,
+    miss_cycles=12.0,
 )
-# What the tile loop takes per tile beyond that: 70 to 130 cycles.
-TILE_CYCLES = 100
+# What the tile loop takes per tile beyond that: 70 to 130 cycles, and what cores wait for another
+# where their shares of a tile differ.
+TILE_CYCLES = 200
 
 # HyperRAM read from the cluster, in cycles of the cluster: 700 + 1.23 per byte at 100/100 MHz when
 # nothing else uses L2, 1.44 per byte while the cluster works; 500 + 0.865 per byte at 250/175 MHz;

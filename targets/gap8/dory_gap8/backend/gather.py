@@ -176,6 +176,7 @@ class GatherKernel(BlockKernel):
         batch = self._batch(layer)
         next_four = cal.BLOCK_FOURS + cal.BLOCK_FOURS_SEGMENT + cal.BLOCK_ONE_FOURS
         fixed -= (cal.GATHER_CALL - next_four) * (batch - 1) // batch
+        fixed += cal.GATHER_REST if layer.output.channels % 4 else 0
         return fixed + cal.GATHER_TENTHS * row // 10
 
     @staticmethod

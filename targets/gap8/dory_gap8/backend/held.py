@@ -241,7 +241,7 @@ class HeldKernel(ClusterKernel):
         channel = word + output * ceil_div(tile.h, strips)
         ways = [
             ceil_div(strips * tile.w, self.cores // n)
-            * (self._strip_cycles(layer) + ceil_div(tile.c_out, n) * channel)
+            * (self._strip_cycles(layer, tile.w) + ceil_div(tile.c_out, n) * channel)
             for n in (1, 2, 4, 8)
             if n <= self.cores
         ]
@@ -275,14 +275,19 @@ class HeldKernel(ClusterKernel):
         longest, shorter = (held.strip(held.outputs - n, signed).channel_cycles for n in (0, 1))
         return longest - held.outputs * (longest - shorter), longest - shorter
 
-    def _strip_cycles(self, layer: Layer) -> int:
-        """Return the cycles of a strip without its channels, with its share of copies."""
-        held, x, y = _known(layer), layer.inputs[0], layer.output
+    def _strip_cycles(self, layer: Layer, width: Number) -> Number:
+        """Return the cycles of a strip without its channels, with its share of copies.
+
+        Args:
+            layer: The layer.
+            width: Strips of a row, at whose ends copies are.
+        """
+        held, x = _known(layer), layer.inputs[0]
         strip = held.strip(held.outputs, x.signed).strip_cycles
         words = held.pool * held.x_rows * held.form.words
         ends = (convolution(layer).window.strides[1] * x.channels) | (x.width * x.channels)
         strip += words * (3 if ends % 2 else 2 if ends % 4 else 0) // 4  # begin off the words
-        return strip + self._copies(layer) // y.width
+        return strip + ceil_div(self._copies(layer), width)
 
     def _copies(self, layer: Layer) -> int:
         """Return the average cycles of copies of inputs with padding in a row of strips.
@@ -361,5 +366,5 @@ class HeldKernel(ClusterKernel):
         names = ["x", "weights", "y", "scratch", "x_h", "x_w", "x_c", "y_h", "y_w", "y_c"]
         names += ["pad_top", "pad_left"] if any(layer.window.pads) else []
         arguments = [*tile_arguments(*names)]
-        arguments.append(("strip_cycles", self._strip_cycles(layer)))
+        arguments.append(("strip_cycles", self._strip_cycles(layer, layer.output.width)))
         return call_text(self.symbol(layer), "held", arguments)
