@@ -198,6 +198,8 @@ class _Printer:
         if before and self.values.axes and any("arguments." in line for line in self.arguments):
             yield "/* Of the kernel: what is equal for all tiles. The loop sets the rest. */"
         yield from before
+        if self.program.loop is None:
+            yield from self.arguments
         yield from self._lines(self.program.operations)
 
     def _counters(self, loop: Loop) -> Iterator[str]:
