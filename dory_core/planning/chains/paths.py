@@ -218,7 +218,7 @@ class Chains:
         made = self._network.flow.writes[n]
         if made in self.start.in_l3 or self._network.rolls(made, n, last):
             return False
-        return self._network.is_read_half_made(made, last)
+        return self._network.has_reader_by_rows(made, last)
 
     def _ending(self, first: int, last: int, most: Sequence[int]) -> Iterator[Chain]:
         """Yield the chains with the same last layer and the same stripes.

@@ -286,7 +286,7 @@ class NetworkParts:
         """Return True when no layer reads a tensor as a whole for each row of its output."""
         return all(self._reads_rows(n, name) for n in self.readers[name])
 
-    def is_read_half_made(self, name: str, last: int) -> bool:
+    def has_reader_by_rows(self, name: str, last: int) -> bool:
         """Return True when a layer up to one reads rows of a tensor as soon as they are made."""
         return any(self._reads_rows(n, name) for n in self.readers[name] if n <= last)
 
