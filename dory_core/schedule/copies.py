@@ -61,10 +61,10 @@ def box_transfer(
     if layout.channel_block:
         blocks = int(layout.padded_channels(channels)) // layout.channel_block
         return DmaCost(size, 1 if rows == tensor.height else blocks)
+    continues = columns == tensor.width
     if planar and layout.is_hwc and tensor.channels > 1:
-        return DmaCost(size, rows * columns * channels, True, channels, rows)
+        return DmaCost(size, rows * columns * channels, True, channels, rows, continues)
     if channels < tensor.channels:
-        continues = columns == tensor.width
         return DmaCost(size, rows * columns, planes=rows, planes_continue=continues)
     return DmaCost(size, rows if columns < tensor.width else 1)
 

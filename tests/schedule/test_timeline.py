@@ -251,6 +251,7 @@ def test_rows_of_a_box_follow_the_layout():
     assert box_transfer(x, 4, 6, 8) == DmaCost(4 * 6 * 8, 24, planes=4)
     planar = box_transfer(x, 4, 6, 8, planar=True)
     assert planar == DmaCost(4 * 6 * 8, 192, True, copies=8, planes=4)
+    assert box_transfer(x, 4, 12, 8, planar=True).planes_continue
     assert box_transfer(tensor("x", 16, 4, 4, 4), 2, 4, 16).bytes == 2 * 4 * 8
 
 
