@@ -157,8 +157,8 @@ CODE_CACHE = InstructionCache(
     busy_cycles=27.0,
     miss_cycles=12.0,
 )
-# What the tile loop takes per tile beyond that: 70 to 130 cycles, and what cores wait for another
-# where their shares of a tile differ.
+# What the tile loop takes per tile beyond that: 70 to 130 cycles, and what cores wait for each
+# other where their shares of a tile differ.
 TILE_CYCLES = 200
 
 # HyperRAM read from the cluster, in cycles of the cluster: 700 + 1.23 per byte at 100/100 MHz when

@@ -41,15 +41,15 @@ __asm__(
     "lw a4, 0(a3)\n\t"
     "and a4, a4, a0\n\t"
     "beqz a4, 1b\n\t"
-    "sw a2, 8(a5)\n\t"      /* DORY_GAP8_EU_MASK_SET */
+    "sw a2, 8(a5)\n\t"       /* DORY_GAP8_EU_MASK_SET */
     "p.elw a4, 0x3c(a5)\n\t" /* DORY_GAP8_EU_WAIT_CLEAR */
-    "sw a2, 4(a5)\n\t"      /* DORY_GAP8_EU_MASK_CLEAR */
+    "sw a2, 4(a5)\n\t"       /* DORY_GAP8_EU_MASK_CLEAR */
     "j 2b\n\t"
     ".size dory_dma_wait, . - dory_dma_wait\n\t"
     ".option pop\n\t"
     ".popsection\n");
 
-#else
+#else /* another compiler; without the load of a word */
 
 void dory_dma_wait(dory_ticket_t ticket)
 {
