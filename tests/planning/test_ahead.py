@@ -15,7 +15,7 @@ from dory_core.errors import DoryError, VerificationFailed
 from dory_core.ir import Graph, Layer
 from dory_core.ir.geometry import Tile
 from dory_core.kernels.kernel import Kernel, Term
-from dory_core.plan import Ahead, Form, LayerStep, Plan
+from dory_core.plan import Ahead, LayerStep, Plan
 from dory_core.plan.network import lower, lower_network
 from dory_core.planning.residents import ResidentPlanner
 from dory_core.plugins.manager import Plugins
@@ -269,22 +269,6 @@ def small_tail(**costs: Any) -> tuple[ToyChip, Graph]:
 
 def whole_inputs(layer: Layer, kernel: Kernel, tile: Tile, cores: int) -> list[Term]:
     return [Term("WHOLE_INPUTS", 1e6, tile.c_in), Term("OUTPUTS", 1, tile.c_out * tile.h * tile.w)]
-
-
-def test_a_layer_that_waits_long_gets_tiles_and_stores_its_output(tmp_path: Path) -> None:
-    """Its output would stay in L1 if it ran in one tile, which leaves no room for its load."""
-    chip, graph = small_tail(bytes_per_cycle=1, step_cycles=3000)
-    plan = built(tmp_path / "app", chip, graph, l1=7500)
-    before, waited = plan.steps[2:4]
-    assert waited.tiling.proof == SMALLER and waited.schedule.counts == (2, 1, 1, 1)
-    assert before.ahead is not None and waited.loaded_ahead
-    assert waited.output.form != Form.RESIDENT and waited.inputs[0].form == Form.RESIDENT
-    check_plan(plan)
-    assert_exact(tmp_path / "app", plugins=chip.plugins())
-    whole = built(tmp_path / "whole", chip, graph, l1=7500, moves="-waiting-outputs")
-    assert whole.steps[3].output.form == Form.RESIDENT and whole.steps[3].schedule.count == 1
-    assert plan.cycles < whole.cycles
-    assert plan.levels[1].used <= whole.levels[1].used
 
 
 def test_tensors_that_stay_lie_at_the_end_of_l1_where_that_makes_room_for_loads(

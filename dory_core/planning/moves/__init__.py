@@ -19,7 +19,6 @@ from dory_core.planning.moves import (
     fused_chains,
     l1_residency,
     smaller_tiles,
-    waiting_outputs,
     weight_prefetch,
 )
 from dory_core.planning.problem import Problem
@@ -86,11 +85,6 @@ MOVES = (
         "smaller-tiles",
         "Take smaller tiles where they leave room in L1 for weight prefetch.",
         smaller_tiles.propose,
-    ),
-    Move(
-        "waiting-outputs",
-        "Store outputs of layers that wait long for their constants.",
-        waiting_outputs.propose,
     ),
 )
 

@@ -7,7 +7,7 @@ it leaves the network. A layer of several tiles may be computed in one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dory_core.planning.decision import Decision, Residency
@@ -29,20 +29,17 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
         yield with_residents(problem, candidate.decision, candidate.peak)
 
 
-def with_residents(
-    problem: Problem, decision: Decision, peak: int, moved: Collection[str] = ()
-) -> Decision:
+def with_residents(problem: Problem, decision: Decision, peak: int) -> Decision:
     """Return the decision with resident tensors.
 
     Args:
         problem: The network.
         decision: The decision, whose tiles and residents are chosen again.
         peak: Bytes of L2 within which constants are fetched early.
-        moved: Tensors that may not be resident.
     """
     plain = decision.in_parts()
     arena = peak if decision.arena_bytes else 0
-    return replace(plain, residency=_planned(problem, plain, moved), arena_bytes=arena)
+    return replace(plain, residency=_planned(problem, plain), arena_bytes=arena)
 
 
 def in_other_parts(problem: Problem, candidate: Candidate, decision: Decision) -> Decision:
@@ -55,7 +52,7 @@ def in_other_parts(problem: Problem, candidate: Candidate, decision: Decision) -
     return with_residents(problem, decision, decision.arena_bytes)
 
 
-def _planned(problem: Problem, decision: Decision, moved: Collection[str]) -> Residency:
+def _planned(problem: Problem, decision: Decision) -> Residency:
     network, flow = problem.network, problem.network.flow
     fused = [n for n, split in enumerate(decision.splits) if split.takes_turns]
     in_chains = {name for n in fused for name in (*flow.reads[n], flow.writes[n])}
@@ -78,7 +75,7 @@ def _planned(problem: Problem, decision: Decision, moved: Collection[str]) -> Re
         parts,
     )
     for kept in _candidates(tiled, flow):
-        if kept.name not in elsewhere and kept.name not in moved:
+        if kept.name not in elsewhere:
             planner.try_to_keep(kept)
     return planner.result()
 

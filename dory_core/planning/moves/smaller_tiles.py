@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -23,7 +23,7 @@ from dory_core.schedule.costs import first_weights
 from dory_core.tiling.tiled import TiledLayer
 
 #: A wait for constants is long when it takes more than this fraction of all cycles.
-LONG_WAIT = 100
+_LONG_WAIT = 100
 #: Sizes of L1 within which smaller tiles of a layer are looked for.
 _TRIES = 3
 
@@ -32,20 +32,10 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     """Yield the decision with smaller tiles where weight prefetch gains more by them."""
     if weight_prefetch.NAME in problem.switched_off:
         return
-    decision = in_smaller_tiles(problem, candidate.decision, there_in_time(candidate))
+    there = there_in_time(candidate)
+    decision = with_prefetches(problem, candidate.decision, there, partial(_search, problem))
     if decision.residency is not None and decision.residency.tiled != candidate.residency.tiled:
         yield decision
-
-
-def in_smaller_tiles(problem: Problem, decision: Decision, there: Collection[int] = ()) -> Decision:
-    """Return the decision with weight prefetch, in smaller tiles where it gains more by them.
-
-    Args:
-        problem: The network.
-        decision: The decision.
-        there: As for :func:`with_prefetches`.
-    """
-    return with_prefetches(problem, decision, there, partial(_search, problem))
 
 
 def _search(
@@ -62,7 +52,7 @@ def _search(
         after = following is not None and following.can_be_loaded and best[k].load is None
         own = k > 0 and layers[k].can_be_loaded and best[k - 1].load is None
         if layers[k].tiled.schedule.count == 1:
-            own = own and _first_cycles(layers[k]) * LONG_WAIT > cycles
+            own = own and _first_cycles(layers[k]) * _LONG_WAIT > cycles
             after = False
         if not (after or own):
             continue
