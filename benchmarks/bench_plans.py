@@ -46,7 +46,6 @@ MORE_BUDGETS: dict[str, tuple[dict[str, int], ...]] = {
     "quantlab_mv1_025_96": ({"l2": 100 * 1024},),
     "nemo_dronet_complete": ({"l2": 200 * 1024},),
 }
-BOTH = ("heuristic", "latency")
 
 
 @dataclass(frozen=True)

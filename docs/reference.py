@@ -34,6 +34,7 @@ SECTIONS = {
         "Hooks and errors": ("dory_core.plugins.hooks", "dory_core.errors"),
         "Chips": (
             "dory_core.hardware.memories",
+            "dory_core.hardware.caches",
             "dory_core.hardware.links",
             "dory_core.hardware.code_sizes",
             "dory_core.hardware.target",

@@ -23,9 +23,9 @@ from dory_core.expr import Number as Number
 from dory_core.expr import ceil_div as ceil_div
 from dory_core.expr import maximum as maximum
 from dory_core.expr import minimum as minimum
+from dory_core.hardware.caches import InstructionCache as InstructionCache
 from dory_core.hardware.code_sizes import CodeSizes as CodeSizes
 from dory_core.hardware.links import Link as Link
-from dory_core.hardware.memories import InstructionCache as InstructionCache
 from dory_core.hardware.memories import Level as Level
 from dory_core.hardware.memories import Memory as Memory
 from dory_core.hardware.memories import MemoryHierarchy as MemoryHierarchy

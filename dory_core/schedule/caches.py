@@ -11,7 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from dory_core.hardware.memories import Cache, Memory
+from dory_core.hardware.caches import Cache
+from dory_core.hardware.memories import Memory
 from dory_core.ir import Layer, pixel_bytes
 from dory_core.ir.geometry import Tile
 from dory_core.kernels.bound_kernel import BoundKernel

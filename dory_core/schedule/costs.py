@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dory_core.hardware.caches import Misses
 from dory_core.hardware.copies import Carriage, Charge
 from dory_core.hardware.links import Link
-from dory_core.hardware.memories import MemoryHierarchy, Misses
+from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile
 from dory_core.kernels.bound_kernel import BoundKernel

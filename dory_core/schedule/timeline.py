@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
+from dory_core.hardware.caches import Misses
 from dory_core.hardware.copies import Charge
-from dory_core.hardware.memories import Misses
 from dory_core.ir.geometry import read_span
 from dory_core.kernels.call import OPERANDS
 from dory_core.schedule.costs import LayerCosts, link_name

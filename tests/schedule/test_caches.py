@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dory_core.hardware.caches import Cache
 from dory_core.hardware.links import Link
-from dory_core.hardware.memories import Cache, Level, Memory, MemoryHierarchy
+from dory_core.hardware.memories import Level, Memory, MemoryHierarchy
 from dory_core.ir import Layer, Window
 from dory_core.ir.geometry import make_tile
 from dory_core.kernels import portable_kernels

@@ -8,10 +8,11 @@ from random import Random
 
 import pytest
 
+from dory_core.hardware.caches import InstructionCache, Misses
 from dory_core.hardware.code_sizes import CodeSizes
 from dory_core.hardware.copies import AS_IT_IS, CORES, PIECES, Carriage, DmaCost
 from dory_core.hardware.links import Link
-from dory_core.hardware.memories import InstructionCache, Level, Memory, MemoryHierarchy, Misses
+from dory_core.hardware.memories import Level, Memory, MemoryHierarchy
 from dory_core.ir.geometry import make_tile
 from dory_core.kernels.binding import bind_kernel
 from dory_core.schedule.bounds import lower_bound

@@ -10,10 +10,8 @@ from collections.abc import Mapping
 
 from dory_core.api import CodeSizes
 
-# By the linker's map, without a network: main program, HAL and SDK with their data and stacks.
-PROGRAM_BYTES = 41_000
-# Of the SDK's heap: devices, file system, open files.
-HEAP_BYTES = 8 * 1024
+# Without a network: main program, HAL and SDK with their data and stacks, 41,000 B by the linker's
+# map, and 8 KiB of the SDK's heap for devices, file system and open files.
 L2_RESERVED_BYTES = 48 * 1024
 
 # By GCC 12 for rv32imc with -O3. What the SDK's compiler makes of kernels in plain C is 0.9 to 1.6
