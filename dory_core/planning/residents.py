@@ -1,4 +1,4 @@
-"""Resident tensors of a network, chosen one after another, and where all lies in L1 then."""
+"""Resident tensors of a network, chosen one by one, and the offsets of all buffers in L1."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from dory_core.schedule.loops import L1_ALIGNMENT, Buffering, L1Buffer, Schedule
 from dory_core.schedule.timeline import estimate
 from dory_core.tiling.tiled import TiledLayer
 
-WINDOW = 100  # layers that are packed as a whole; of more, those within a margin of a new resident
+#: Most layers whose buffers are packed together. Of more, those are packed again that lie within
+#: MARGIN layers of a new resident tensor.
+WINDOW = 100
 MARGIN = 8
 
 # Returns the layer at a position in one tile, None when it cannot be computed so.
@@ -52,13 +54,13 @@ class ResidentTensor:
 
 
 class ResidentPlanner:
-    """Layers, their resident tensors, and where the buffers of such layers lie in L1.
+    """Chooses resident tensors, and offsets of the buffers of all layers in L1.
 
-    L1 is packed over the whole network: a resident tensor keeps its bytes over several layers,
-    every other buffer over one. A new one changes little: the two or more layers that it touches,
-    and the live bytes of those between. So live bytes are kept per layer, estimates per layer and
-    schedule, and only layers that share L1 with it, by way of others, are packed again: WINDOW of
-    them at most.
+    L1 is packed over the whole network: a resident tensor is live over several layers, every other
+    buffer in one. A new resident tensor changes the cycles of the layers that make and read it, and
+    the live bytes of the layers between them. So estimates are memoised by layer and schedule, and
+    only layers are packed again whose resident tensors overlap it in time, directly or through
+    others: WINDOW of them at most.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class ResidentPlanner:
         self.cycles = cache(self._cycles)
 
     def try_to_keep(self, new: ResidentTensor) -> bool:
-        """Keep a tensor if there is room for it and that saves estimated cycles."""
+        """Make a tensor resident if L1 has room for it and estimated cycles get fewer."""
         touched = (new.maker, *new.readers)
         wholes = [self._with_whole(n, new) for n in touched]
         before = [self.tiled[n] for n in touched]
@@ -113,7 +115,7 @@ class ResidentPlanner:
         return False
 
     def _replace(self, old: ResidentTensor | None, new: ResidentTensor | None) -> None:
-        """Let a tensor stay otherwise than it did."""
+        """Replace one resident tensor by another one; None for no tensor."""
         for one in (old, new):
             if one is None:
                 continue
@@ -126,7 +128,7 @@ class ResidentPlanner:
                 self.over[n][new.name] = new
 
     def _with_whole(self, n: int, kept: ResidentTensor) -> TiledLayer | None:
-        """Return a layer that has a tensor in L1 as a whole, in one tile if it must be."""
+        """Return a layer in tiles that have a whole tensor in L1: its own, or else one tile."""
         for one in (self.tiled[n], self.in_one_tile(n)):
             if one is None:
                 continue
@@ -142,15 +144,15 @@ class ResidentPlanner:
         return None
 
     def _live_bytes(self, n: int) -> int:
-        """Return the bytes of L1 that are in use while layer n runs."""
+        """Return the bytes of L1 that are live while layer n runs."""
         return sum(align_up(r.size_bytes, self.unit) for r in self._requests(n, n))
 
     def _requests(self, first: int, last: int) -> list[Request]:
         """Return the blocks that a range of layers has in L1, with their live ranges."""
-        stays = {name: one for n in range(first, last + 1) for name, one in self.over[n].items()}
+        kept = {name: one for n in range(first, last + 1) for name, one in self.over[n].items()}
         requests = [
             Request(self.block(one.name), self._size(one), one.maker, one.last)
-            for one in stays.values()
+            for one in kept.values()
         ]
         for n in range(first, last + 1):
             own = self._own(n)
@@ -162,7 +164,7 @@ class ResidentPlanner:
         return requests
 
     def _pack(self, new: ResidentTensor) -> Mapping[BlockId, int] | None:
-        """Return the offsets of what the layers near a stay have in L1; None without room."""
+        """Return the offsets of the buffers of layers near a resident tensor; None without room."""
         layers = self._connected(new)
         if layers is not None:
             requests = self._requests(layers[0], layers[-1])
@@ -175,7 +177,10 @@ class ResidentPlanner:
         return fit_into(requests, self.unit, self.room, fixed)
 
     def _connected(self, start: ResidentTensor) -> range | None:
-        """Return the layers that share L1 with a stay, by way of others; None if too many."""
+        """Return the layers that resident tensors connect with a first one; None if too many.
+
+        Two layers are connected when a tensor is resident in both.
+        """
         first, last = start.maker, start.last
         while last - first < WINDOW:
             grown = (
@@ -191,7 +196,7 @@ class ResidentPlanner:
         return next(int(b.total) for b in self._buffers_of(kept.maker) if b.name == "y")
 
     def _own(self, n: int) -> dict[str, str]:
-        """Return the tensors that stay by the buffer (x, x2, y) that they are in layer n."""
+        """Return the resident tensors of layer n, by the buffer (x, x2, y) that they lie in."""
         own = {}
         for one in self.over[n].values():
             if n == one.maker:
@@ -209,7 +214,7 @@ class ResidentPlanner:
         return l1_buffers(one.layer, one.bound, tile, buffering)
 
     def _single(self, n: int) -> TiledLayer:
-        """Return a layer with one copy of what is there once."""
+        """Return a layer with one copy of each buffer that holds a resident tensor."""
         one = self.tiled[n]
         own = self._own(n)
         copies = one.schedule.buffering
@@ -234,17 +239,17 @@ class ResidentPlanner:
         return estimate(self.tiled[n].costs, schedule, resident=unmoved).cycles
 
     def result(self) -> Residency:
-        """Return the layers with what stays."""
+        """Return the layers with their resident tensors."""
         self._settle()
         layers = range(len(self.tiled))
-        stays = tuple(self._placed(n, self.offsets) for n in layers)
+        low = tuple(self._placed(n, self.offsets) for n in layers)
         on_top = self._on_top()
         tops = tuple(self._placed(n, on_top) for n in layers) if self.kept else ()
-        gone = frozenset(one.name for one in self.kept.values() if not one.stored)
-        return Residency(tuple(self._single(n) for n in layers), stays, gone, tops)
+        not_in_l2 = frozenset(one.name for one in self.kept.values() if not one.stored)
+        return Residency(tuple(self._single(n) for n in layers), low, not_in_l2, tops)
 
     def _sharing(self) -> Iterator[list[Request]]:
-        """Yield what layers that share L1 have there."""
+        """Yield the requests of each group of connected layers."""
         n = 0
         while n < len(self.tiled):
             start = min(self.over[n].values(), key=lambda one: one.maker, default=None)
@@ -255,33 +260,33 @@ class ResidentPlanner:
             n += 1
 
     def _settle(self) -> None:
-        """Pack what shares L1 once more, as low as can be found."""
+        """Pack each group of connected layers once more, in as few bytes as are found."""
         for requests in self._sharing():
             bound = fullest_step(requests, self.unit)[1]
             self.offsets.update(best_fit(requests, self.unit, bound))
 
     def _on_top(self) -> Mapping[BlockId, int]:
-        """Return offsets with the tensors that stay at the end of L1, where all fits so."""
+        """Return offsets with resident tensors at the end of L1, where all buffers fit so."""
         offsets = dict(self.offsets)
         for requests in self._sharing():
-            staying = [r for r in requests if r.id.kind is BlockKind.WHOLE]
-            below_top = lowest_place(sorted(staying, key=lambda r: r.first), self.unit)
+            resident = [r for r in requests if r.id.kind is BlockKind.WHOLE]
+            below_top = lowest_place(sorted(resident, key=lambda r: r.first), self.unit)
             fixed = {
                 r.id: self.room - below_top[r.id] - align_up(r.size_bytes, self.unit)
-                for r in staying
+                for r in resident
             }
             offsets.update(fit_into(requests, self.unit, self.room, fixed) or {})
         return offsets
 
     def _stay(self, n: int) -> L1Residence:
-        """Return the tensors of a layer that stay, without their places."""
+        """Return the resident tensors of a layer, without offsets."""
         own = self._own(n)
         made = self.kept.get(own.get("y", ""))
         found = frozenset(own) - {"y"}
         return L1Residence(found=found, leaves=made is not None, stored=made is None or made.stored)
 
     def _placed(self, n: int, offsets: Mapping[BlockId, int]) -> L1Residence:
-        """Return the tensors of a layer that stay, with the places of all that lies in L1 then."""
+        """Return the resident tensors of a layer, with the offsets of all buffers."""
         if not self.over[n]:
             return MOVED
         own = self._own(n)

@@ -1,16 +1,17 @@
 """All rolling buffers of a fused chain in one block: each has its largest size only in some turns.
 
-Bytes of a buffer that no layer reads again are free until its maker writes there. In them lie rows
-of other buffers. So two buffers need not lie apart by their sizes, but by what is live of both in
-the same turn.
+Bytes of a buffer that no layer reads again are free until its maker writes there. Rows of other
+buffers may lie in them. So the distance of two buffers follows from the bytes that are live of both
+in the same turn, not from their sizes.
 
     turns of   the maker of x   its reader   the maker of y
     x          | 0 | 1 | 2 |    | 0 | 1 | 2 |    |   | 1 | 2 |
     y                                            | 0 |           in the first row of x
 
-Rows that are read again move to the start of their buffer before its maker runs, or early: right
-after the layers before have read. Then the end of the buffer is free, and not its start. Where
-every second buffer is early, the end of one and the start of the next one are free alternately.
+Rows that are read again move to the start of their buffer: late, right before its maker runs, or
+early, right after the last turn that used the buffer. Between the two, a buffer whose rows moved
+early is free at its end, any other one at its start. So every second buffer moves its rows early:
+the free end of one and the free start of the next one lie together.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ _REORDERINGS = 6
 
 
 class LiveRows(NamedTuple):
-    """Which bytes of a buffer are in use, by moment; of none, the start is far after the end.
+    """The range of bytes of a buffer that are live, by moment.
 
-    The moments of a turn: rows move early, others move, the layer runs.
+    A turn has three moments: rows move early, rows move late, the layer runs.
 
     Attributes:
-        starts: The first of them.
-        ends: The one after the last.
+        starts: The first live byte; far after the end where none is live.
+        ends: The byte after the last live one.
     """
 
     starts: Bytes
@@ -52,7 +53,7 @@ class LiveRows(NamedTuple):
 
     @property
     def sizes(self) -> Bytes:
-        """How many bytes are live, by turn."""
+        """The number of live bytes, by turn, while the layer runs."""
         sizes: Bytes = np.maximum(self.ends - self.starts, 0)[_MOMENTS - 1 :: _MOMENTS]
         return sizes
 
@@ -74,21 +75,22 @@ class ChainRows(NamedTuple):
 class RollingRows:
     """The rolling buffers of the longest chain with the same last layer.
 
-    By how many bytes two buffers lie apart does not depend on the layers before their makers: they
-    only add turns between others.
+    They serve all shorter chains with that last layer as well: layers before the makers of two
+    buffers only add turns between theirs, which changes no distance.
 
     Attributes:
-        live: What is live of each buffer, by its name; also of those in others.
-        early: The same of those whose rows may move early, in the order of their makers.
+        live: The live bytes of each buffer by its name, also of buffers that lie in others.
+        early: The same where rows move early, of buffers with such rows, in the order of their
+            makers.
     """
 
     def __init__(self, order: Sequence[Turn], buffers: Mapping[str, SharedRows], unit: int) -> None:
-        """Find what is live.
+        """Find the live bytes.
 
         Args:
-            order: In which the parts of the chain run, and rows of inputs come.
-            buffers: By name.
-            unit: Granule of places and of what copies write, in bytes.
+            order: The turns of the chain, those in which rows of inputs come included.
+            buffers: The buffers by name.
+            unit: Granule of offsets and of copies, in bytes.
         """
         layers = np.fromiter((turn.layer for turn in order), np.int64, len(order))
         at = cache(lambda layer: np.flatnonzero(layers == layer))
@@ -149,11 +151,11 @@ class RollingRows:
         return ChainRows(best, dict(zip(names, found, strict=True)), early) if found else None
 
     def _find_apart(self, one: tuple[str, bool], other: tuple[str, bool]) -> int:
-        """Return by how many bytes a buffer lies before another one, where it lies before it.
+        """Return the least distance of two buffers, from the start of the lower one to the other.
 
         Args:
-            one: Name of the buffer, and whether its rows move early.
-            other: The same of the other one.
+            one: Name of the lower buffer, and whether its rows move early.
+            other: The same of the higher one.
         """
         ends, starts = ((self.early if early else self.live)[name] for name, early in (one, other))
         return int((ends.ends - starts.starts).max())
@@ -162,14 +164,14 @@ class RollingRows:
 def _live(
     at: Callable[[int], Bytes], buffer: SharedRows, count: int, unit: int, early: bool = False
 ) -> LiveRows:
-    """Return which bytes of a buffer are in use in each moment.
+    """Return the live bytes of a buffer in each moment.
 
     Args:
-        at: Tells in which turns a layer runs.
+        at: Returns the turns of a layer.
         buffer: The buffer.
         count: Number of turns.
         unit: As for :class:`RollingRows`.
-        early: Whether rows that are read again move right after the turn that used the buffer last.
+        early: Whether rows move early.
     """
     starts, ends = np.full(_MOMENTS * count, _NONE), np.full(_MOMENTS * count, -_NONE)
     first, places = buffer.tensors[0], buffer.buffers[0]
@@ -225,12 +227,12 @@ def _orders(sizes: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _lowest(order: Sequence[int], apart: Sequence[Sequence[int]], unit: int) -> dict[int, int]:
-    """Return places of buffers, each the lowest one that is left.
+    """Return offsets of buffers, each the lowest one that is free.
 
     Args:
-        order: In which they are placed.
-        apart: By how many bytes each has to lie before each other one, where it lies before it.
-        unit: Granule of the places, in bytes.
+        order: The order in which they are placed.
+        apart: The least distance from each buffer to each other one that lies higher, in bytes.
+        unit: Granule of the offsets, in bytes.
     """
     places = dict[int, int]()
     for n in order:

@@ -17,7 +17,7 @@ _STRIPES = 2
 
 
 class ChainBytes:
-    """Bytes of L2 that are live while a chain runs, which grows by layers from its last one.
+    """Bytes of L2 that are live while a chain runs; layers are added from the last one backwards.
 
     Attributes:
         constants: Bytes of constants that are fetched.
@@ -92,6 +92,6 @@ class ChainBytes:
         self._live = self._live + self._rows.live[name].sizes
 
     def share(self, name: str) -> None:
-        """Let a tensor lie in the buffer of another one, which is larger for it."""
+        """Let a tensor share the buffer of another one, whose bytes include it."""
         self.rolling[name] = 0
         self._live = self._live - self._rows.live[name].sizes

@@ -20,10 +20,10 @@ def prefetch(
 ) -> tuple[PartSequence, dict[BlockId, int]]:
     """Return the program with early fetches, and the offset of every block.
 
-    Constants form one stream in order of use. Each chunk is moved to the earliest start, not before
-    that of the chunk in front of it, at which some place of the arena is free until its use; all
-    other blocks stay where they are, and so does the size of the arena. A place that is free from a
-    start on is free from any later one, so the start is found by bisection.
+    Chunks of constants are fetched in the order of their use. Each chunk starts as early as a place
+    of the arena is free until its use, but not before the chunk in front of it. All other blocks
+    keep their offsets, and the arena its size. A place that is free from a start on is also free
+    from any later start, so the start is found by bisection.
 
     Args:
         program: The sequence, whose fetches start one position ahead.
@@ -99,7 +99,7 @@ def _places(
     arena_bytes: int,
     alignment: int,
 ) -> dict[BlockId, int] | None:
-    """Return the offset of ``request`` and of the chunk after it where that is in its way."""
+    """Return the offset of ``request``, and of the next chunk where that has to make room."""
     beside = list(requests.beside(request))
     place = _free(request, beside, offsets, arena_bytes, alignment)
     if place is not None:
@@ -110,11 +110,11 @@ def _places(
     place = _free(request, rest, offsets, arena_bytes, alignment)
     if place is None:
         return None
-    behind = requests.by_id[following]
-    rest = [other for other in requests.beside(behind) if other.id != following]
-    if request.overlaps(behind):
+    after = requests.by_id[following]
+    rest = [other for other in requests.beside(after) if other.id != following]
+    if request.overlaps(after):
         rest.append(request)
-    moved = _free(behind, rest, ChainMap({request.id: place}, offsets), arena_bytes, alignment)
+    moved = _free(after, rest, ChainMap({request.id: place}, offsets), arena_bytes, alignment)
     return None if moved is None else {request.id: place, following: moved}
 
 
