@@ -34,7 +34,10 @@ SANITIZED = (
     "openmv_fomo_face",
 )
 REFUSED: dict[tuple[str, str], tuple[type[DoryError], str]] = {
-    ("openmv_movenet_192", "stm32h7"): (DoesNotFit, "has 2536536 B of constants, 1966080 B of L3"),
+    ("openmv_movenet_192", "stm32h7"): (
+        DoesNotFit,
+        r"has 253\d{4} B of constants, 1966080 B of L3",  # padding depends on tiles
+    ),
 }
 
 
