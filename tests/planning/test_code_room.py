@@ -235,6 +235,7 @@ def test_layers_of_different_sizes_run_no_common_function() -> None:
     assert least_functions(b.graph()) == 4
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("size", "reserve"), [(30_000, 25_000), (90_000, 80_000), (30_000, 29_999)]
 )

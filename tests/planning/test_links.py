@@ -108,8 +108,9 @@ def test_random_networks_are_exact(
     built(graph, toy, tmp_path / "app")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
-    ("columns", "channels", "below"), [(512, 4, 8), (511, 4, 1), (505, 3, 8), (507, 3, 8)]
+    ("columns", "channels", "below"), [(511, 4, 1), (512, 4, 8), (505, 3, 8), (507, 3, 8)]
 )
 def test_rolling_buffers_move_in_whole_units_but_for_their_ends(
     columns: int, channels: int, below: int, tmp_path: Path

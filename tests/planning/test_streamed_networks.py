@@ -130,7 +130,7 @@ def test_random_network_of_mixed_precisions_is_exact_in_little_l2(
     assert any(t.bits < 8 for step in plan.steps for t in (*step.layer.inputs, step.layer.output))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("seed", "share", "mixed"), [(101, 0.4, True), (1005, 0.5, False), (101, 0.4, False)]
 )

@@ -69,6 +69,7 @@ def test_constants_of_a_large_network_come_early_in_few_large_transfers(
     groups_of_a_layer_are_balanced(plan)
 
 
+@pytest.mark.slow
 def test_constants_are_fetched_several_layers_ahead(plan_of: Callable[[str], Plan]) -> None:
     constants_are_fetched_several_layers_ahead(plan_of("mobile in 448 KiB"))
 

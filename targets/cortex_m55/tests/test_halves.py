@@ -65,6 +65,7 @@ def test_elements_of_16_bits_are_exact() -> None:
     HostLibrary(cases_of(3)).check()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("compiler", ["gcc", "zig"])
 def test_helium_computes_the_same(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     require_qemu()

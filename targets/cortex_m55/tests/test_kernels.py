@@ -128,6 +128,7 @@ def test_weights_of_uint8_files_are_exact() -> None:
     HostLibrary(uint8_weights(5)).check()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("compiler", ["gcc", "zig"])
 def test_helium_computes_the_same(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     require_qemu()

@@ -113,7 +113,7 @@ def test_two_rows_in_numbers_of_16_bits(compiler: tuple[str, ...]) -> None:
     CortexM7(cases, compiler).check()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @COMPILERS
 @pytest.mark.parametrize("less", [-1, 1])
 def test_strips_whose_sums_turn(less: int, compiler: tuple[str, ...]) -> None:
