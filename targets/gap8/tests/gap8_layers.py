@@ -1,10 +1,11 @@
-"""Random layers over the whole parameter space of the GAP8 kernels."""
+"""Layers for tests of GAP8: single ones, and random ones over all that its kernels take."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
+from dory_gap8 import plugin
 from dory_gap8.backend import (
     AddBytesKernel,
     AddKernel,
@@ -33,12 +34,14 @@ from dory_gap8.backend import (
     TransposeKernel,
     UnpackingKernel,
     WindowKernel,
+    candidates,
 )
 from dory_gap8.backend.conv import group_channels
 
-from dory_core.api import Feature, Kernel, Layer
+from dory_core.api import Feature, Kernel, Layer, TargetContext, ops
+from dory_core.importing import Array, requant
 from dory_core.testing import kernel_cases, kernels
-from dory_core.testing.kernels import KernelCase
+from dory_core.testing.kernels import KernelCase, alone, typed
 from dory_core.testing.random_layers import LayerSpace, RandomLayers
 
 CORES = 8
@@ -136,3 +139,28 @@ def turned_cases(kind: str, seed: int, count: int) -> list[KernelCase]:
 def byte_cases(kind: str, seed: int, count: int) -> list[KernelCase]:
     """Return cases of layers whose inputs and outputs are bytes."""
     return cases_of(kind, seed, count, space=BYTES)
+
+
+def context(cores: int = 8, kernels: str = "dory", **fields) -> TargetContext:
+    options = {"cores": cores, "kernels": kernels, "board": "gvsoc"}
+    ctx = TargetContext("gap8", options, **fields)
+    return ctx.with_hierarchy(plugin.dory_memory_hierarchy(ctx))
+
+
+def conv(c_in: int, c_out: int, size: int, kernel: int, stride: int = 1, groups: int = 1, **more):
+    pad = kernel // 2
+    window = ops.Window(kernel=(kernel, kernel), strides=(stride, stride), pads=(pad,) * 4)
+    layer = alone(
+        ops.Conv,
+        weights=Array(np.ones((c_out, c_in // groups, kernel, kernel), int)),
+        window=window,
+        groups=groups,
+        requants=(requant(1, 0, 256, 0, 255),),
+        **more,
+    )
+    return typed(layer, (c_in, size, size, 0, 255))
+
+
+def candidate(layer: Layer, name: str):
+    """Return the candidate ``dory_gap8_<name>`` of a layer."""
+    return next(k for k in candidates(layer, 8) if k.name == f"dory_gap8_{name}")

@@ -1,4 +1,4 @@
-"""Hooks of the GAP8 target: memories, heuristics, candidates, refusals."""
+"""Hooks of the GAP8 target: memories, candidates, refusals."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from dory_gap8 import plugin
 from dory_gap8.backend import UnpackingKernel, WindowKernel, candidates
 from dory_gap8.hardware import DMA_COUNTERS, HIGH_VOLTAGE, MAX_CORES, TARGET
-from gap8_layers import SPACE, kernels_for
+from gap8_layers import SPACE, candidate, context, conv, kernels_for
 
-from dory_core.api import Kernel, Layer, TargetContext, Term, Tile, UsageError, geometry, ops
+from dory_core.api import Kernel, Layer, Term, Tile, UsageError, geometry, ops
 from dory_core.importing import Array, requant
 from dory_core.testing import (
     Code,
@@ -29,38 +29,12 @@ from dory_core.testing import (
     make_tile,
     resolve_budgets,
     smallest_tile,
-    with_border,
 )
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
 from dory_core.testing.kernels import alone, typed
 from dory_core.testing.random_layers import KINDS, RandomLayers
 from dory_core.tools import read_plan
-
-
-def context(cores: int = 8, kernels: str = "dory", **fields) -> TargetContext:
-    options = {"cores": cores, "kernels": kernels, "board": "gvsoc"}
-    ctx = TargetContext("gap8", options, **fields)
-    return ctx.with_hierarchy(plugin.dory_memory_hierarchy(ctx))
-
-
-def conv(c_in: int, c_out: int, size: int, kernel: int, stride: int = 1, groups: int = 1, **more):
-    pad = kernel // 2
-    window = ops.Window(kernel=(kernel, kernel), strides=(stride, stride), pads=(pad,) * 4)
-    layer = alone(
-        ops.Conv,
-        weights=Array(np.ones((c_out, c_in // groups, kernel, kernel), int)),
-        window=window,
-        groups=groups,
-        requants=(requant(1, 0, 256, 0, 255),),
-        **more,
-    )
-    return typed(layer, (c_in, size, size, 0, 255))
-
-
-def candidate(layer: Layer, name: str):
-    """Return the candidate ``dory_gap8_<name>`` of a layer."""
-    return next(k for k in candidates(layer, 8) if k.name == f"dory_gap8_{name}")
 
 
 def first(layer: Layer):
@@ -117,77 +91,6 @@ def test_other_targets_are_left_to_other_plugins() -> None:
 def test_operating_points_name_their_sources() -> None:
     assert [p.name for p in TARGET.operating_points] == ["1.0V", "1.2V"]
     assert all(p.source for p in TARGET.operating_points)
-
-
-def all_terms(layer: Layer, kernel: Kernel, tile: Tile) -> list[Term]:
-    """Return the terms of the target, then those of the kernel for the tile and its border tile."""
-    [bound] = bind_layer(layer, [kernel]).kernels
-    return [
-        *plugin.dory_objective_terms(context(), layer, kernel, tile),
-        *bound.terms(layer, tile),
-    ]
-
-
-def test_heuristics_are_those_of_the_paper_and_hold_for_the_border_tile() -> None:
-    layer = conv(16, 30, 20, 3)
-    kernel = candidate(layer, "conv")
-    tile = with_border(layer, make_tile(layer, 16, 8, 12))
-    terms = all_terms(layer, kernel, tile)
-    values = {t.name: (t.weight, t.value) for t in terms}
-    bytes_ = 10 * 13 * 16 + 8 * 12 * 16 + 16 * 144
-    assert values == {
-        "UTILISATION": (0.5, bytes_),
-        "PAR_BALANCE": (1e6, 7),
-        "HIDE_IM2COL": (1e2, 16),
-        "MATMUL_W": (1e6, 1),
-        "MATMUL_CH": (1e6, 3),
-        "PAR_BALANCE_BORDER": (1e6, 3),
-        "HIDE_IM2COL_BORDER": (1e2, 14),
-        "MATMUL_W_BORDER": (1e6, 1),
-        "MATMUL_CH_BORDER": (1e6, 1),
-    }
-
-
-def test_depthwise_balances_channels() -> None:
-    layer = conv(16, 16, 20, 3, groups=16)
-    tile = with_border(layer, make_tile(layer, 8, 8, 12))
-    kernel = kernels_for("depthwise")[-1]
-    terms = all_terms(layer, kernel, tile)
-    assert [(t.name, t.value) for t in terms[1:]] == [("PAR_BALANCE", 7), ("PAR_BALANCE_BORDER", 7)]
-
-
-def test_depthwise_on_channels_last_likes_whole_strips_and_words() -> None:
-    """A strip has four rows, a word four channels; the channels of all strips are shared."""
-    layer = conv(30, 30, 22, 3, groups=30)
-    tile = with_border(layer, make_tile(layer, 16, 12, 12))
-    terms = all_terms(layer, kernels_for("depthwise")[0], tile)
-    by_name = {t.name: t for t in terms}
-    by_name.pop("UTILISATION")
-    assert {t.name: (t.weight, t.value) for t in by_name.values()} == {
-        "PAR_BALANCE": (1e6, (16 * 3 - 1) % 8),
-        "STRIP": (1e6, 3),
-        "WORD": (1e6, 3),
-        "WALK": (1e6, 3),
-        "PAR_BALANCE_BORDER": (1e6, (14 * 3 - 1) % 8),
-        "STRIP_BORDER": (1e6, 1),
-        "WORD_BORDER": (1e6, 1),
-        "WALK_BORDER": (1e6, 2),
-    }
-
-
-def test_inputs_in_registers_like_whole_strips_and_few_tiles() -> None:
-    """Tiles are counted once, not for the border too; parts of the channels load inputs again."""
-    layer = conv(1, 32, 100, 5, stride=2)
-    tile = with_border(layer, make_tile(layer, 16, 16, 34))
-    terms = all_terms(layer, candidate(layer, "held"), tile)
-    assert {t.name: (t.weight, t.value) for t in terms[1:]} == {
-        "PAR_BALANCE": (1e6, (4 * 34 - 1) % 8),
-        "STRIP": (1e6, 3),
-        "HIDE_LOADS": (1e6, -2 * (13 * 50 // (25 * 8))),
-        "TILES": (1e6, -2 * 4 * 2),
-        "PAR_BALANCE_BORDER": (1e6, (1 * 16 - 1) % 8),
-        "STRIP_BORDER": (1e6, 1),
-    }
 
 
 @pytest.mark.parametrize(
