@@ -229,7 +229,7 @@ class ResidentPlanner:
     def _cycles_of(self, n: int) -> int:
         """Return the estimated cycles of a layer."""
         schedules = self.parts(n, self._single(n))
-        unmoved = self._stay(n).unmoved
+        unmoved = self._residence(n).unmoved
         return sum(
             times * self.cycles(n, schedule, unmoved)
             for schedule, times in Counter(schedules).items()
@@ -278,7 +278,7 @@ class ResidentPlanner:
             offsets.update(fit_into(requests, self.unit, self.room, fixed) or {})
         return offsets
 
-    def _stay(self, n: int) -> L1Residence:
+    def _residence(self, n: int) -> L1Residence:
         """Return the resident tensors of a layer, without offsets."""
         own = self._own(n)
         made = self.kept.get(own.get("y", ""))
@@ -296,7 +296,7 @@ class ResidentPlanner:
         }
         beside = [one.name for one in self.over[n].values() if one.maker < n < one.last]
         return replace(
-            self._stay(n),
+            self._residence(n),
             offsets={buffer: offsets[block] for buffer, block in blocks.items()},
             beside={name: offsets[self.block(name)] for name in beside},
         )

@@ -50,10 +50,11 @@ def vector_kernels(reads: Link | None = None) -> list[Kernel]:
 
     reads: the way of constants to the core, None where a DMA loads all of them.
     """
-    from dory_cortex_m55.backend.conv import ConvKernel, LinearKernel
+    from dory_cortex_m55.backend.conv import ConvKernel
     from dory_cortex_m55.backend.depthwise import DepthwiseKernel
     from dory_cortex_m55.backend.elementwise import LutKernel, WordsKernel
     from dory_cortex_m55.backend.grouped import GroupedKernel
+    from dory_cortex_m55.backend.linear import LinearKernel
     from dory_cortex_m55.backend.matrices import MatricesKernel
     from dory_cortex_m55.backend.movers import ConcatKernel, MoveKernel, TransposeKernel
     from dory_cortex_m55.backend.norm import NormKernel

@@ -19,8 +19,9 @@ from dory_core.api import (
     size,
 )
 from dory_cortex_m55.backend.base import by_bytes, bytes_of, places_of, reject_padding, whole
-from dory_cortex_m55.backend.conv import EIGHT, ConvKernel
+from dory_cortex_m55.backend.conv import ConvKernel
 from dory_cortex_m55.backend.requant import are_sums, form_of
+from dory_cortex_m55.backend.rows import EIGHT
 
 
 class GroupedKernel(ConvKernel):

@@ -27,10 +27,8 @@ from dory_cortex_m55.backend.base import (
     reject_elements,
     whole,
 )
-from dory_cortex_m55.backend.conv import EIGHT, OVERRUN, SUMS_BYTES, VECTOR, RowsKernel
 from dory_cortex_m55.backend.requant import form_of, reject_form
-
-_COLUMNS = Operand("scratch", offset=SUMS_BYTES)
+from dory_cortex_m55.backend.rows import COLUMNS, EIGHT, OVERRUN, SUMS_BYTES, VECTOR, RowsKernel
 
 
 class MatricesKernel(RowsKernel):
@@ -118,7 +116,7 @@ class MatricesKernel(RowsKernel):
             **self.members(layer),
             "x": Operand("x2"),
             "weights": None,
-            "columns": None if self.is_direct(layer) else _COLUMNS,
+            "columns": None if self.is_direct(layer) else COLUMNS,
             **dict.fromkeys(("x_w", "y_w", *ones), 1),
             **dict.fromkeys(("x_h", "y_h"), size("y_w")),
             **dict.fromkeys(("x_c", "x_row", "x_column"), length),
