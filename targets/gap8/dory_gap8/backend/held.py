@@ -19,7 +19,6 @@ from dory_core.api import (
     WeightBlock,
     ceil_div,
     geometry,
-    minimum,
     ops,
     reject_type,
     requantisation,
@@ -235,18 +234,17 @@ class HeldKernel(ClusterKernel):
         return self.cores * (rows * row + waiting)
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
-        """Strips of the core with the most of them; cores share strips and channels as in C."""
+        """Cores share the cycles of all strips; a share may begin and end within a strip."""
         word, output = self._channel_cycles(layer)
-        strips = ceil_div(tile.h, _known(layer).outputs)
-        channel = word + output * ceil_div(tile.h, strips)
-        ways = [
-            ceil_div(strips * tile.w, self.cores // n)
-            * (self._strip_cycles(layer, tile.w) + ceil_div(tile.c_out, n) * channel)
-            for n in (1, 2, 4, 8)
-            if n <= self.cores
-        ]
-        cycles = ways[0] if len(ways) == 1 else minimum(*ways)
+        held, y, (top, _, bottom, _) = _known(layer), layer.output, layer.window.pads
+        sides, all_strips = self._copies(layer)
+        of_rows = min(y.height, held.outputs * ((top > 0) + (bottom > 0)))
+        copies = (of_rows * all_strips + (y.height - of_rows) * sides) // y.height
+        strips, one = ceil_div(tile.h, held.outputs), self._strip_cycles(layer)
+        one = one + ceil_div(copies, tile.w)
+        total = tile.w * (strips * one + tile.c_out * (strips * word + tile.h * output))
         runs = ceil_div(strips, self.cores) + 1
+        cycles = one + ceil_div(total, self.cores)
         return cal.HELD_CALL + runs * cal.HELD_RUN + cycles * (100 + cal.HELD_STALLS) // 100
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
@@ -275,28 +273,23 @@ class HeldKernel(ClusterKernel):
         longest, shorter = (held.strip(held.outputs - n, signed).channel_cycles for n in (0, 1))
         return longest - held.outputs * (longest - shorter), longest - shorter
 
-    def _strip_cycles(self, layer: Layer, width: Number) -> Number:
-        """Return the cycles of a strip without its channels, with its share of copies.
-
-        Args:
-            layer: The layer.
-            width: Strips of a row, at whose ends copies are.
-        """
+    @staticmethod
+    def _strip_cycles(layer: Layer) -> int:
+        """Return the cycles of a strip without its channels, and without copies."""
         held, x = _known(layer), layer.inputs[0]
         strip = held.strip(held.outputs, x.signed).strip_cycles
         words = held.pool * held.x_rows * held.form.words
         ends = (convolution(layer).window.strides[1] * x.channels) | (x.width * x.channels)
-        strip += words * (3 if ends % 2 else 2 if ends % 4 else 0) // 4  # begin off the words
-        return strip + ceil_div(self._copies(layer), width)
+        return strip + words * (3 if ends % 2 else 2 if ends % 4 else 0) // 4  # begin off the words
 
-    def _copies(self, layer: Layer) -> int:
-        """Return the average cycles of copies of inputs with padding in a row of strips.
+    def _copies(self, layer: Layer) -> tuple[int, int]:
+        """Return the cycles of copies of inputs with padding in a row of strips.
 
-        They are those of the first and the last strip, and in the first and the last row those of
-        all strips. A few are copied at once.
+        Those of the first and the last strip; and those of all strips, as in the first and the last
+        row. A few are copied at once.
         """
-        held, window, y = _known(layer), layer.window, layer.output
-        top, left, bottom, right = ((pad > 0) for pad in window.pads)
+        window, y = layer.window, layer.output
+        _, left, _, right = ((pad > 0) for pad in window.pads)
         (rows, row), (walk, step) = self._patch(layer), self._walk(layer)
 
         def copy(strips: int) -> int:
@@ -307,8 +300,7 @@ class HeldKernel(ClusterKernel):
         copies = -(-y.width // walk)
         all_strips = copies * copy(min(walk, y.width))
         sides = (left + right) * copy(1) if copies > 1 else (left or right) * all_strips
-        of_rows = min(y.height, held.outputs * (top + bottom))
-        return (of_rows * all_strips + (y.height - of_rows) * sides) // y.height
+        return sides, all_strips
 
     def label(self, layer: Layer) -> str:
         """Window, channels, types and requantisation with its numbers."""
@@ -366,5 +358,8 @@ class HeldKernel(ClusterKernel):
         names = ["x", "weights", "y", "scratch", "x_h", "x_w", "x_c", "y_h", "y_w", "y_c"]
         names += ["pad_top", "pad_left"] if any(layer.window.pads) else []
         arguments = [*tile_arguments(*names)]
-        arguments.append(("strip_cycles", self._strip_cycles(layer, layer.output.width)))
+        (sides, all_strips), width = self._copies(layer), layer.output.width
+        arguments.append(("strip_cycles", self._strip_cycles(layer) + -(-sides // width)))
+        if any(layer.window.pads):
+            arguments.append(("copy_cycles", -(-(all_strips - sides) // width)))
         return call_text(self.symbol(layer), "held", arguments)

@@ -149,50 +149,21 @@ static inline int32_t dory_held_inside(int32_t column, int32_t x_w, int32_t coun
   return column < 0 || room < 0 ? 0 : dory_gap8_min(room / DORY_ACROSS + 1, count);
 }
 
-/* A way to share a tile: its cycles, parts of the strips, lengths of parts of strips and channels. */
+/* Strips that follow one another, each of which takes as many cycles. */
 typedef struct {
-  int32_t cycles, parts, strips, channels;
-} dory_held_way_t;
+  int32_t strips, cycles;
+} dory_held_part_t;
 
-/* Takes `ways` groups of cores with different channels when that is cheaper. With constant `ways` the
- * compiler divides by constants. strip, channel: cycles of a strip and of each of its channels. */
-static inline void dory_held_try(dory_held_way_t *best, int32_t strips, int32_t channels,
-                                 int32_t strip, int32_t channel, int32_t ways) {
-  const int32_t own = dory_gap8_ceil_div(strips, DORY_CORES / ways);
-  const int32_t own_channels = dory_gap8_ceil_div(channels, ways);
-  const int32_t cycles = own * (strip + own_channels * channel);
-  if (ways == 1 || cycles < best->cycles) {
-    best->cycles = cycles;
-    best->parts = DORY_CORES / ways;
-    best->strips = own;
-    best->channels = own_channels;
+/* The first channel, of y_c of each strip, that is computed after some cycles of those of all parts. */
+static inline int32_t dory_held_channel(const dory_held_part_t *part, int32_t after, int32_t y_c) {
+  int32_t strip = 0, whole;
+  for (; part->strips * part->cycles < after; part++) {
+    after -= part->strips * part->cycles;
+    strip += part->strips;
   }
-}
-
-/* The part of the calling core: strips in their order (as pixels), and channels. */
-static inline dory_gap8_work_t dory_held_share(int32_t strips, int32_t channels, int32_t strip,
-                                               int32_t channel) {
-  int32_t part = (int32_t)dory_core_id(), way = 0;
-  dory_held_way_t best;
-  dory_gap8_work_t work;
-  dory_held_try(&best, strips, channels, strip, channel, 1);
-#if DORY_CORES >= 2
-  dory_held_try(&best, strips, channels, strip, channel, 2);
-#endif
-#if DORY_CORES >= 4
-  dory_held_try(&best, strips, channels, strip, channel, 4);
-#endif
-#if DORY_CORES >= 8
-  dory_held_try(&best, strips, channels, strip, channel, 8);
-#endif
-  for (; part >= best.parts; way++) {
-    part -= best.parts;
-  }
-  work.pixels.first = dory_gap8_min(part * best.strips, strips);
-  work.pixels.end = dory_gap8_min(work.pixels.first + best.strips, strips);
-  work.channels.first = dory_gap8_min(way * best.channels, channels);
-  work.channels.end = dory_gap8_min(work.channels.first + best.channels, channels);
-  return work;
+  whole = dory_gap8_div(after, part->cycles);
+  after -= whole * part->cycles;
+  return (strip + whole) * y_c + dory_gap8_div(after * y_c, part->cycles);
 }
 
 /* Computes one tile. Every core calls it; no core reads what another one writes. */
@@ -200,20 +171,41 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   const int32_t strips = dory_gap8_ceil_div(a->y_h, DORY_OUTPUTS);
   /* Outputs of the strips; the first ones have one more. */
   const int32_t least = a->y_h / strips, longer = a->y_h - strips * least;
-  const dory_gap8_work_t work =
-      dory_held_share(strips * a->y_w, a->y_c, a->strip_cycles,
-                      DORY_WORD_CYCLES + DORY_OUTPUT_CYCLES * (least + (longer > 0)));
-  const int32_t channel = work.channels.first;
-  int32_t left = work.pixels.end - work.pixels.first;
-  int32_t strip = work.pixels.first / a->y_w, place = work.pixels.first - strip * a->y_w;
-  dory_held_t s;
-  if (work.channels.end == channel) {
-    return;
+  const int32_t y_c = a->y_c, width = a->y_w;
+  const int32_t cycles = a->strip_cycles + y_c * (DORY_WORD_CYCLES + DORY_OUTPUT_CYCLES * least);
+  const int32_t one_more = y_c * DORY_OUTPUT_CYCLES;
+  /* The first row of strips, others with one more output, the rest, the last row. */
+  dory_held_part_t parts[4] = {{width, cycles + (longer > 0 ? one_more : 0)},
+                               {width * (longer - (longer > 0)), cycles + one_more},
+                               {width * (strips - 1 - longer - (longer == 0)), cycles},
+                               {width, cycles}};
+  int32_t total = 0;
+#if DORY_PADDED
+  if (a->pad_top > 0) {
+    parts[0].cycles += a->copy_cycles;
   }
+  if ((a->y_h * DORY_POOL - 1) * DORY_STRIDE_H + DORY_KERNEL_H - a->pad_top > a->x_h) {
+    parts[3].cycles += a->copy_cycles;
+  }
+#endif
+  if (strips == 1) { /* it is the first and the last row */
+    parts[2].strips = 0;
+    parts[3].strips = 0;
+  }
+  for (int32_t i = 0; i < 4; i++) {
+    total += parts[i].strips * parts[i].cycles;
+  }
+  /* Each core has as many cycles: a share may begin and end at any channel of a strip. */
+  const int32_t share = dory_gap8_ceil_div(total, DORY_CORES);
+  const int32_t begin = dory_gap8_min((int32_t)dory_core_id() * share, total);
+  const int32_t next = dory_held_channel(parts, begin, y_c);
+  const int32_t end = dory_held_channel(parts, dory_gap8_min(begin + share, total), y_c);
+  const int32_t number = dory_gap8_div(next, y_c);
+  int32_t left = end - next, channel = next - number * y_c;
+  int32_t strip = dory_gap8_div(number, width), place = number - strip * width;
+  dory_held_t s;
   s.x_step = DORY_STEP;
-  s.channels = work.channels.end - channel;
-  s.y_next = a->y_c - s.channels;
-  s.y_row = a->y_w * a->y_c;
+  s.y_row = width * y_c;
 #if DORY_POOL > 1
   s.sums = (int32_t *)(void *)((uint8_t *)a->scratch +
                                DORY_CORES * DORY_PATCH_ROW * DORY_PATCH_ROWS) +
@@ -224,7 +216,12 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
     const int32_t rows = least + (strip < longer);
     const int32_t row = first * DORY_DOWN - (DORY_PADDED ? a->pad_top : 0);
     const int32_t column = place * DORY_ACROSS - (DORY_PADDED ? a->pad_left : 0);
-    int32_t count = dory_gap8_min(left, a->y_w - place);
+    int32_t count = 1;
+    s.channels = dory_gap8_min(left, y_c - channel);
+    s.y_next = y_c - s.channels;
+    if (s.channels == y_c) {
+      count = dory_gap8_min(dory_gap8_div(left, y_c), width - place);
+    }
 #if DORY_PADDED
     const int32_t x_rows = (DORY_POOL * rows - 1) * DORY_STRIDE_H + DORY_KERNEL_H;
     const int all_rows = row >= 0 && row + x_rows <= a->x_h;
@@ -252,13 +249,14 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
     s.x_row = a->x_w * DORY_CHANNELS;
 #endif
     s.weights = (const int8_t *)a->weights + channel * DORY_CHANNEL_BYTES;
-    s.y = (DORY_Y_T *)a->y + (first * a->y_w + place) * a->y_c + channel;
+    s.y = (DORY_Y_T *)a->y + (first * width + place) * y_c + channel;
     s.y_back = 1 - (rows - 1) * s.y_row;
-    s.y_end = s.y + count * a->y_c;
+    s.y_end = s.y + count * y_c;
     dory_held_run(&s, rows);
-    left -= count;
+    left -= count * s.channels;
+    channel = 0;
     place += count;
-    if (place == a->y_w) {
+    if (place == width) {
       place = 0;
       strip++;
     }

@@ -49,8 +49,9 @@ typedef struct {
   dory_gap8_requant_t requant;
 } dory_gap8_conv_t;
 
-/* Dense kernels of bytes: `requant` only where sums of the 4x4 block go through C; strip_cycles where
- * inputs stay in registers: what a strip costs beside its channels. */
+/* Dense kernels of bytes: `requant` only where sums of the 4x4 block go through C; strip_cycles
+ * and copy_cycles where inputs stay in registers: of a strip beside its channels, and of the copy of
+ * its inputs with padding in the first and the last row. */
 typedef struct {
   const void *x;
   const void *weights; /* interleaved, see dory_gap8_block_impl.h */
@@ -61,7 +62,7 @@ typedef struct {
   int32_t y_h, y_w, y_c;
   int32_t pad_top, pad_left;
   int32_t shift, low_bits, hi;
-  int32_t strip_cycles;
+  int32_t strip_cycles, copy_cycles;
   const dory_gap8_requant_t *requant;
 } dory_gap8_window_t;
 
