@@ -89,6 +89,8 @@ BLOCK_PIXELS = 108
 BLOCK_ROW = 25
 BLOCK_TAP = 22
 BLOCK_CALL = 900
+# Where cores share the groups of blocks: of a share that begins or ends within a block.
+BLOCK_PART = 100
 BLOCK_ROW_CALL = 200
 BLOCK_RAW = 60
 BLOCK_TURNED = 36

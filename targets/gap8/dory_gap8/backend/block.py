@@ -209,6 +209,29 @@ class BlockKernel(ClusterKernel):
             pixel += at_border[1] * hundredths // 100
         blocks, apart = self._blocks(layer, tile)
         groups = ceil_div(tile.c_out, 4)
+        return self._call_cycles(layer) + self._most_cycles(
+            layer, blocks, groups, pixel, group, apart
+        )
+
+    def _most_cycles(
+        self,
+        layer: Layer,
+        blocks: Number,
+        groups: Number,
+        pixel: Number,
+        group: Number,
+        apart: Number | None,
+    ) -> Number:
+        """Return the cycles of the core with the most blocks: cores share pixels, and channels.
+
+        Args:
+            layer: The layer.
+            blocks: Those of pixels of a tile.
+            groups: Those of four channels.
+            pixel: Cycles of a block without its groups.
+            group: Cycles of a group of a block.
+            apart: Blocks that are apart, None where none is.
+        """
         ways = []
         for n in (n for n in (1, 2, 4, 8) if n <= self.cores):
             count, channels = ceil_div(blocks, self.cores // n), ceil_div(groups, n)
@@ -216,7 +239,7 @@ class BlockKernel(ClusterKernel):
             if apart is not None:
                 way += minimum(count, apart) * self._apart_cycles(layer, channels)
             ways.append(way)
-        return self._call_cycles(layer) + (ways[0] if len(ways) == 1 else minimum(*ways))
+        return ways[0] if len(ways) == 1 else minimum(*ways)
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
         """Whole blocks for all cores; few cycles of all tiles."""

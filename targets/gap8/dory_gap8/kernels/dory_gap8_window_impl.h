@@ -25,23 +25,35 @@
 #if DORY_TAPS == 1 && DORY_STRIDE_H == 1 && DORY_STRIDE_W == 1 && DORY_WORDS
 
 /* Computes one tile, whose windows are its pixels one after the other. Every core calls it; no core
- * reads what another one writes. */
+ * reads what another one writes. Cores share groups of four channels of blocks of pixels, in the order
+ * of the blocks: a share may begin and end within a block. */
 void DORY_KERNEL(const dory_gap8_window_t *a) {
-  const int32_t x_c = a->x_c, y_c = a->y_c;
-  const dory_gap8_work_t work = dory_block_share(a->y_h * a->y_w, y_c);
-  const int32_t first = work.pixels.first, pixels = work.pixels.end - first;
-  const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_PASSES * (x_c / DORY_LANES),
-                                  y_c,        work.channels, a->requant};
+  const int32_t x_c = a->x_c, y_c = a->y_c, pixels = a->y_h * a->y_w;
+  const int32_t groups = (int32_t)(((uint32_t)y_c + 3) / 4);
+  const int32_t blocks = dory_gap8_ceil_div(pixels, DORY_BLOCK_PIXELS);
+  const dory_gap8_range_t share = dory_gap8_part(blocks * groups, 1, DORY_CORES, (int32_t)dory_core_id());
+  dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_PASSES * (x_c / DORY_LANES),
+                            y_c,        {0, 0},        a->requant};
   dory_block_t b;
   dory_block_table_t table;
-  if (work.channels.first == work.channels.end || pixels == 0) {
-    return;
+  for (int32_t unit = share.first, taken; unit < share.end; unit += taken) {
+    const int32_t block = dory_gap8_div(unit, groups), group = unit - block * groups;
+    const int32_t first = DORY_BLOCK_PIXELS * block;
+    int32_t count = DORY_BLOCK_PIXELS;
+    taken = dory_gap8_min(groups - group, share.end - unit);
+    tile.channels.first = 4 * group;
+    tile.channels.end = dory_gap8_min(4 * (group + taken), y_c);
+    if (taken == groups) {
+      taken = dory_gap8_div(share.end - unit, groups);
+      count *= taken;
+      taken *= groups;
+    }
+    dory_block_start(&b, &tile, a);
+    b.steps = x_c / DORY_LANES;
+    b.inputs = x_c;
+    dory_block_row(&b, &tile, table, (const DORY_X_T *)a->x + first * x_c, NULL, x_c,
+                   dory_gap8_min(count, pixels - first), (DORY_Y_T *)a->y + first * y_c);
   }
-  dory_block_start(&b, &tile, a);
-  b.steps = x_c / DORY_LANES;
-  b.inputs = x_c;
-  dory_block_row(&b, &tile, table, (const DORY_X_T *)a->x + first * x_c, NULL, x_c, pixels,
-                 (DORY_Y_T *)a->y + first * y_c);
 }
 
 #else
