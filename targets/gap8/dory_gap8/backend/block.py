@@ -30,7 +30,7 @@ from dory_core.api import (
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.block_finish import RAW, finish
-from dory_gap8.backend.block_terms import block_terms
+from dory_gap8.backend.block_terms import block_terms, shared_cycles
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
 from dory_gap8.backend.instance import (
     HALVES,
@@ -209,37 +209,11 @@ class BlockKernel(ClusterKernel):
             pixel += at_border[1] * hundredths // 100
         blocks, apart = self._blocks(layer, tile)
         groups = ceil_div(tile.c_out, 4)
-        return self._call_cycles(layer) + self._most_cycles(
-            layer, blocks, groups, pixel, group, apart
-        )
-
-    def _most_cycles(
-        self,
-        layer: Layer,
-        blocks: Number,
-        groups: Number,
-        pixel: Number,
-        group: Number,
-        apart: Number | None,
-    ) -> Number:
-        """Return the cycles of the core with the most blocks: cores share pixels, and channels.
-
-        Args:
-            layer: The layer.
-            blocks: Those of pixels of a tile.
-            groups: Those of four channels.
-            pixel: Cycles of a block without its groups.
-            group: Cycles of a group of a block.
-            apart: Blocks that are apart, None where none is.
-        """
-        ways = []
-        for n in (n for n in (1, 2, 4, 8) if n <= self.cores):
-            count, channels = ceil_div(blocks, self.cores // n), ceil_div(groups, n)
-            way = count * (pixel + channels * group)
-            if apart is not None:
-                way += minimum(count, apart) * self._apart_cycles(layer, channels)
-            ways.append(way)
-        return ways[0] if len(ways) == 1 else minimum(*ways)
+        most = shared_cycles(self.cores, blocks, pixel, groups, group)
+        if apart is not None:
+            count = minimum(ceil_div(blocks, self.cores), apart)
+            most = most + count * self._apart_cycles(layer, groups)
+        return self._call_cycles(layer) + most
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
         """Whole blocks for all cores; few cycles of all tiles."""
@@ -312,7 +286,6 @@ class BlockKernel(ClusterKernel):
             ("DORY_HALVES", str(int(layer.inputs[0].halves))),
             ("DORY_Y_T", c_type(y)),
             ("DORY_CORES", str(self.cores)),
-            ("DORY_BLOCK_SHARED", str(self._shared())),
             ("DORY_BLOCK_SLIDE", str(int(self._is_slide()))),
             *done.macros,
             ("DORY_BLOCK_PIXELS", str(block_pixels(layer))),
@@ -332,9 +305,6 @@ class BlockKernel(ClusterKernel):
             macros += weighted_epilogue(layer).macros
         purpose = f"{self.summary}: {x} inputs, i8 weights, {y} outputs."
         return Instance(self.kind, self.label(layer), purpose, tuple(macros))
-
-    def _shared(self) -> int:
-        return 0
 
     def _is_slide(self) -> bool:
         """Return True when a block is four neighbours that share their inputs."""

@@ -1,10 +1,11 @@
-"""What the kernels of the 4x4 block like in tiles."""
+"""What the kernels of the 4x4 block like in tiles, and the cycles of a core's share."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dory_core.api import Layer, Term, Tile, geometry
+from dory_core.api import Layer, Number, Term, Tile, ceil_div, geometry, minimum
+from dory_gap8 import calibration as cal
 from dory_gap8.objective import BETA_BALANCE, BETA_IM2COL, whole_units
 
 if TYPE_CHECKING:
@@ -12,6 +13,25 @@ if TYPE_CHECKING:
 
 # Pixels that the block computes at once.
 BLOCK_PIXELS = 4
+
+
+def shared_cycles(
+    cores: int, blocks: Number, pixel: Number, groups: Number, group: Number
+) -> Number:
+    """Return the cycles of the core with the largest share of a tile's blocks.
+
+    Cores share the groups of all blocks evenly; a share may begin and end within a block.
+
+    Args:
+        cores: The cores that share the tile.
+        blocks: Blocks of pixels.
+        pixel: Cycles of a block without its groups.
+        groups: Groups of four channels of a block.
+        group: Cycles of one of them.
+    """
+    share = ceil_div(blocks * groups, cores)
+    within = minimum(blocks % cores, 1)
+    return share * group + ceil_div(share, groups) * pixel + within * (pixel + cal.BLOCK_PART)
 
 
 def block_terms(kernel: ClusterKernel, layer: Layer, tile: Tile) -> tuple[Term, ...]:

@@ -131,9 +131,6 @@ class GatherKernel(BlockKernel):
     def _needs_scratch(self, layer: Layer) -> bool:
         return True
 
-    def _shared(self) -> int:
-        return 1
-
     def _tokens(self, layer: Layer) -> list[str]:
         copied = ["copied"] if _is_copied(layer) else []
         return [f"c{layer.inputs[0].channels}", *copied]

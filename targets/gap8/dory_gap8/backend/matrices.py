@@ -20,12 +20,12 @@ from dory_core.api import (
     Term,
     WeightBlock,
     ceil_div,
-    minimum,
     ops,
     reject_type,
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.block_finish import RAW, Finish, finish_of
+from dory_gap8.backend.block_terms import shared_cycles
 from dory_gap8.backend.instance import (
     BYTE_TYPES,
     Arguments,
@@ -113,12 +113,7 @@ class MatricesKernel(ClusterKernel):
         group += cal.BLOCK_UNALIGNED * steps // 10 * (layer.inputs[1].channels % 4 != 0)
         pixel = cal.BLOCK_FOURS + cal.BLOCK_FOURS_SEGMENT + cal.BLOCK_ONE_FOURS
         blocks = ceil_div(tile.w, 4)
-        ways = [
-            ceil_div(blocks, self.cores // n) * (pixel + ceil_div(groups, n) * group)
-            for n in (1, 2, 4, 8)
-            if n <= self.cores
-        ]
-        best = ways[0] if len(ways) == 1 else minimum(*ways)
+        best = shared_cycles(self.cores, blocks, pixel, groups, group)
         return cal.BLOCK_CALL + first + tile.h * (cal.MATRICES_MATRIX + best)
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
@@ -150,7 +145,6 @@ class MatricesKernel(ClusterKernel):
             ("DORY_HALVES", "0"),
             ("DORY_Y_T", c_type(layer.output.type_name)),
             ("DORY_CORES", str(self.cores)),
-            ("DORY_BLOCK_SHARED", "0"),
             ("DORY_BLOCK_SLIDE", "0"),
             *done.macros,
             ("DORY_BLOCK_PIXELS", "4"),

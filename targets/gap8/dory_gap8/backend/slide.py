@@ -116,11 +116,17 @@ class SlideKernel(BlockKernel):
 
     def _macros(self, layer: Layer) -> tuple[tuple[str, str], ...]:
         pixel = pixel_bytes(layer)
+        steps = self.row_bytes(layer) // 4 // layer.window.kernel[0]
+        row = cal.SLIDE_ROW + self._whole_step_cycles(layer) * steps // 10
         return (
             ("DORY_CHANNELS", str(layer.inputs[0].channels)),
             ("DORY_PIXEL", str(pixel)),
             ("DORY_PIXEL_WORDS", str(pixel // 4)),
             ("DORY_APART", str(int(_is_apart(layer)))),
+            ("DORY_ROW_CYCLES", str(row)),
+            ("DORY_GROUP_CYCLES", str(cal.SLIDE_GROUP + 16 * finish(layer).cycles // 10)),
+            ("DORY_APART_CYCLES", str(cal.SLIDE_APART)),
+            ("DORY_APART_GROUP_CYCLES", str(self._apart_group(layer))),
         )
 
     def _blocks(self, layer: Layer, tile: Tile) -> tuple[Number, Number | None]:
@@ -133,12 +139,25 @@ class SlideKernel(BlockKernel):
 
     def _apart_cycles(self, layer: Layer, groups: Number) -> Number:
         """Loads that are not shared, a call of its own, its pointers."""
+        return groups * self._apart_group(layer) + cal.SLIDE_APART
+
+    def _apart_group(self, layer: Layer) -> int:
         steps = self.row_bytes(layer) // 4
-        return (
-            groups * ((cal.BLOCK_STEP - self._step_cycles(layer)) * steps // 10) + cal.SLIDE_APART
-        )
+        return (cal.BLOCK_STEP - self._whole_step_cycles(layer)) * steps // 10
 
     def _step_cycles(self, layer: Layer) -> int:
+        """Rows of padding have no steps."""
+        window, x, y = layer.window, layer.inputs[0], layer.output
+        rows = sum(
+            min(start + window.kernel[0], x.height) - max(start, 0)
+            for start in range(
+                -window.pads[0], y.height * window.strides[0] - window.pads[0], window.strides[0]
+            )
+        )
+        return self._whole_step_cycles(layer) * rows // (window.kernel[0] * y.height)
+
+    @staticmethod
+    def _whole_step_cycles(layer: Layer) -> int:
         return cal.SLIDE_STEP if layer.window.strides[1] == 1 else cal.SLIDE_STEP_TWO
 
     def _segment_cycles(self, layer: Layer) -> int:

@@ -10,8 +10,6 @@ from dory_core.api import (
     Layer,
     Number,
     Rejection,
-    ceil_div,
-    minimum,
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.block import (
@@ -104,22 +102,6 @@ class WindowKernel(BlockKernel):
 
     def _call_cycles(self, layer: Layer) -> int:
         return cal.BLOCK_ROW_CALL if _is_row(layer) else super()._call_cycles(layer)
-
-    def _most_cycles(
-        self,
-        layer: Layer,
-        blocks: Number,
-        groups: Number,
-        pixel: Number,
-        group: Number,
-        apart: Number | None,
-    ) -> Number:
-        """Where windows are pixels, a share may begin and end within a block."""
-        if not _is_row(layer):
-            return super()._most_cycles(layer, blocks, groups, pixel, group, apart)
-        share = ceil_div(blocks * groups, self.cores)
-        parts = minimum(blocks % self.cores, 1) * (pixel + cal.BLOCK_PART)
-        return share * group + ceil_div(share, groups) * pixel + parts
 
     def _step_cycles(self, layer: Layer) -> int:
         odd = pixel_bytes(layer) % 4

@@ -2,7 +2,6 @@
  * that are no multiple of four. Template, configured as dory_gap8_block_impl.h and
  *
  *   DORY_CORES          cores of the cluster
- *   DORY_BLOCK_SHARED   what a block costs beside its channels, in groups of four channels
  *   DORY_BLOCK_ENDS     whether dory_block_fours computes channels that make no four (0 where not defined)
  */
 #include <string.h>
@@ -38,59 +37,45 @@ typedef struct {
   const int32_t *parameters;
   int32_t group_bytes; /* weights of four channels */
   int32_t y_c;
-  dory_gap8_range_t channels; /* the first is a multiple of four */
+  dory_gap8_range_t channels; /* of a part of the share; the first is a multiple of four */
   const dory_gap8_requant_t *requant;
 } dory_block_tile_t;
 
-/* A way to share a tile: number of parts of the pixels, lengths of parts of pixels and channels. */
+/* The share of a core: groups of four channels of blocks of pixels, `next` .. `end` - 1 in the order of
+ * the blocks. It may begin and end within a block. */
 typedef struct {
-  uint32_t cost, parts, pixels, channels;
-} dory_block_way_t;
+  int32_t next, end, groups;
+} dory_block_share_t;
 
-/* Takes `ways` groups of cores with different channels when that is cheaper. With constant `ways`
- * the compiler divides by constants. */
-static inline void dory_block_try(dory_block_way_t *best, uint32_t units, uint32_t groups,
-                                  uint32_t ways) {
-  const uint32_t parts = DORY_CORES / ways;
-  const uint32_t pixels = (units + parts - 1) / parts;
-  const uint32_t channels = (groups + ways - 1) / ways;
-  const uint32_t cost = pixels * (channels + DORY_BLOCK_SHARED);
-  if (ways == 1 || cost < best->cost) {
-    best->cost = cost;
-    best->parts = parts;
-    best->pixels = pixels;
-    best->channels = channels;
-  }
+/* That of pixels whose blocks all take as long. */
+static inline dory_block_share_t dory_block_share(int32_t pixels, int32_t channels) {
+  const int32_t groups = (int32_t)(((uint32_t)channels + 3) / 4);
+  const int32_t all = dory_gap8_ceil_div(pixels, DORY_BLOCK_PIXELS) * groups;
+  const dory_gap8_range_t own = dory_gap8_part(all, 1, DORY_CORES, (int32_t)dory_core_id());
+  const dory_block_share_t share = {own.first, own.end, groups};
+  return share;
 }
 
-/* The part of the calling core: pixels in blocks, and channels in fours where pixels do not balance. */
-static inline dory_gap8_work_t dory_block_share(int32_t pixels, int32_t channels) {
-  const uint32_t units = ((uint32_t)pixels + DORY_BLOCK_PIXELS - 1) / DORY_BLOCK_PIXELS;
-  const uint32_t groups = ((uint32_t)channels + 3) / 4;
-  uint32_t part = dory_core_id(), way = 0;
-  dory_block_way_t best;
-  int32_t most_pixels, most_channels;
-  dory_gap8_work_t work;
-  dory_block_try(&best, units, groups, 1);
-#if DORY_CORES >= 2
-  dory_block_try(&best, units, groups, 2);
-#endif
-#if DORY_CORES >= 4
-  dory_block_try(&best, units, groups, 4);
-#endif
-#if DORY_CORES >= 8
-  dory_block_try(&best, units, groups, 8);
-#endif
-  for (; part >= best.parts; way++) {
-    part -= best.parts;
+/* Takes the next part of a share off it: whole blocks, or some of the channels of one. Returns whether
+ * there is one. pixels, channels: of the tile. */
+static inline int dory_block_part(dory_block_share_t *share, int32_t pixels, int32_t channels,
+                                  dory_gap8_work_t *part) {
+  const int32_t left = share->end - share->next, groups = share->groups;
+  if (left <= 0) {
+    return 0;
   }
-  most_pixels = (int32_t)(DORY_BLOCK_PIXELS * best.pixels);
-  most_channels = (int32_t)(4 * best.channels);
-  work.pixels.first = dory_gap8_min((int32_t)part * most_pixels, pixels);
-  work.pixels.end = dory_gap8_min(work.pixels.first + most_pixels, pixels);
-  work.channels.first = dory_gap8_min((int32_t)way * most_channels, channels);
-  work.channels.end = dory_gap8_min(work.channels.first + most_channels, channels);
-  return work;
+  const int32_t block = dory_gap8_div(share->next, groups), group = share->next - block * groups;
+  int32_t blocks = 1, taken = dory_gap8_min(groups - group, left);
+  part->channels.first = 4 * group;
+  part->channels.end = dory_gap8_min(4 * (group + taken), channels);
+  if (taken == groups) {
+    blocks = dory_gap8_div(left, groups);
+    taken *= blocks;
+  }
+  part->pixels.first = DORY_BLOCK_PIXELS * block;
+  part->pixels.end = dory_gap8_min(part->pixels.first + DORY_BLOCK_PIXELS * blocks, pixels);
+  share->next += taken;
+  return 1;
 }
 
 /* Where the weights of the channels from c begin, a multiple of four. */

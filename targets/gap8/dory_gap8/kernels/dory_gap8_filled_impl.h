@@ -96,35 +96,36 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   const int32_t columns =
       (outputs - 1) * DORY_STRIDE_W + (DORY_KERNEL_W - 1) * DORY_DILATION_W + 1;
   const dory_copy_of_row_t copy = {a->scratch, dory_gap8_ceil_div(columns, DORY_DILATION_W)};
-  const dory_gap8_work_t work = dory_block_share(outputs, a->y_c);
-  const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_KERNEL_W * DORY_FILLED_WORDS,
-                                  a->y_c,     work.channels, a->requant};
-  int32_t pixel = work.pixels.first;
+  dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_KERNEL_W * DORY_FILLED_WORDS,
+                            a->y_c,     {0, 0},        a->requant};
+  dory_block_share_t share = dory_block_share(outputs, a->y_c);
+  dory_gap8_work_t part;
   dory_block_table_t table;
   dory_block_t b;
   dory_fill_row(a, &copy);
   dory_barrier();
-  if (work.channels.first == work.channels.end || pixel == work.pixels.end) {
-    return;
-  }
-  dory_block_start(&b, &tile, a);
-  b.table = table;
-  b.table_end = table + DORY_BLOCK_PIXELS;
-  b.steps = DORY_KERNEL_W * DORY_FILLED_WORDS;
-  b.inputs = DORY_KERNEL_W * DORY_FILLED;
-  b.x_step = DORY_NEXT_COLUMNS / DORY_DILATION_W * DORY_FILLED * (int32_t)sizeof(DORY_X_T);
-  while (pixel < work.pixels.end) {
-    const int32_t left = work.pixels.end - pixel;
-    DORY_Y_T *const y = (DORY_Y_T *)a->y + pixel * a->y_c;
-    int32_t taken = 0;
-    dory_enter_windows(table, &copy, pixel, left);
+  while (dory_block_part(&share, outputs, a->y_c, &part)) {
+    int32_t pixel = part.pixels.first;
+    tile.channels = part.channels;
+    dory_block_start(&b, &tile, a);
+    b.table = table;
+    b.table_end = table + DORY_BLOCK_PIXELS;
+    b.steps = DORY_KERNEL_W * DORY_FILLED_WORDS;
+    b.inputs = DORY_KERNEL_W * DORY_FILLED;
+    b.x_step = DORY_NEXT_COLUMNS / DORY_DILATION_W * DORY_FILLED * (int32_t)sizeof(DORY_X_T);
+    while (pixel < part.pixels.end) {
+      const int32_t left = part.pixels.end - pixel;
+      DORY_Y_T *const y = (DORY_Y_T *)a->y + pixel * a->y_c;
+      int32_t taken = 0;
+      dory_enter_windows(table, &copy, pixel, left);
 #if DORY_RUNS_ON
-    taken = dory_block_fours(&b, &tile, left, y);
+      taken = dory_block_fours(&b, &tile, left, y);
 #endif
-    if (taken == 0) {
-      taken = dory_gap8_min(DORY_BLOCK_PIXELS, left);
-      dory_block_pixels(&b, &tile, taken, y);
+      if (taken == 0) {
+        taken = dory_gap8_min(DORY_BLOCK_PIXELS, left);
+        dory_block_pixels(&b, &tile, taken, y);
+      }
+      pixel += taken;
     }
-    pixel += taken;
   }
 }

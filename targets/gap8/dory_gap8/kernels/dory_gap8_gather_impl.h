@@ -232,9 +232,10 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   const dory_image_t image = {a->x, a->x_h, a->x_w};
 #endif
   const int32_t x_row = image.w * DORY_CHANNELS;
-  const dory_gap8_work_t work = dory_block_share(a->y_h * a->y_w, a->y_c);
-  const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_PASSES * DORY_GATHERED,
-                                  a->y_c,     work.channels, a->requant};
+  const int32_t all = a->y_h * a->y_w;
+  dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_PASSES * DORY_GATHERED,
+                            a->y_c,     {0, 0},        a->requant};
+  dory_block_share_t share = dory_block_share(all, a->y_c);
   DORY_X_T *const columns =
       (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * (DORY_BATCH * DORY_BLOCK_COLUMNS);
   const DORY_X_T *table[2 * DORY_BLOCK_PIXELS];
@@ -244,66 +245,67 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   const uint32_t columns_inside =
       (uint32_t)dory_gap8_max(0, image.w - (DORY_KERNEL_W - 1) * DORY_DILATION_W);
   const int32_t last_column = (a->y_w - 1) * DORY_STRIDE_W - (DORY_BORDERS ? a->pad_left : 0);
-  DORY_Y_T *y = (DORY_Y_T *)a->y + work.pixels.first * a->y_c;
-  int32_t left = work.pixels.end - work.pixels.first, most;
-  dory_window_t w;
+  dory_gap8_work_t part;
   dory_block_t b;
-  if (work.channels.first == work.channels.end || left == 0) {
-    return;
-  }
   dory_clear_fill(columns);
-  dory_block_start(&b, &tile, a);
-  most = DORY_BLOCK_PIXELS * (dory_block_is_whole(&b, &tile) ? DORY_BATCH : 1);
-  dory_enter_columns(table, columns);
-  b.table = table;
-  b.table_end = table + DORY_BLOCK_PIXELS * DORY_PASSES;
-  b.steps = DORY_GATHERED;
-  b.inputs = DORY_PITCH;
-  b.x_step = DORY_BLOCK_COLUMNS * (int32_t)sizeof(DORY_X_T);
-  w.row = work.pixels.first / a->y_w;
-  w.column = (work.pixels.first - w.row * a->y_w) * DORY_STRIDE_W - (DORY_BORDERS ? a->pad_left : 0);
-  w.row = w.row * DORY_STRIDE_H - (DORY_BORDERS ? a->pad_top : 0);
-  w.place = w.row * x_row + w.column * DORY_CHANNELS;
-  while (left > 0) {
-    const int32_t pixels = dory_gap8_min(most, left);
-    int32_t missing = pixels;
-    DORY_X_T *to = columns;
-#if DORY_BATCH > 1
-    /* The block moves the pointers. */
+  while (dory_block_part(&share, all, a->y_c, &part)) {
+    DORY_Y_T *y = (DORY_Y_T *)a->y + part.pixels.first * a->y_c;
+    int32_t left = part.pixels.end - part.pixels.first, most;
+    dory_window_t w;
+    tile.channels = part.channels;
+    dory_block_start(&b, &tile, a);
+    most = DORY_BLOCK_PIXELS * (dory_block_is_whole(&b, &tile) ? DORY_BATCH : 1);
     dory_enter_columns(table, columns);
-    b.fours = 1;
-    if (pixels > DORY_BLOCK_PIXELS) {
-      b.fours = (int32_t)((uint32_t)pixels / DORY_BLOCK_PIXELS);
-      missing = DORY_BLOCK_PIXELS * b.fours;
-    }
-#endif
-    left -= missing;
-    do {
-      const int32_t end = w.column + (DORY_BLOCK_PIXELS - 1) * DORY_STRIDE_W;
-      if (missing >= DORY_BLOCK_PIXELS && end <= last_column &&
-          (!DORY_BORDERS || (((uint32_t)w.row < rows_inside) & (w.column >= 0) &
-                             (end < (int32_t)columns_inside)))) {
-        dory_gather_inside(to, image.x + w.place, x_row, 1);
-        w.column = end;
-        w.place += (DORY_BLOCK_PIXELS - 1) * (DORY_STRIDE_W * DORY_CHANNELS);
-        missing -= DORY_BLOCK_PIXELS;
-        to += DORY_BLOCK_COLUMNS;
-      } else {
-        if (!DORY_BORDERS ||
-            (((uint32_t)w.row < rows_inside) & ((uint32_t)w.column < columns_inside))) {
-          dory_gather_inside(to, image.x + w.place, x_row, 0);
-        }
-#if DORY_BORDERS
-        else {
-          dory_gather_border(to, a, &w);
-        }
-#endif
-        missing--;
-        to += DORY_PITCH;
+    b.table = table;
+    b.table_end = table + DORY_BLOCK_PIXELS * DORY_PASSES;
+    b.steps = DORY_GATHERED;
+    b.inputs = DORY_PITCH;
+    b.x_step = DORY_BLOCK_COLUMNS * (int32_t)sizeof(DORY_X_T);
+    w.row = part.pixels.first / a->y_w;
+    w.column = (part.pixels.first - w.row * a->y_w) * DORY_STRIDE_W - (DORY_BORDERS ? a->pad_left : 0);
+    w.row = w.row * DORY_STRIDE_H - (DORY_BORDERS ? a->pad_top : 0);
+    w.place = w.row * x_row + w.column * DORY_CHANNELS;
+    while (left > 0) {
+      const int32_t pixels = dory_gap8_min(most, left);
+      int32_t missing = pixels;
+      DORY_X_T *to = columns;
+#if DORY_BATCH > 1
+      /* The block moves the pointers. */
+      dory_enter_columns(table, columns);
+      b.fours = 1;
+      if (pixels > DORY_BLOCK_PIXELS) {
+        b.fours = (int32_t)((uint32_t)pixels / DORY_BLOCK_PIXELS);
+        missing = DORY_BLOCK_PIXELS * b.fours;
       }
-      dory_next_window(&w, last_column, a->y_w, x_row);
-    } while (missing != 0);
-    dory_block_pixels(&b, &tile, dory_gap8_min(DORY_BLOCK_PIXELS, pixels), y);
-    y += (pixels > DORY_BLOCK_PIXELS ? DORY_BLOCK_PIXELS * b.fours : pixels) * a->y_c;
+#endif
+      left -= missing;
+      do {
+        const int32_t end = w.column + (DORY_BLOCK_PIXELS - 1) * DORY_STRIDE_W;
+        if (missing >= DORY_BLOCK_PIXELS && end <= last_column &&
+            (!DORY_BORDERS || (((uint32_t)w.row < rows_inside) & (w.column >= 0) &
+                               (end < (int32_t)columns_inside)))) {
+          dory_gather_inside(to, image.x + w.place, x_row, 1);
+          w.column = end;
+          w.place += (DORY_BLOCK_PIXELS - 1) * (DORY_STRIDE_W * DORY_CHANNELS);
+          missing -= DORY_BLOCK_PIXELS;
+          to += DORY_BLOCK_COLUMNS;
+        } else {
+          if (!DORY_BORDERS ||
+              (((uint32_t)w.row < rows_inside) & ((uint32_t)w.column < columns_inside))) {
+            dory_gather_inside(to, image.x + w.place, x_row, 0);
+          }
+#if DORY_BORDERS
+          else {
+            dory_gather_border(to, a, &w);
+          }
+#endif
+          missing--;
+          to += DORY_PITCH;
+        }
+        dory_next_window(&w, last_column, a->y_w, x_row);
+      } while (missing != 0);
+      dory_block_pixels(&b, &tile, dory_gap8_min(DORY_BLOCK_PIXELS, pixels), y);
+      y += (pixels > DORY_BLOCK_PIXELS ? DORY_BLOCK_PIXELS * b.fours : pixels) * a->y_c;
+    }
   }
 }

@@ -149,23 +149,6 @@ static inline int32_t dory_held_inside(int32_t column, int32_t x_w, int32_t coun
   return column < 0 || room < 0 ? 0 : dory_gap8_min(room / DORY_ACROSS + 1, count);
 }
 
-/* Strips that follow one another, each of which takes as many cycles. */
-typedef struct {
-  int32_t strips, cycles;
-} dory_held_part_t;
-
-/* The first channel, of y_c of each strip, that is computed after some cycles of those of all parts. */
-static inline int32_t dory_held_channel(const dory_held_part_t *part, int32_t after, int32_t y_c) {
-  int32_t strip = 0, whole;
-  for (; part->strips * part->cycles < after; part++) {
-    after -= part->strips * part->cycles;
-    strip += part->strips;
-  }
-  whole = dory_gap8_div(after, part->cycles);
-  after -= whole * part->cycles;
-  return (strip + whole) * y_c + dory_gap8_div(after * y_c, part->cycles);
-}
-
 /* Computes one tile. Every core calls it; no core reads what another one writes. */
 void DORY_KERNEL(const dory_gap8_window_t *a) {
   const int32_t strips = dory_gap8_ceil_div(a->y_h, DORY_OUTPUTS);
@@ -175,33 +158,26 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   const int32_t cycles = a->strip_cycles + y_c * (DORY_WORD_CYCLES + DORY_OUTPUT_CYCLES * least);
   const int32_t one_more = y_c * DORY_OUTPUT_CYCLES;
   /* The first row of strips, others with one more output, the rest, the last row. */
-  dory_held_part_t parts[4] = {{width, cycles + (longer > 0 ? one_more : 0)},
-                               {width * (longer - (longer > 0)), cycles + one_more},
-                               {width * (strips - 1 - longer - (longer == 0)), cycles},
-                               {width, cycles}};
-  int32_t total = 0;
+  dory_gap8_run_t runs[4] = {{width, cycles + (longer > 0 ? one_more : 0)},
+                             {width * (longer - (longer > 0)), cycles + one_more},
+                             {width * (strips - 1 - longer - (longer == 0)), cycles},
+                             {width, cycles}};
 #if DORY_PADDED
   if (a->pad_top > 0) {
-    parts[0].cycles += a->copy_cycles;
+    runs[0].cycles += a->copy_cycles;
   }
   if ((a->y_h * DORY_POOL - 1) * DORY_STRIDE_H + DORY_KERNEL_H - a->pad_top > a->x_h) {
-    parts[3].cycles += a->copy_cycles;
+    runs[3].cycles += a->copy_cycles;
   }
 #endif
   if (strips == 1) { /* it is the first and the last row */
-    parts[2].strips = 0;
-    parts[3].strips = 0;
+    runs[2].pieces = 0;
+    runs[3].pieces = 0;
   }
-  for (int32_t i = 0; i < 4; i++) {
-    total += parts[i].strips * parts[i].cycles;
-  }
-  /* Each core has as many cycles: a share may begin and end at any channel of a strip. */
-  const int32_t share = dory_gap8_ceil_div(total, DORY_CORES);
-  const int32_t begin = dory_gap8_min((int32_t)dory_core_id() * share, total);
-  const int32_t next = dory_held_channel(parts, begin, y_c);
-  const int32_t end = dory_held_channel(parts, dory_gap8_min(begin + share, total), y_c);
-  const int32_t number = dory_gap8_div(next, y_c);
-  int32_t left = end - next, channel = next - number * y_c;
+  /* A share may begin and end at any channel of a strip. */
+  const dory_gap8_range_t share = dory_gap8_even(runs, 4, y_c, DORY_CORES);
+  const int32_t number = dory_gap8_div(share.first, y_c);
+  int32_t left = share.end - share.first, channel = share.first - number * y_c;
   int32_t strip = dory_gap8_div(number, width), place = number - strip * width;
   dory_held_t s;
   s.x_step = DORY_STEP;

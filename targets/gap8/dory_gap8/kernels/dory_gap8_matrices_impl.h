@@ -108,22 +108,22 @@ void DORY_KERNEL(const dory_gap8_matrices_t *a) {
   }
 #endif
   dory_barrier();
-  const dory_gap8_work_t work = dory_block_share(y_w, y_c);
-  const int32_t first = work.pixels.first, rows = work.pixels.end - first;
-  if (work.channels.first == work.channels.end || rows == 0) {
-    return;
-  }
-  for (int32_t matrix = 0; matrix < y_h; matrix++) {
-    const dory_block_tile_t tile = {laid_out + (DORY_ONE_X ? 0 : matrix * matrix_bytes),
-                                    sizes->parameters, group_bytes, y_c, work.channels,
-                                    sizes->requant};
-    const int32_t row = (DORY_ONE_X2 ? 0 : matrix * y_w) + first;
-    dory_block_t b;
-    dory_block_table_t table;
-    dory_block_start(&b, &tile, sizes);
-    b.steps = steps;
-    b.inputs = inner;
-    dory_block_row(&b, &tile, table, (const DORY_X_T *)a->x2 + row * inner, terms + row, inner, rows,
-                   (DORY_Y_T *)sizes->y + (matrix * y_w + first) * y_c);
+  dory_block_share_t share = dory_block_share(y_w, y_c);
+  dory_gap8_work_t part;
+  while (dory_block_part(&share, y_w, y_c, &part)) {
+    const int32_t first = part.pixels.first, rows = part.pixels.end - first;
+    for (int32_t matrix = 0; matrix < y_h; matrix++) {
+      const dory_block_tile_t tile = {laid_out + (DORY_ONE_X ? 0 : matrix * matrix_bytes),
+                                      sizes->parameters, group_bytes, y_c, part.channels,
+                                      sizes->requant};
+      const int32_t row = (DORY_ONE_X2 ? 0 : matrix * y_w) + first;
+      dory_block_t b;
+      dory_block_table_t table;
+      dory_block_start(&b, &tile, sizes);
+      b.steps = steps;
+      b.inputs = inner;
+      dory_block_row(&b, &tile, table, (const DORY_X_T *)a->x2 + row * inner, terms + row, inner,
+                     rows, (DORY_Y_T *)sizes->y + (matrix * y_w + first) * y_c);
+    }
   }
 }

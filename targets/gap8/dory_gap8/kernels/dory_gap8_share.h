@@ -40,6 +40,38 @@ static inline dory_gap8_range_t dory_gap8_part(int32_t n, int32_t unit, int32_t 
   return range;
 }
 
+/* Pieces of work that follow one another, each of which takes as many cycles. */
+typedef struct {
+  int32_t pieces, cycles;
+} dory_gap8_run_t;
+
+/* How many steps of runs, each piece of which has `steps`, are done after some cycles. */
+static inline int32_t dory_gap8_after(const dory_gap8_run_t *run, int32_t cycles, int32_t steps) {
+  int32_t before = 0, whole;
+  for (; run->pieces * run->cycles < cycles; run++) {
+    cycles -= run->pieces * run->cycles;
+    before += run->pieces;
+  }
+  whole = dory_gap8_div(cycles, run->cycles);
+  cycles -= whole * run->cycles;
+  return (before + whole) * steps + dory_gap8_div(cycles * steps, run->cycles);
+}
+
+/* The steps of the calling core, of so many that take as many cycles each. */
+static inline dory_gap8_range_t dory_gap8_even(const dory_gap8_run_t *runs, int32_t count,
+                                               int32_t steps, int32_t cores) {
+  int32_t total = 0, share, begin;
+  for (int32_t i = 0; i < count; i++) {
+    total += runs[i].pieces * runs[i].cycles;
+  }
+  share = dory_gap8_ceil_div(total, cores);
+  begin = dory_gap8_min((int32_t)dory_core_id() * share, total);
+  const dory_gap8_range_t range = {
+      dory_gap8_after(runs, begin, steps),
+      dory_gap8_after(runs, dory_gap8_min(begin + share, total), steps)};
+  return range;
+}
+
 /* The taps 0 .. taps - 1, at start, start + step ..., that lie in 0 .. size - 1. */
 static inline dory_gap8_range_t dory_gap8_inside(int32_t start, int32_t step, int32_t taps,
                                                  int32_t size) {

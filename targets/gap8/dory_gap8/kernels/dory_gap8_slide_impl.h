@@ -4,6 +4,10 @@
  *   DORY_KERNEL_H, DORY_STRIDE_H, DORY_STRIDE_W   rows of a window, strides: 1 or 2 along a row
  *   DORY_PADDED   whether windows reach beyond the tensor: by one column on either side, and by
  *                 fewer rows than they have
+ *   DORY_ROW_CYCLES, DORY_GROUP_CYCLES   of a group of four channels of a block: of each row of its
+ *                 windows, and of the rest
+ *   DORY_APART_GROUP_CYCLES, DORY_APART_CYCLES   what blocks of other pixels take more: for each group,
+ *                 and once
  *   DORY_APART    whether rows have other pixels than whole fours; then they have two fours at least
  *
  * Inputs are read where they lie. A block is four neighbours in a row of outputs. Rows that are
@@ -101,6 +105,31 @@ static DORY_GAP8_NOINLINE void dory_apart_pixels(dory_block_t *b, const dory_sli
 
 #endif
 
+#if DORY_PADDED
+
+/* The share of the calling core: rows of padding take no time. fours: of a row; apart: blocks behind
+ * all rows. */
+static inline dory_block_share_t dory_slide_share(const dory_gap8_window_t *a, int32_t fours,
+                                                  int32_t apart) {
+  const int32_t groups = (int32_t)(((uint32_t)a->y_c + 3) / 4), row = groups * DORY_ROW_CYCLES;
+  const int32_t cycles = DORY_KERNEL_H * row + groups * DORY_GROUP_CYCLES;
+  const int32_t below = (a->y_h - 1) * DORY_STRIDE_H - a->pad_top + DORY_KERNEL_H - a->x_h;
+  /* Blocks of the first row, of others, of the last row, and those behind all rows. */
+  dory_gap8_run_t runs[4] = {{fours, cycles - a->pad_top * row},
+                             {fours * (a->y_h - 2), cycles},
+                             {fours, cycles - dory_gap8_max(below, 0) * row},
+                             {apart, cycles + groups * DORY_APART_GROUP_CYCLES + DORY_APART_CYCLES}};
+  if (a->y_h == 1) {
+    runs[1].pieces = 0;
+    runs[2].pieces = 0;
+  }
+  const dory_gap8_range_t own = dory_gap8_even(runs, 4, groups, DORY_CORES);
+  const dory_block_share_t share = {own.first, own.end, groups};
+  return share;
+}
+
+#endif
+
 /* Computes one tile. Every core calls it; no core reads what another one writes. */
 void DORY_KERNEL(const dory_gap8_window_t *a) {
   const int32_t y_w = a->y_w, fours = (int32_t)((uint32_t)y_w / 4), all = a->y_h * fours;
@@ -109,52 +138,53 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
 #else
   const int32_t apart = 0, down = 0;
 #endif
-  const dory_gap8_work_t work = dory_block_share(4 * (all + apart * down), a->y_c);
-  const dory_block_tile_t tile = {a->weights, a->parameters, DORY_KERNEL_H * DORY_ROW_BYTES,
-                                  a->y_c,     work.channels, a->requant};
+  const int32_t pixels = 4 * (all + apart * down);
+  dory_block_tile_t tile = {a->weights, a->parameters, DORY_KERNEL_H * DORY_ROW_BYTES,
+                            a->y_c,     {0, 0},        a->requant};
   const int32_t zeros = DORY_CHANNELS * (DORY_APART ? 3 : 1);
   dory_slide_t slide = {a, &tile, NULL, NULL};
-  int32_t at = work.pixels.first >> 2, row, column, end;
+  dory_gap8_work_t part;
   dory_block_t b;
-  if (work.channels.first == work.channels.end || work.pixels.first == work.pixels.end) {
-    return;
-  }
 #if DORY_PADDED
+  dory_block_share_t share = dory_slide_share(a, fours, apart * down);
   slide.zeros = (DORY_X_T *)a->scratch + (int32_t)dory_core_id() * zeros;
   dory_clear(slide.zeros, zeros);
 #else
+  dory_block_share_t share = dory_block_share(pixels, a->y_c);
   (void)zeros;
 #endif
-  dory_block_start(&b, &tile, a);
-  slide.weights = b.weights;
-  b.row = (a->x_w - 1) * DORY_PIXEL;
+  while (dory_block_part(&share, pixels, a->y_c, &part)) {
+    int32_t at = part.pixels.first >> 2, row = at / fours, column = at - row * fours; /* in fours */
+    int32_t end = dory_gap8_min(part.pixels.end >> 2, all);
+    tile.channels = part.channels;
+    dory_block_start(&b, &tile, a);
+    slide.weights = b.weights;
+    b.row = (a->x_w - 1) * DORY_PIXEL;
 #if DORY_APART
-  b.table = NULL;
+    b.table = NULL;
 #endif
-  row = at / fours;
-  column = at - row * fours; /* in fours */
-  end = dory_gap8_min(work.pixels.end >> 2, all);
-  while (at < end) {
-    /* Fours of this row that the block goes through by itself; others come one by one. */
-    int32_t n = dory_block_is_whole(&b, &tile) ? dory_gap8_min(end - at, fours - column) : 1;
-    if (apart != 0 && column == 0) {
-      n = 1;
+    while (at < end) {
+      /* Fours of this row that the block goes through by itself; others come one by one. */
+      int32_t n = dory_block_is_whole(&b, &tile) ? dory_gap8_min(end - at, fours - column) : 1;
+      if (apart != 0 && column == 0) {
+        n = 1;
+      }
+      dory_slide_pixels(&b, &slide, row, 4 * column + (column > 0 ? apart : 0), 4 * n);
+      at += n;
+      column += n;
+      if (column == fours) {
+        column = 0;
+        row++;
+      }
     }
-    dory_slide_pixels(&b, &slide, row, 4 * column + (column > 0 ? apart : 0), 4 * n);
-    at += n;
-    column += n;
-    if (column == fours) {
-      column = 0;
-      row++;
-    }
-  }
 #if DORY_APART
-  end = work.pixels.end >> 2;
-  for (; at < end; at++) {
-    const int32_t place = (at - all) / down;
-    dory_apart_pixels(&b, &slide, 4 * (at - all - place * down), 4 + place);
-  }
+    end = part.pixels.end >> 2;
+    for (; at < end; at++) {
+      const int32_t place = (at - all) / down;
+      dory_apart_pixels(&b, &slide, 4 * (at - all - place * down), 4 + place);
+    }
 #else
-  (void)down;
+    (void)down;
 #endif
+  }
 }

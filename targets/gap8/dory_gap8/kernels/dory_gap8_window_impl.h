@@ -25,34 +25,23 @@
 #if DORY_TAPS == 1 && DORY_STRIDE_H == 1 && DORY_STRIDE_W == 1 && DORY_WORDS
 
 /* Computes one tile, whose windows are its pixels one after the other. Every core calls it; no core
- * reads what another one writes. Cores share groups of four channels of blocks of pixels, in the order
- * of the blocks: a share may begin and end within a block. */
+ * reads what another one writes. */
 void DORY_KERNEL(const dory_gap8_window_t *a) {
   const int32_t x_c = a->x_c, y_c = a->y_c, pixels = a->y_h * a->y_w;
-  const int32_t groups = (int32_t)(((uint32_t)y_c + 3) / 4);
-  const int32_t blocks = dory_gap8_ceil_div(pixels, DORY_BLOCK_PIXELS);
-  const dory_gap8_range_t share = dory_gap8_part(blocks * groups, 1, DORY_CORES, (int32_t)dory_core_id());
   dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_PASSES * (x_c / DORY_LANES),
                             y_c,        {0, 0},        a->requant};
+  dory_block_share_t share = dory_block_share(pixels, y_c);
+  dory_gap8_work_t part;
   dory_block_t b;
   dory_block_table_t table;
-  for (int32_t unit = share.first, taken; unit < share.end; unit += taken) {
-    const int32_t block = dory_gap8_div(unit, groups), group = unit - block * groups;
-    const int32_t first = DORY_BLOCK_PIXELS * block;
-    int32_t count = DORY_BLOCK_PIXELS;
-    taken = dory_gap8_min(groups - group, share.end - unit);
-    tile.channels.first = 4 * group;
-    tile.channels.end = dory_gap8_min(4 * (group + taken), y_c);
-    if (taken == groups) {
-      taken = dory_gap8_div(share.end - unit, groups);
-      count *= taken;
-      taken *= groups;
-    }
+  while (dory_block_part(&share, pixels, y_c, &part)) {
+    const int32_t first = part.pixels.first;
+    tile.channels = part.channels;
     dory_block_start(&b, &tile, a);
     b.steps = x_c / DORY_LANES;
     b.inputs = x_c;
     dory_block_row(&b, &tile, table, (const DORY_X_T *)a->x + first * x_c, NULL, x_c,
-                   dory_gap8_min(count, pixels - first), (DORY_Y_T *)a->y + first * y_c);
+                   part.pixels.end - first, (DORY_Y_T *)a->y + first * y_c);
   }
 }
 
@@ -208,9 +197,10 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   /* Inputs of a tap as the block reads them. */
   const int32_t tap = DORY_WORDS ? x_c : (x_c + DORY_LANES - 1) & -DORY_LANES;
   const int32_t x_row = a->x_w * x_c;
-  const dory_gap8_work_t work = dory_block_share(a->y_h * a->y_w, a->y_c);
-  const dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_PASSES * DORY_TAPS * (tap / DORY_LANES),
-                                  a->y_c,     work.channels, a->requant};
+  const int32_t pixels = a->y_h * a->y_w;
+  dory_block_tile_t tile = {a->weights, a->parameters, 16 * DORY_PASSES * DORY_TAPS * (tap / DORY_LANES),
+                            a->y_c,     {0, 0},        a->requant};
+  dory_block_share_t share = dory_block_share(pixels, a->y_c);
 #if DORY_FAR_TABLE && UINTPTR_MAX == UINT32_MAX
   const DORY_X_T **const tables =
       (const DORY_X_T **)(void *)((DORY_X_T *)a->scratch + (DORY_PADDED ? DORY_CORES * tap : 0));
@@ -232,119 +222,120 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
   const int32_t last_column = (a->y_w - 1) * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0);
   const int32_t next_row = DORY_STRIDE_H * x_row - a->y_w * DORY_STRIDE_W * x_c;
   const int32_t block = (int32_t)dory_gap8_keep(DORY_BLOCK_PIXELS);
-  DORY_Y_T *y = (DORY_Y_T *)a->y + work.pixels.first * a->y_c;
-  int32_t left = work.pixels.end - work.pixels.first;
   /* Of the weights of a group in a row of the window. */
   const int32_t row_bytes = 16 * DORY_PASSES * DORY_KERNEL_W * (tap / DORY_LANES);
-  const int8_t *weights;
-  dory_window_t w, windows[DORY_BLOCK_PIXELS];
+  dory_gap8_work_t part;
   dory_block_t b;
-  if (work.channels.first == work.channels.end || left == 0) {
-    return;
-  }
 #if DORY_PADDED && DORY_COPIES == 0
   dory_clear(zeros, tap);
 #endif
-  dory_block_start(&b, &tile, a);
-  weights = b.weights;
-  w.row = work.pixels.first / a->y_w;
-  w.column = (work.pixels.first - w.row * a->y_w) * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0);
-  w.row = w.row * DORY_STRIDE_H - (DORY_PADDED ? a->pad_top : 0);
-  w.place = w.row * x_row + w.column * x_c;
-  while (left > 0) {
-    int by_rows = DORY_BY_ROWS;
-    int32_t taken = DORY_BLOCK_PIXELS;
-    dory_gap8_range_t inside = {0, DORY_KERNEL_H};
-    for (int32_t j = 0; j < block; j++) {
-      const DORY_X_T *const first = dory_at(a->x, w.place);
-      for (int32_t ky = 0; ky < DORY_KERNEL_H * DORY_BY_ROWS; ky++) {
-        const DORY_X_T *const from = dory_at(first, ky * DORY_DILATION_H * x_row);
-        for (int32_t pass = 0; pass < DORY_PASSES; pass++) {
-          table[DORY_BLOCK_PIXELS * (DORY_PASSES * ky + pass) + j] = from;
+  while (dory_block_part(&share, pixels, a->y_c, &part)) {
+    DORY_Y_T *y = (DORY_Y_T *)a->y + part.pixels.first * a->y_c;
+    int32_t left = part.pixels.end - part.pixels.first;
+    const int8_t *weights;
+    dory_window_t w, windows[DORY_BLOCK_PIXELS];
+    tile.channels = part.channels;
+    dory_block_start(&b, &tile, a);
+    weights = b.weights;
+    w.row = part.pixels.first / a->y_w;
+    w.column = (part.pixels.first - w.row * a->y_w) * DORY_STRIDE_W - (DORY_PADDED ? a->pad_left : 0);
+    w.row = w.row * DORY_STRIDE_H - (DORY_PADDED ? a->pad_top : 0);
+    w.place = w.row * x_row + w.column * x_c;
+    while (left > 0) {
+      int by_rows = DORY_BY_ROWS;
+      int32_t taken = DORY_BLOCK_PIXELS;
+      dory_gap8_range_t inside = {0, DORY_KERNEL_H};
+      for (int32_t j = 0; j < block; j++) {
+        const DORY_X_T *const first = dory_at(a->x, w.place);
+        for (int32_t ky = 0; ky < DORY_KERNEL_H * DORY_BY_ROWS; ky++) {
+          const DORY_X_T *const from = dory_at(first, ky * DORY_DILATION_H * x_row);
+          for (int32_t pass = 0; pass < DORY_PASSES; pass++) {
+            table[DORY_BLOCK_PIXELS * (DORY_PASSES * ky + pass) + j] = from;
+          }
+        }
+        by_rows &= !DORY_PADDED || (uint32_t)w.column < columns;
+        windows[j] = w;
+        /* Pixels that are missing repeat the last one. */
+        if (j + 1 < left) {
+          const int next = w.column == last_column;
+          w.column += DORY_STRIDE_W;
+          w.place += DORY_STRIDE_W * x_c;
+          if (next) {
+            w.column -= a->y_w * DORY_STRIDE_W;
+            w.row += DORY_STRIDE_H;
+            w.place += next_row;
+          }
         }
       }
-      by_rows &= !DORY_PADDED || (uint32_t)w.column < columns;
-      windows[j] = w;
-      /* Pixels that are missing repeat the last one. */
-      if (j + 1 < left) {
-        const int next = w.column == last_column;
-        w.column += DORY_STRIDE_W;
-        w.place += DORY_STRIDE_W * x_c;
-        if (next) {
-          w.column -= a->y_w * DORY_STRIDE_W;
-          w.row += DORY_STRIDE_H;
-          w.place += next_row;
-        }
-      }
-    }
 #if DORY_PADDED && DORY_BY_ROWS
-    if (windows[0].row < 0 || windows[DORY_LAST].row + (DORY_KERNEL_H - 1) * DORY_DILATION_H >= a->x_h) {
-      inside = dory_rows_inside(windows[0].row, a->x_h);
-      by_rows &= (windows[0].row == windows[DORY_LAST].row) & (inside.first < inside.end);
-    }
+      if (windows[0].row < 0 || windows[DORY_LAST].row + (DORY_KERNEL_H - 1) * DORY_DILATION_H >= a->x_h) {
+        inside = dory_rows_inside(windows[0].row, a->x_h);
+        by_rows &= (windows[0].row == windows[DORY_LAST].row) & (inside.first < inside.end);
+      }
 #endif
 #if DORY_TAPS > 1 || DORY_STRIDE_W > 1 || DORY_STRIDE_H > 1
-    /* Whether the next windows may be like these. */
-    const int alike = by_rows & (windows[0].row == windows[DORY_LAST].row);
+      /* Whether the next windows may be like these. */
+      const int alike = by_rows & (windows[0].row == windows[DORY_LAST].row);
 #endif
 #if DORY_COPIES > 0 && DORY_PADDED
-    if (!by_rows) {
-      /* Copies have all rows. */
-      inside.first = 0;
-      inside.end = DORY_KERNEL_H;
-      by_rows = 1;
-      taken = dory_copy_borders(table, copies, a, windows);
-      w = taken < DORY_BLOCK_PIXELS ? windows[taken] : w;
-    }
-#endif
-    if (by_rows) {
-      b.table = table + DORY_BLOCK_PIXELS * DORY_PASSES * inside.first;
-      b.table_end = table + DORY_BLOCK_PIXELS * DORY_PASSES * inside.end;
-      b.weights = weights + inside.first * row_bytes;
-      b.skip = (DORY_KERNEL_H - (inside.end - inside.first)) * row_bytes;
-    }
-#if !DORY_ONLY_ROWS
-    else {
-      dory_enter_taps(table, a, windows, zeros);
-      b.table = table;
-      b.table_end = table + DORY_BLOCK_PIXELS * DORY_PASSES * DORY_TAPS;
-      b.weights = weights;
-      b.skip = 0;
-    }
-#endif
-    b.steps = (by_rows ? DORY_KERNEL_W : 1) * tap / DORY_LANES;
-    b.inputs = (by_rows ? DORY_KERNEL_W : 1) * x_c;
-    b.fours = 1;
-#if DORY_TAPS == 1 && DORY_STRIDE_W == 1 && DORY_STRIDE_H == 1
-    /* Windows of one tap follow one another through all rows. */
-    if (left >= 2 * DORY_BLOCK_PIXELS && dory_block_is_whole(&b, &tile)) {
-      b.fours = (int32_t)((uint32_t)left / DORY_BLOCK_PIXELS);
-      w.place = windows[0].place + DORY_BLOCK_PIXELS * b.fours * x_c;
-    }
-#else
-    if (alike && dory_block_is_whole(&b, &tile)) {
-      const int32_t pixels = dory_pixels_alike(windows, last_column, columns, left);
-      b.fours = (int32_t)((uint32_t)pixels / DORY_BLOCK_PIXELS);
-      if (b.fours > 1) {
-        const int32_t columns_on = DORY_BLOCK_PIXELS * b.fours * DORY_STRIDE_W;
-        w = windows[0];
-        w.column += columns_on;
-        w.place += columns_on * x_c;
-        if (w.column > last_column) {
-          w.column -= a->y_w * DORY_STRIDE_W;
-          w.row += DORY_STRIDE_H;
-          w.place += next_row;
-        }
-      } else {
-        b.fours = 1;
+      if (!by_rows) {
+        /* Copies have all rows. */
+        inside.first = 0;
+        inside.end = DORY_KERNEL_H;
+        by_rows = 1;
+        taken = dory_copy_borders(table, copies, a, windows);
+        w = taken < DORY_BLOCK_PIXELS ? windows[taken] : w;
       }
-    }
 #endif
-    b.x_step = DORY_BLOCK_PIXELS * DORY_STRIDE_W * x_c * (int32_t)sizeof(DORY_X_T);
-    dory_block_pixels(&b, &tile, dory_gap8_min(taken, left), y);
-    taken += DORY_BLOCK_PIXELS * (b.fours - 1);
-    left -= taken;
-    y += taken * a->y_c;
+      if (by_rows) {
+        b.table = table + DORY_BLOCK_PIXELS * DORY_PASSES * inside.first;
+        b.table_end = table + DORY_BLOCK_PIXELS * DORY_PASSES * inside.end;
+        b.weights = weights + inside.first * row_bytes;
+        b.skip = (DORY_KERNEL_H - (inside.end - inside.first)) * row_bytes;
+      }
+#if !DORY_ONLY_ROWS
+      else {
+        dory_enter_taps(table, a, windows, zeros);
+        b.table = table;
+        b.table_end = table + DORY_BLOCK_PIXELS * DORY_PASSES * DORY_TAPS;
+        b.weights = weights;
+        b.skip = 0;
+      }
+#endif
+      b.steps = (by_rows ? DORY_KERNEL_W : 1) * tap / DORY_LANES;
+      b.inputs = (by_rows ? DORY_KERNEL_W : 1) * x_c;
+      b.fours = 1;
+#if DORY_TAPS == 1 && DORY_STRIDE_W == 1 && DORY_STRIDE_H == 1
+      /* Windows of one tap follow one another through all rows. */
+      if (left >= 2 * DORY_BLOCK_PIXELS && dory_block_is_whole(&b, &tile)) {
+        b.fours = (int32_t)((uint32_t)left / DORY_BLOCK_PIXELS);
+        w.place = windows[0].place + DORY_BLOCK_PIXELS * b.fours * x_c;
+      }
+#else
+      if (alike && dory_block_is_whole(&b, &tile)) {
+        const int32_t pixels = dory_pixels_alike(windows, last_column, columns, left);
+        b.fours = (int32_t)((uint32_t)pixels / DORY_BLOCK_PIXELS);
+        if (b.fours > 1) {
+          const int32_t columns_on = DORY_BLOCK_PIXELS * b.fours * DORY_STRIDE_W;
+          w = windows[0];
+          w.column += columns_on;
+          w.place += columns_on * x_c;
+          if (w.column > last_column) {
+            w.column -= a->y_w * DORY_STRIDE_W;
+            w.row += DORY_STRIDE_H;
+            w.place += next_row;
+          }
+        } else {
+          b.fours = 1;
+        }
+      }
+#endif
+      b.x_step = DORY_BLOCK_PIXELS * DORY_STRIDE_W * x_c * (int32_t)sizeof(DORY_X_T);
+      dory_block_pixels(&b, &tile, dory_gap8_min(taken, left), y);
+      taken += DORY_BLOCK_PIXELS * (b.fours - 1);
+      left -= taken;
+      y += taken * a->y_c;
+    }
   }
 }
 
