@@ -120,7 +120,10 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
       const int32_t wide = 1;
 #endif
       if (wide && u.left >= 2 * g.count && s.channels == g.count) {
-        s.strips = dory_gap8_min(strips - strip, dory_gap8_div(u.left, g.count));
+        s.strips = strips - strip;
+        if (u.left < s.strips * g.count) {
+          s.strips = dory_gap8_div(u.left, g.count);
+        }
       }
       strip += s.strips - 1;
       u.left -= (s.strips - 1) * g.count;
