@@ -107,17 +107,25 @@ static DORY_GAP8_NOINLINE void dory_apart_pixels(dory_block_t *b, const dory_sli
 
 #if DORY_PADDED
 
-/* The share of the calling core: rows of padding take no time. fours: of a row; apart: blocks behind
- * all rows. */
+/* Cycles that further parts of shares take, most of them for code that is not in the cache. */
+#define DORY_PART_CYCLES 1000
+
+/* The share of the calling core. Rows of padding take no time, which counts where it is more than what
+ * further parts of shares take. fours: of a row; apart: blocks behind all rows. */
 static inline dory_block_share_t dory_slide_share(const dory_gap8_window_t *a, int32_t fours,
                                                   int32_t apart) {
   const int32_t groups = (int32_t)(((uint32_t)a->y_c + 3) / 4), row = groups * DORY_ROW_CYCLES;
   const int32_t cycles = DORY_KERNEL_H * row + groups * DORY_GROUP_CYCLES;
-  const int32_t below = (a->y_h - 1) * DORY_STRIDE_H - a->pad_top + DORY_KERNEL_H - a->x_h;
+  const int32_t last = (a->y_h - 1) * DORY_STRIDE_H - a->pad_top + DORY_KERNEL_H;
+  int32_t above = a->pad_top, below = dory_gap8_max(last - a->x_h, 0);
+  if ((above + below) * row * fours < DORY_CORES * DORY_PART_CYCLES) {
+    above = 0;
+    below = 0;
+  }
   /* Blocks of the first row, of others, of the last row, and those behind all rows. */
-  dory_gap8_run_t runs[4] = {{fours, cycles - a->pad_top * row},
+  dory_gap8_run_t runs[4] = {{fours, cycles - above * row},
                              {fours * (a->y_h - 2), cycles},
-                             {fours, cycles - dory_gap8_max(below, 0) * row},
+                             {fours, cycles - below * row},
                              {apart, cycles + groups * DORY_APART_GROUP_CYCLES + DORY_APART_CYCLES}};
   if (a->y_h == 1) {
     runs[1].pieces = 0;
