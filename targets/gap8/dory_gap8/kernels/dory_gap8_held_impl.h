@@ -149,33 +149,55 @@ static inline int32_t dory_held_inside(int32_t column, int32_t x_w, int32_t coun
   return column < 0 || room < 0 ? 0 : dory_gap8_min(room / DORY_ACROSS + 1, count);
 }
 
+/* The share of the calling core, of the channels of all strips, where rows of strips take unlike many
+ * cycles. top, bottom: what a strip of the first and of the last row takes more. */
+static DORY_GAP8_NOINLINE dory_gap8_range_t dory_held_uneven(const dory_gap8_window_t *a,
+                                                             int32_t strips, int32_t longer,
+                                                             int32_t top, int32_t bottom) {
+  const int32_t width = a->y_w, y_c = a->y_c, one_more = y_c * DORY_OUTPUT_CYCLES;
+  const int32_t least = dory_gap8_div(a->y_h, strips);
+  const int32_t cycles = a->strip_cycles + y_c * DORY_WORD_CYCLES + least * one_more;
+  /* The first row of strips, others with one more output, the rest, the last row. */
+  dory_gap8_run_t runs[4] = {{width, cycles + (longer > 0 ? one_more : 0) + top},
+                             {width * (longer - (longer > 0)), cycles + one_more},
+                             {width * (strips - 1 - longer - (longer == 0)), cycles},
+                             {width, cycles + bottom}};
+  if (strips == 1) { /* it is the first and the last row */
+    runs[2].pieces = 0;
+    runs[3].pieces = 0;
+  }
+  return dory_gap8_even(runs, 4, y_c, DORY_CORES);
+}
+
+/* The share of the calling core: it may begin and end at any channel of a strip. longer: rows of strips
+ * with one more output than the rest. */
+static inline dory_gap8_range_t dory_held_share(const dory_gap8_window_t *a, int32_t strips,
+                                                int32_t longer) {
+  const int32_t width = a->y_w, y_c = a->y_c;
+  int32_t top = 0, bottom = 0;
+#if DORY_PADDED
+  if (a->pad_top > 0) {
+    top = a->copy_cycles;
+  }
+  if ((a->y_h * DORY_POOL - 1) * DORY_STRIDE_H + DORY_KERNEL_H - a->pad_top > a->x_h) {
+    bottom = a->copy_cycles;
+  }
+#endif
+  /* A core has the copies of a row, all cores have what shorter strips save. */
+  const int32_t shorter = (longer > 0 ? strips - longer : 0) * y_c * DORY_OUTPUT_CYCLES;
+  if (width * (DORY_CORES * (top + bottom) + shorter) < DORY_CORES * DORY_GAP8_UNEVEN) {
+    return dory_gap8_part(strips * width * y_c, 1, DORY_CORES, (int32_t)dory_core_id());
+  }
+  return dory_held_uneven(a, strips, longer, top, bottom);
+}
+
 /* Computes one tile. Every core calls it; no core reads what another one writes. */
 void DORY_KERNEL(const dory_gap8_window_t *a) {
   const int32_t strips = dory_gap8_ceil_div(a->y_h, DORY_OUTPUTS);
   /* Outputs of the strips; the first ones have one more. */
   const int32_t least = a->y_h / strips, longer = a->y_h - strips * least;
   const int32_t y_c = a->y_c, width = a->y_w;
-  const int32_t cycles = a->strip_cycles + y_c * (DORY_WORD_CYCLES + DORY_OUTPUT_CYCLES * least);
-  const int32_t one_more = y_c * DORY_OUTPUT_CYCLES;
-  /* The first row of strips, others with one more output, the rest, the last row. */
-  dory_gap8_run_t runs[4] = {{width, cycles + (longer > 0 ? one_more : 0)},
-                             {width * (longer - (longer > 0)), cycles + one_more},
-                             {width * (strips - 1 - longer - (longer == 0)), cycles},
-                             {width, cycles}};
-#if DORY_PADDED
-  if (a->pad_top > 0) {
-    runs[0].cycles += a->copy_cycles;
-  }
-  if ((a->y_h * DORY_POOL - 1) * DORY_STRIDE_H + DORY_KERNEL_H - a->pad_top > a->x_h) {
-    runs[3].cycles += a->copy_cycles;
-  }
-#endif
-  if (strips == 1) { /* it is the first and the last row */
-    runs[2].pieces = 0;
-    runs[3].pieces = 0;
-  }
-  /* A share may begin and end at any channel of a strip. */
-  const dory_gap8_range_t share = dory_gap8_even(runs, 4, y_c, DORY_CORES);
+  const dory_gap8_range_t share = dory_held_share(a, strips, longer);
   const int32_t number = dory_gap8_div(share.first, y_c);
   int32_t left = share.end - share.first, channel = share.first - number * y_c;
   int32_t strip = dory_gap8_div(number, width), place = number - strip * width;

@@ -107,26 +107,18 @@ static DORY_GAP8_NOINLINE void dory_apart_pixels(dory_block_t *b, const dory_sli
 
 #if DORY_PADDED
 
-/* Cycles that further parts of shares take, most of them for code that is not in the cache. */
-#define DORY_PART_CYCLES 1000
-
-/* The share of the calling core. Rows of padding take no time, which counts where it is more than what
- * further parts of shares take. fours: of a row; apart: blocks behind all rows. */
-static inline dory_block_share_t dory_slide_share(const dory_gap8_window_t *a, int32_t fours,
-                                                  int32_t apart) {
-  const int32_t groups = (int32_t)(((uint32_t)a->y_c + 3) / 4), row = groups * DORY_ROW_CYCLES;
-  const int32_t cycles = DORY_KERNEL_H * row + groups * DORY_GROUP_CYCLES;
-  const int32_t last = (a->y_h - 1) * DORY_STRIDE_H - a->pad_top + DORY_KERNEL_H;
-  int32_t above = a->pad_top, below = dory_gap8_max(last - a->x_h, 0);
-  if ((above + below) * row * fours < DORY_CORES * DORY_PART_CYCLES) {
-    above = 0;
-    below = 0;
-  }
-  /* Blocks of the first row, of others, of the last row, and those behind all rows. */
-  dory_gap8_run_t runs[4] = {{fours, cycles - above * row},
+/* The share of the calling core where blocks of the first and the last row take fewer cycles: above,
+ * below. fours: blocks of a row; apart: blocks behind all rows; cycles: of a block. */
+static DORY_GAP8_NOINLINE dory_block_share_t dory_slide_uneven(const dory_gap8_window_t *a,
+                                                               int32_t fours, int32_t apart,
+                                                               int32_t above, int32_t below) {
+  const int32_t groups = (int32_t)(((uint32_t)a->y_c + 3) / 4);
+  const int32_t cycles = groups * (DORY_KERNEL_H * DORY_ROW_CYCLES + DORY_GROUP_CYCLES);
+  const int32_t more = groups * DORY_APART_GROUP_CYCLES + DORY_APART_CYCLES;
+  dory_gap8_run_t runs[4] = {{fours, cycles - above},
                              {fours * (a->y_h - 2), cycles},
-                             {fours, cycles - below * row},
-                             {apart, cycles + groups * DORY_APART_GROUP_CYCLES + DORY_APART_CYCLES}};
+                             {fours, cycles - below},
+                             {apart, cycles + more}};
   if (a->y_h == 1) {
     runs[1].pieces = 0;
     runs[2].pieces = 0;
@@ -134,6 +126,18 @@ static inline dory_block_share_t dory_slide_share(const dory_gap8_window_t *a, i
   const dory_gap8_range_t own = dory_gap8_even(runs, 4, groups, DORY_CORES);
   const dory_block_share_t share = {own.first, own.end, groups};
   return share;
+}
+
+/* The share of the calling core: rows of padding take no time. */
+static inline dory_block_share_t dory_slide_share(const dory_gap8_window_t *a, int32_t fours,
+                                                  int32_t apart) {
+  const int32_t row = (int32_t)(((uint32_t)a->y_c + 3) / 4) * DORY_ROW_CYCLES;
+  const int32_t last = (a->y_h - 1) * DORY_STRIDE_H - a->pad_top + DORY_KERNEL_H;
+  const int32_t above = a->pad_top * row, below = dory_gap8_max(last - a->x_h, 0) * row;
+  if ((above + below) * fours < DORY_CORES * DORY_GAP8_UNEVEN) {
+    return dory_block_share(4 * (a->y_h * fours + apart), a->y_c);
+  }
+  return dory_slide_uneven(a, fours, apart, above, below);
 }
 
 #endif
