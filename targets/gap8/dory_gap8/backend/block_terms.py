@@ -20,7 +20,7 @@ def shared_cycles(
 ) -> Number:
     """Return the cycles of the core with the largest share of a tile's blocks.
 
-    Cores share the groups of all blocks evenly; a share may begin and end within a block.
+    A share may begin and end within a block where a core has fewer groups so.
 
     Args:
         cores: The cores that share the tile.
@@ -30,7 +30,7 @@ def shared_cycles(
         group: Cycles of one of them.
     """
     share = ceil_div(blocks * groups, cores)
-    within = minimum(blocks % cores, 1)
+    within = minimum(ceil_div(blocks, cores) * groups - share, 1)
     return share * group + ceil_div(share, groups) * pixel + within * (pixel + cal.BLOCK_PART)
 
 

@@ -41,18 +41,33 @@ typedef struct {
   const dory_gap8_requant_t *requant;
 } dory_block_tile_t;
 
-/* The share of a core: groups of four channels of blocks of pixels, `next` .. `end` - 1 in the order of
- * the blocks. It may begin and end within a block. */
+/* The share of a core: groups of four channels of blocks of pixels, in the order of the blocks, from one
+ * of a block on to before one of the last block. */
 typedef struct {
-  int32_t next, end, groups;
+  int32_t block, group, last, last_group;
+  int32_t groups; /* of a block */
 } dory_block_share_t;
 
-/* That of pixels whose blocks all take as long. */
+/* The share of groups `first` .. `end` - 1 of all blocks. */
+static inline dory_block_share_t dory_block_groups(dory_gap8_range_t range, int32_t groups) {
+  const int32_t block = dory_gap8_div(range.first, groups), last = dory_gap8_div(range.end, groups);
+  const dory_block_share_t share = {block, range.first - block * groups, last,
+                                    range.end - last * groups, groups};
+  return share;
+}
+
+/* The share of the calling core where all blocks of the tile's pixels take as long: whole blocks, or
+ * groups where so a core has fewer. */
 static inline dory_block_share_t dory_block_share(int32_t pixels, int32_t channels) {
+  const int32_t core = (int32_t)dory_core_id();
   const int32_t groups = (int32_t)(((uint32_t)channels + 3) / 4);
-  const int32_t all = dory_gap8_ceil_div(pixels, DORY_BLOCK_PIXELS) * groups;
-  const dory_gap8_range_t own = dory_gap8_part(all, 1, DORY_CORES, (int32_t)dory_core_id());
-  const dory_block_share_t share = {own.first, own.end, groups};
+  const int32_t blocks = dory_gap8_ceil_div(pixels, DORY_BLOCK_PIXELS);
+  const dory_gap8_range_t whole = dory_gap8_part(blocks, 1, DORY_CORES, core);
+  dory_block_share_t share = {whole.first, 0, whole.end, 0, groups};
+  if (dory_gap8_ceil_div(blocks * groups, DORY_CORES) <
+      dory_gap8_ceil_div(blocks, DORY_CORES) * groups) {
+    share = dory_block_groups(dory_gap8_part(blocks * groups, 1, DORY_CORES, core), groups);
+  }
   return share;
 }
 
@@ -60,21 +75,25 @@ static inline dory_block_share_t dory_block_share(int32_t pixels, int32_t channe
  * there is one. pixels, channels: of the tile. */
 static inline int dory_block_part(dory_block_share_t *share, int32_t pixels, int32_t channels,
                                   dory_gap8_work_t *part) {
-  const int32_t left = share->end - share->next, groups = share->groups;
-  if (left <= 0) {
-    return 0;
+  const int32_t block = share->block, group = share->group;
+  int32_t blocks = 1, end = share->groups;
+  if (block == share->last) {
+    end = share->last_group;
+    share->group = end;
+    if (group >= end) {
+      return 0;
+    }
+  } else {
+    if (group == 0) {
+      blocks = share->last - block;
+    }
+    share->block += blocks;
+    share->group = 0;
   }
-  const int32_t block = dory_gap8_div(share->next, groups), group = share->next - block * groups;
-  int32_t blocks = 1, taken = dory_gap8_min(groups - group, left);
   part->channels.first = 4 * group;
-  part->channels.end = dory_gap8_min(4 * (group + taken), channels);
-  if (taken == groups) {
-    blocks = dory_gap8_div(left, groups);
-    taken *= blocks;
-  }
+  part->channels.end = dory_gap8_min(4 * end, channels);
   part->pixels.first = DORY_BLOCK_PIXELS * block;
   part->pixels.end = dory_gap8_min(part->pixels.first + DORY_BLOCK_PIXELS * blocks, pixels);
-  share->next += taken;
   return 1;
 }
 

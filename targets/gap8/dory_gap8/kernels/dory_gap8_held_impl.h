@@ -186,7 +186,11 @@ static inline dory_gap8_range_t dory_held_share(const dory_gap8_window_t *a, int
   /* A core has the copies of a row, all cores have what shorter strips save. */
   const int32_t shorter = (longer > 0 ? strips - longer : 0) * y_c * DORY_OUTPUT_CYCLES;
   if (width * (DORY_CORES * (top + bottom) + shorter) < DORY_CORES * DORY_GAP8_UNEVEN) {
-    return dory_gap8_part(strips * width * y_c, 1, DORY_CORES, (int32_t)dory_core_id());
+    const int32_t all = strips * width, whole = dory_gap8_ceil_div(all, DORY_CORES);
+    const int32_t cycles = y_c * (DORY_WORD_CYCLES + DORY_OUTPUTS * DORY_OUTPUT_CYCLES);
+    const int32_t idle = (DORY_CORES * whole - all) * cycles; /* with whole strips */
+    return dory_gap8_part(all * y_c, idle < DORY_CORES * DORY_GAP8_UNEVEN ? y_c : 1, DORY_CORES,
+                          (int32_t)dory_core_id());
   }
   return dory_held_uneven(a, strips, longer, top, bottom);
 }

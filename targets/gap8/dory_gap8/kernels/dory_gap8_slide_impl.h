@@ -123,9 +123,7 @@ static DORY_GAP8_NOINLINE dory_block_share_t dory_slide_uneven(const dory_gap8_w
     runs[1].pieces = 0;
     runs[2].pieces = 0;
   }
-  const dory_gap8_range_t own = dory_gap8_even(runs, 4, groups, DORY_CORES);
-  const dory_block_share_t share = {own.first, own.end, groups};
-  return share;
+  return dory_block_groups(dory_gap8_even(runs, 4, groups, DORY_CORES), groups);
 }
 
 /* The share of the calling core: rows of padding take no time. */
