@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import dory_gap8
-from dory_gap8.backend import WindowKernel
+import pytest
+from dory_gap8.backend import SlideKernel, WindowKernel
 from dory_gap8.backend.held import HeldKernel
 from test_block import SAME, conv
 
 from dory_core.api import geometry, ops
 from dory_core.testing.compilers import require_gcc
+from dory_core.testing.kernels import HostLibrary, whole_case
 
 HERE = Path(__file__).parent / "c"
 KERNELS = Path(dory_gap8.__file__).parent / "kernels"
@@ -38,3 +41,39 @@ def test_estimates_of_eight_cores_are_an_eighth_where_units_do_not_divide() -> N
     ):
         one, eight = (kind(cores).cycles(layer, geometry.extent(layer)) for cores in (1, 8))
         assert one / 8 < eight < most * one / 8
+
+
+# DORY_GAP8_UNEVEN, and the cores of the cluster.
+UNEVEN = 8 * 1000
+
+
+@pytest.mark.parametrize("cores", [8, 3])
+def test_uneven_shares_of_rows_of_padding_equal_the_reference(cores: int) -> None:
+    """Rows of whole fours, others, rows with stride, channels that make no four, a single row."""
+    kernel, cases = SlideKernel(cores), []
+    for c_out, image, window in (
+        (32, (16, 16), SAME),
+        (30, (9, 18), SAME),
+        (64, (11, 33), replace(SAME, strides=(2, 2))),
+        (32, (1, 40), SAME),
+    ):
+        layer = conv(32, c_out, image, window)
+        row = int(dict(kernel.instance(layer).macros)["DORY_ROW_CYCLES"])
+        saved = sum(window.pads[::2]) * row * -(-c_out // 4) * (layer.output.width // 4)
+        assert saved >= UNEVEN or window.strides != (1, 1)
+        cases.append(whole_case(kernel, layer))
+    HostLibrary(cases).check()
+
+
+@pytest.mark.parametrize("cores", [8, 3])
+def test_uneven_shares_of_first_layers_equal_the_reference(cores: int) -> None:
+    """Rows of strips that are copied, strips of different lengths, a single row of strips."""
+    kernel, two = HeldKernel(cores), replace(SAME, strides=(2, 2))
+    cases = []
+    for image, window in (((96, 96), two), ((95, 96), two), ((40, 64), SAME), ((3, 160), SAME)):
+        layer = conv(3, 8, image, window)
+        values = {path.rpartition(".")[2]: value for path, value in kernel.call(layer).leaves}
+        copy = values["copy_cycles"]
+        assert copy * layer.output.width >= UNEVEN / 8
+        cases.append(whole_case(kernel, layer))
+    HostLibrary(cases).check()

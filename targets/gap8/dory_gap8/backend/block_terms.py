@@ -20,7 +20,7 @@ def shared_cycles(
 ) -> Number:
     """Return the cycles of the core with the largest share of a tile's blocks.
 
-    A share may begin and end within a block where a core has fewer groups so.
+    A share may begin and end within a block, where the largest share has fewer groups then.
 
     Args:
         cores: The cores that share the tile.

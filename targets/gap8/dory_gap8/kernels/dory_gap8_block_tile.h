@@ -41,8 +41,8 @@ typedef struct {
   const dory_gap8_requant_t *requant;
 } dory_block_tile_t;
 
-/* The share of a core: groups of four channels of blocks of pixels, in the order of the blocks, from one
- * of a block on to before one of the last block. */
+/* The share of a core: groups of four channels of blocks of pixels, in the order of the blocks. It begins
+ * with a group of a block, and ends before last_group of the last block. */
 typedef struct {
   int32_t block, group, last, last_group;
   int32_t groups; /* of a block */
@@ -56,8 +56,8 @@ static inline dory_block_share_t dory_block_groups(dory_gap8_range_t range, int3
   return share;
 }
 
-/* The share of the calling core where all blocks of the tile's pixels take as long: whole blocks, or
- * groups where so a core has fewer. */
+/* The share of the calling core, where all blocks of the tile's pixels take as long: whole blocks, or
+ * parts of them where the largest share has fewer groups then. */
 static inline dory_block_share_t dory_block_share(int32_t pixels, int32_t channels) {
   const int32_t core = (int32_t)dory_core_id();
   const int32_t groups = (int32_t)(((uint32_t)channels + 3) / 4);

@@ -149,8 +149,8 @@ static inline int32_t dory_held_inside(int32_t column, int32_t x_w, int32_t coun
   return column < 0 || room < 0 ? 0 : dory_gap8_min(room / DORY_ACROSS + 1, count);
 }
 
-/* The share of the calling core, of the channels of all strips, where rows of strips take unlike many
- * cycles. top, bottom: what a strip of the first and of the last row takes more. */
+/* The share of the calling core, of the channels of all strips, where rows of strips take different
+ * numbers of cycles. top, bottom: what a strip of the first and of the last row takes more. */
 static DORY_GAP8_NOINLINE dory_gap8_range_t dory_held_uneven(const dory_gap8_window_t *a,
                                                              int32_t strips, int32_t longer,
                                                              int32_t top, int32_t bottom) {

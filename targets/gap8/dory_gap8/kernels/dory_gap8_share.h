@@ -40,8 +40,8 @@ static inline dory_gap8_range_t dory_gap8_part(int32_t n, int32_t unit, int32_t 
   return range;
 }
 
-/* Cycles of a core that uneven shares cost: code that is not in the cache, and parts of pieces. They
- * have to save more. */
+/* Cycles that uneven shares cost a core, for code that is not in the cache and for parts of pieces: they
+ * are taken where they save more. */
 #define DORY_GAP8_UNEVEN 1000
 
 /* Pieces of work that follow one another, each of which takes as many cycles. */
