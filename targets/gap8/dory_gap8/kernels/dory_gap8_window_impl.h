@@ -313,8 +313,8 @@ void DORY_KERNEL(const dory_gap8_window_t *a) {
       }
 #else
       if (alike && dory_block_is_whole(&b, &tile)) {
-        const int32_t pixels = dory_pixels_alike(windows, last_column, columns, left);
-        b.fours = (int32_t)((uint32_t)pixels / DORY_BLOCK_PIXELS);
+        const int32_t in_row = dory_pixels_alike(windows, last_column, columns, left);
+        b.fours = (int32_t)((uint32_t)in_row / DORY_BLOCK_PIXELS);
         if (b.fours > 1) {
           const int32_t columns_on = DORY_BLOCK_PIXELS * b.fours * DORY_STRIDE_W;
           w = windows[0];
