@@ -38,7 +38,8 @@ class Model:
     """A reference model, and what others have published; None where they have not.
 
     gvsoc: Mcycles of the first inference on GAP8's simulator GVSOC, counted by the application
-    (`dory run app --runner gvsoc`), with GCC 5.4 with XpulpV2; November 2026.
+    (`dory run app --runner gvsoc`), with GCC 5.4 with XpulpV2; November 2026. Means over three
+    places of the code in L2, of the large model at one.
     cmsis_nn: Mcycles of `bench_m7_cycles.py --set kernels=cmsis-nn=PATH --set part=stm32h7a3` with
     the sources of July 2026 and arm-none-eabi-gcc 12.
     cube_ai, plumerai: inferences per second on an STM32H7A3 at 280 MHz (MLPerf Tiny v1.2, v1.1).

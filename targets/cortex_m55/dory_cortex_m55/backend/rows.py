@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 import numpy.typing as npt
 
@@ -61,7 +63,7 @@ class RowsKernel(VectorKernel):
         return wrong or reject_form(layer, tables=True)
 
     def rows(self, layer: Layer) -> npt.NDArray[np.int64]:
-        """Return the weights, a row for each output channel."""
+        """Return the weights, a row for each output channel; a kernel without weights has none."""
         raise NotImplementedError
 
     def channels(self, layer: Layer) -> int:
@@ -80,13 +82,13 @@ class RowsKernel(VectorKernel):
         """Return True when sums get something in addition."""
         return bool(self.lift(layer))
 
+    @abstractmethod
     def is_direct(self, layer: Layer) -> bool:
         """Return True when columns are read where they lie."""
-        raise NotImplementedError
 
+    @abstractmethod
     def length(self, layer: Layer) -> int:
         """Return the elements of a column."""
-        raise NotImplementedError
 
     def pitch(self, layer: Layer) -> int:
         """Return the bytes of a row of weights, in whole vectors of inputs."""
@@ -130,9 +132,9 @@ class RowsKernel(VectorKernel):
         most = _MOST if self.is_direct(layer) else _MOST_LAID
         return min(SUMS_BYTES // (4 * rows), most) // 2 * 2
 
+    @abstractmethod
     def columns_bytes(self, layer: Layer) -> int:
         """Return the bytes of the columns of pixels that are computed together."""
-        raise NotImplementedError
 
     def members(self, layer: Layer) -> dict[str, Argument]:
         """Return the members of the struct that all layers have."""

@@ -107,8 +107,8 @@ static DORY_GAP8_NOINLINE void dory_apart_pixels(dory_block_t *b, const dory_sli
 
 #if DORY_PADDED
 
-/* The share of the calling core where blocks of the first and the last row take fewer cycles: above,
- * below. fours: blocks of a row; apart: blocks behind all rows; cycles: of a block. */
+/* The share of the calling core where blocks of the first and the last row take fewer cycles. above,
+ * below: how many fewer. fours: blocks of a row; apart: blocks after those of all rows. */
 static DORY_GAP8_NOINLINE dory_block_share_t dory_slide_uneven(const dory_gap8_window_t *a,
                                                                int32_t fours, int32_t apart,
                                                                int32_t above, int32_t below) {
@@ -126,7 +126,7 @@ static DORY_GAP8_NOINLINE dory_block_share_t dory_slide_uneven(const dory_gap8_w
   return dory_block_groups(dory_gap8_even(runs, 4, groups, DORY_CORES), groups);
 }
 
-/* The share of the calling core: rows of padding take no time. */
+/* The share of the calling core: rows of padding take no time. fours, apart: as above. */
 static inline dory_block_share_t dory_slide_share(const dory_gap8_window_t *a, int32_t fours,
                                                   int32_t apart) {
   const int32_t row = (int32_t)(((uint32_t)a->y_c + 3) / 4) * DORY_ROW_CYCLES;

@@ -1,5 +1,5 @@
 /* dory_gap8_even: shares follow one another, cover all steps, and no core has more cycles than an
- * eighth of all, but for a part of a step. Prints how many cases were looked at. */
+ * eighth of all and two steps. Prints the number of cases. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -46,7 +46,7 @@ int main(void) {
       }
       const int64_t mine = cycles_before(runs, steps, own.end) - cycles_before(runs, steps, own.first);
       if (own.first != end || own.end < own.first || mine > all / CORES + 2 * slowest + CORES * steps) {
-        printf("case %d, core %u: steps %d to %d behind %d, %lld of %lld\n", n, dory_test_core,
+        printf("case %d, core %u: steps %d to %d after %d, %lld of %lld\n", n, dory_test_core,
                own.first, own.end, end, (long long)mine, (long long)all);
         return EXIT_FAILURE;
       }
