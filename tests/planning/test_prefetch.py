@@ -70,8 +70,8 @@ def test_a_tensor_in_the_way_delays_the_fetch() -> None:
 
 
 def test_no_more_than_the_tickets_are_in_flight() -> None:
-    starts, moved, _ = fetched(stream([8] * 30), 8 * 30)
-    for position in range(-1, 30):
+    starts, moved, _ = fetched(stream([8] * 60), 8 * 60)
+    for position in range(-1, 60):
         assert sum(f.start <= position < f.use for f in moved.fetches) <= IN_FLIGHT
     assert starts[:IN_FLIGHT] == [-1] * IN_FLIGHT
 

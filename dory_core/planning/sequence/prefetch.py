@@ -12,7 +12,7 @@ from dory_core.planning.packing.heuristics import gap
 from dory_core.planning.sequence.part_sequence import Fetch, PartSequence
 
 # Transfers that may be in flight at once; each one needs a ticket.
-IN_FLIGHT = 8
+IN_FLIGHT = 32
 
 
 def prefetch(

@@ -57,8 +57,10 @@ static uint32_t ram_behind;     /* where the RAM goes on behind them */
 static const char *volatile failure;
 
 typedef struct {
-  pi_cl_ram_req_t ram;
-  pi_cl_fs_req_t file;
+  union {
+    pi_cl_ram_req_t ram;
+    pi_cl_fs_req_t file;
+  } sdk;
   uint8_t busy, from_file;
 } request_t;
 
@@ -166,8 +168,8 @@ const char *dory_gap8_l3_failure(void)
 static void finish(request_t *request)
 {
   if (!request->from_file) {
-    pi_cl_ram_copy_wait(&request->ram);
-  } else if (pi_cl_fs_wait(&request->file) < 0) {
+    pi_cl_ram_copy_wait(&request->sdk.ram);
+  } else if (pi_cl_fs_wait(&request->sdk.file) < 0) {
     failure = "constants cannot be read from the flash";
   }
   request->busy = 0;
@@ -183,11 +185,11 @@ dory_ticket_t dory_ext_start(void *l2, uint32_t l3, uint32_t bytes, int dir)
   request->busy = 1;
   request->from_file = (uint8_t)is_in_file(l3);
   if (request->from_file) {
-    pi_cl_fs_copy(constants, l3, l2, bytes, 1, &request->file);
+    pi_cl_fs_copy(constants, l3, l2, bytes, 1, &request->sdk.file);
   } else if (dir == DORY_L3_TO_L2) {
-    pi_cl_ram_read(&ram, ram_address(l3), l2, bytes, &request->ram);
+    pi_cl_ram_read(&ram, ram_address(l3), l2, bytes, &request->sdk.ram);
   } else {
-    pi_cl_ram_write(&ram, ram_address(l3), l2, bytes, &request->ram);
+    pi_cl_ram_write(&ram, ram_address(l3), l2, bytes, &request->sdk.ram);
   }
   if (slot == DORY_GAP8_IN_FLIGHT) {
     finish(request);
