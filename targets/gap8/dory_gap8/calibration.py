@@ -250,16 +250,18 @@ SQUARES_START = 26
 SQUARES_BLOCK = 56
 SQUARES_PLACE = 36
 # Any window in assembly, counted likewise: two times four outputs without the use of their
-# sums; of that a run of words, and a word of inputs with four of weights; a channel of a strip; a
-# strip, 203 of which are compiled and estimated; four rows that are transposed as compiled, and a
-# column of them.
+# sums; of that a run of words, and a word of inputs with four of weights; a channel of a strip, and
+# what a line adds; a strip, 363 of which are compiled and estimated; four rows that are transposed as
+# compiled, and a column of them; waits in per cent, as GVSOC counts them.
 STRIP_PAIR = 26
 STRIP_PAIR_RUN = 7
 STRIP_PAIR_WORD = 14
 STRIP_PAIR_CHANNEL = 30
-STRIP_PAIR_START = 260
+STRIP_PAIR_LINE = 45
+STRIP_PAIR_START = 420
 STRIP_PAIR_BLOCK = 110
 STRIP_PAIR_COLUMN = 21
+STRIP_PAIR_STALLS = 6
 # As compiled, where requantisation has no assembly: fitted to 23 counts on the GVSOC model, met
 # within 8 %. What is added to four outputs of a filter up to 3x3, and 12 dot products with loads of
 # weights that have no register; a channel of a strip, of such a filter and of any window; four rows

@@ -208,7 +208,7 @@ def test_parts_of_a_strip_of_any_window_cost_their_instructions(limbs, reach, di
     assert (counted(2, 4) - counted(2)) / 2 == more
     channel = counted(2) - counted(2, channels=1)
     assert channel == pytest.approx(cal.STRIP_PAIR_CHANNEL + pair, rel=0.03)
-    assert counted(2) - 2 * channel == pytest.approx(cal.STRIP_PAIR_START - 203, abs=3)
+    assert counted(2) - 2 * channel == pytest.approx(cal.STRIP_PAIR_START - 363, abs=3)
 
 
 @pytest.mark.sample(2)

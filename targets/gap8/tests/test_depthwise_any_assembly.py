@@ -25,10 +25,13 @@ class Strip:
     channels: int = 2
 
 
-def check(variant: tuple[int, ...], what: Strip, seed: int) -> Machine:
-    """Run the channels of a strip on random values and compare with numpy's."""
+def check(variant: tuple[int, ...], what: Strip, seed: int, line: bool = False) -> Machine:
+    """Run the channels of a strip on random values and compare with numpy's.
+
+    line: of an image of one column, whose strips follow one another: the last one ends in the tile.
+    """
     random = np.random.default_rng(seed)
-    machine = Machine(Program.parse(strips.assembly(*variant)))
+    machine = Machine(Program.parse(strips.assembly(*variant, line=line)))
     low, high = (-128, 128) if variant[3] else (0, 256)
     columns = what.count * what.stride + (what.taps - 1) * what.dilation + 1
     x = random.integers(low, high, (what.channels, columns, what.words, 4))
@@ -39,7 +42,10 @@ def check(variant: tuple[int, ...], what: Strip, seed: int) -> Machine:
 
     valid = int(random.integers(1, 5))
     step, row = what.channels + 3, (what.channels + 3) * what.count + 5
-    places = [min(i, valid - 1) * row for i in range(1, 4)]
+    if line:
+        step, row = 4 * (what.channels + 3), what.channels + 3
+    ends = [min(i, valid - 1) * row for i in range(1, 4)]
+    places = [i * row for i in range(1, 4)] if line else ends
     runs = 1 if what.dilation == 1 else what.taps
     run_words = what.words * what.taps // runs
     skip = 4 * what.words * what.dilation - 4 * run_words if runs > 1 else 0
@@ -49,6 +55,8 @@ def check(variant: tuple[int, ...], what: Strip, seed: int) -> Machine:
         *(runs, run_words, skip, 2 * x_step - runs * (4 * run_words + skip)),
         *(4 * what.words * columns, 16 * what.words * what.taps, what.count * step - 1),
         *(what.channels, done.shift, done.low_bits, done.hi),
+        *(place - end for place, end in zip(places, ends, strict=True)),
+        int(places != ends),
     ]
     machine.put(ARGUMENTS, *arguments)
     machine.call(ARGUMENTS, STACK)
@@ -59,9 +67,9 @@ def check(variant: tuple[int, ...], what: Strip, seed: int) -> Machine:
         taken = x[:, first : first + (what.taps - 1) * what.dilation + 1 : what.dilation]
         sums[:, i] = np.einsum("ctwe,ctwoe->oc", taken, w)
     v = done.apply(sums)
-    expected = np.zeros(valid * row, dtype=np.uint8)
-    for o in range(valid):
-        for i in range(what.count):
+    expected = np.zeros((what.count - 1) * step + valid * row, dtype=np.uint8)
+    for i in range(what.count):
+        for o in range(4 if line and i < what.count - 1 else valid):
             start = o * row + i * step
             expected[start : start + what.channels] = v[o, i] & 255
     got = np.frombuffer(machine.memory, np.uint8, len(expected) + 64, OUTPUTS)
@@ -95,6 +103,15 @@ def test_every_variant_of_a_strip(form, reach, clip, turned) -> None:
 )
 def test_windows_strides_and_dilations(what: Strip) -> None:
     check((LIMBS, 1, SIGNED, 1, 0, 1, 0), what, seed=what.count)
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize(("form", "reach"), [(NARROW, 0), (NARROW, 1), (LIMBS, 0), (LIMBS, 1)])
+def test_lines_end_in_the_tile(form, reach, turned) -> None:
+    for count in range(1, 6):
+        for seed in range(4):
+            what = Strip(count, words=3, taps=1, stride=1 + seed % 2, channels=3)
+            check((form, reach, SIGNED, 1, 0, 1, turned), what, seed, line=True)
 
 
 def test_two_times_four_outputs_are_14_instructions_per_word() -> None:

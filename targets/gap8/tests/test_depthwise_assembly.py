@@ -47,12 +47,14 @@ def assembly(
     per_channel: int,
     turned: int = 0,
     half: bool = False,
+    line: bool = False,
 ) -> str:
     """Return the assembly text of a variant, any window if stride is 0.
 
-    half: of the function for a last strip of one or two outputs.
+    half: of the function for a last strip of one or two outputs. line: of images of one column.
     """
     macros = macros_of(form, reach, clip, x_signed, per_channel, turned)
+    macros["DORY_LINE"] = int(line)
     if stride:
         macros["DORY_STRIDE"] = stride
     kind = ("3x3_half" if half else "3x3") if stride else "any"

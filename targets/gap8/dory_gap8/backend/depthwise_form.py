@@ -17,6 +17,8 @@ from dory_gap8.backend.weights import is_wide, two_parts
 STRIP = LANES = 4
 # Rows and columns of the image for which a direction is chosen.
 _TYPICAL = 16
+# Bytes between the scratches of two cores, which begin in different banks of L1 by it.
+BANK = 4
 # Outputs along b whose inputs are in the scratch at a time: filters up to 3x3, up to 5x5, others.
 WALK, WALK_SQUARES, WALK_ANY = 32, 26, 16
 # Squares of 2 x 2 inputs that a filter up to 5x5 meets along an axis.

@@ -23,6 +23,7 @@ from dory_core.api import (
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
 from dory_gap8.backend.depthwise_form import (
+    BANK,
     LANES,
     STRIP,
     WALK,
@@ -49,23 +50,6 @@ from dory_gap8.objective import BETA_BALANCE, whole_units
 
 if TYPE_CHECKING:
     from dory_core.api import Tile
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """The part of the core with the most work.
-
-    channels: of all its strips, counted once per strip. outputs: along b, of a channel of a strip.
-    blocks, columns: four rows that are transposed for a strip, and columns of them. unaligned:
-    cycles of a column off the words.
-    """
-
-    channels: Number
-    strips: Number
-    outputs: Number
-    blocks: Number
-    columns: Number
-    unaligned: Number
 
 
 def strip_outputs(stride: int, limbs: bool, reach: bool, turned: bool) -> int:
@@ -118,17 +102,18 @@ class DepthwiseHwcKernel(ClusterKernel):
         form = form_of(layer)
         if form.line:
             walk = minimum(ceil_div(tile.h, STRIP), WALK_ANY)
-            return self.cores * 4 * LANES * (walk * form.strides[0] + form.words)
+            return self.cores * (4 * LANES * (walk * form.strides[0] + form.words) + BANK)
         _, b = form.axes(tile.h, tile.w)
         if form.classes:
             places = form.places(minimum(b, WALK_SQUARES))
             return self.cores * 2 * 2 * 4 * LANES * places
-        blocks = form.stride + 1 if form.stride else form.words
-        longest = WALK if form.stride else WALK_ANY
-        columns = form.columns(minimum(b, longest))
-        if not form.stride and self._in_assembly(layer):
+        if form.stride:
+            columns = form.columns(minimum(b, WALK))
+            return self.cores * 4 * LANES * (form.stride + 1) * columns
+        columns = form.columns(minimum(b, WALK_ANY))
+        if self._in_assembly(layer):
             columns = columns + form.strides[1]  # outputs are computed in pairs
-        return self.cores * 4 * LANES * blocks * columns
+        return self.cores * (4 * LANES * form.words * columns + BANK)
 
     def constants(self, layer: Layer) -> Constants:
         """Return the form of the weight block."""
@@ -172,11 +157,11 @@ class DepthwiseHwcKernel(ClusterKernel):
         units = ceil_div(tile.c_out * strips * walks, self.cores)
         per_strip = LANES * (layer.output.channels // layer.of(ops.Conv).groups)
         runs = ceil_div(units, per_strip)
-        unaligned = cal.STRIP_UNALIGNED * minimum(tile.c_in % LANES, 1)
         columns = minimum(form.columns(walk), form.axes(tile.x_h, tile.x_w)[1])
         if not form.stride:
-            share = Share(units, runs, walk, form.words, form.words * columns, unaligned)
-            return self._any_window(layer, share)
+            columns = form.words * columns
+            return self._any_window(layer, tile, strips * walks, walk, form.words, columns)
+        unaligned = cal.STRIP_UNALIGNED * minimum(tile.c_in % LANES, 1)
         # The last block of a strip is the first one of the next.
         starts = ceil_div(units, per_strip * strips)
         blocks = runs * form.stride + starts
@@ -231,31 +216,49 @@ class DepthwiseHwcKernel(ClusterKernel):
         strips = ceil_div(tile.h, STRIP)
         walks = ceil_div(strips, WALK_ANY)
         walk = ceil_div(strips, walks)
-        units = ceil_div(tile.c_out * walks, self.cores)
-        per_strip = LANES * (layer.output.channels // layer.of(ops.Conv).groups)
-        unaligned = cal.STRIP_UNALIGNED * minimum(tile.c_in % LANES, 1)
         words = (walk - 1) * form.strides[0] + form.words
-        # A block at either border and those between; the last strip may be a run of its own.
-        share = Share(units, ceil_div(units, per_strip), walk, 3, words + 2, unaligned)
-        return self._any_window(layer, share) + units * cal.STRIP_PAIR_CHANNEL
+        borders = 2 if form.pads[0] else 0  # a block at either border, and those between
+        return self._any_window(layer, tile, walks, walk, 1 + borders, words + borders)
 
-    def _any_window(self, layer: Layer, share: Share) -> Number:
-        """Return the cycles of any window of the core with the most work."""
-        form = form_of(layer)
-        words = form.runs * form.run_words
+    def _any_window(
+        self, layer: Layer, tile: Tile, positions: Number, outputs: Number, *laid: Number
+    ) -> Number:
+        """Return the cycles of any window of the core with the most work.
+
+        Args:
+            layer: The layer.
+            tile: Its tile.
+            positions: Blocks of outputs of a channel.
+            outputs: Strips of four outputs of a block.
+            laid: Blocks of four rows that are transposed for it, and columns of them.
+        """
+        multiplier = layer.output.channels // layer.of(ops.Conv).groups
+        group = LANES * multiplier
+        units = ceil_div(tile.c_out * positions, self.cores)
+        rounds = ceil_div(tile.c_out, group * self.cores) * positions
+        shares = ((units, ceil_div(units, group)), (rounds * group, rounds))
+        unaligned = cal.STRIP_UNALIGNED * minimum(tile.c_in % LANES, 1)
+        channel = self._channel(layer, outputs)
         if not self._in_assembly(layer):
-            quad = form.sums + STRIP * weighted_epilogue(layer).step_cycles
-            block = share.blocks * cal.STRIP_BLOCK_COMPILED
-            block = block + share.columns * (cal.STRIP_COLUMN_COMPILED + share.unaligned)
-            cycles = share.channels * (cal.STRIP_CHANNEL_ANY + share.outputs * quad)
-            return cal.STRIP_CALL_COMPILED + cycles + share.strips * block
+            block = cal.STRIP_PAIR_START + laid[0] * cal.STRIP_BLOCK_COMPILED
+            block = block + laid[1] * (cal.STRIP_COLUMN_COMPILED + unaligned)
+            ways = [channels * channel + strips * block for channels, strips in shares]
+            return cal.STRIP_CALL_COMPILED + minimum(*ways)
+        block = cal.STRIP_PAIR_START + laid[0] * cal.STRIP_PAIR_BLOCK
+        block = block + laid[1] * (cal.STRIP_PAIR_COLUMN + unaligned)
+        ways = [channels * channel + strips * block for channels, strips in shares]
+        return cal.STRIP_CALL + minimum(*ways) * (100 + cal.STRIP_PAIR_STALLS) // 100
+
+    def _channel(self, layer: Layer, outputs: Number) -> Number:
+        """Return the cycles of some strips of a channel, any window."""
+        form = form_of(layer)
+        if not self._in_assembly(layer):
+            strip = form.sums + STRIP * weighted_epilogue(layer).step_cycles
+            return cal.STRIP_CHANNEL_ANY + outputs * strip
+        words = form.runs * form.run_words
         pair = cal.STRIP_PAIR + form.runs * cal.STRIP_PAIR_RUN + words * cal.STRIP_PAIR_WORD
-        channel = cal.STRIP_PAIR_CHANNEL + ceil_div(share.outputs, 2) * pair
-        channel = channel + share.outputs * self._outputs(layer)
-        block = share.blocks * cal.STRIP_PAIR_BLOCK
-        block = block + share.columns * (cal.STRIP_PAIR_COLUMN + share.unaligned)
-        cycles = share.strips * (cal.STRIP_PAIR_START + block) + share.channels * channel
-        return cal.STRIP_CALL + cycles * (100 + cal.STRIP_STALLS) // 100
+        channel = cal.STRIP_PAIR_CHANNEL + cal.STRIP_PAIR_LINE * form.line
+        return channel + ceil_div(outputs, 2) * pair + outputs * self._outputs(layer)
 
     def _outputs(self, layer: Layer) -> int:
         """Return the cycles from the sums of four outputs to bytes."""

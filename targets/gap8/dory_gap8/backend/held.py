@@ -133,13 +133,11 @@ def _assembly(held: Held, signed: bool) -> str:
         lines.append(f'void dory_held_run_{n}(dory_held_t *s) __asm__("{name}");')
         quoted = [line.replace('"', '\\"') for line in text.splitlines()]
         lines += ["__asm__(", *(f'    "{line}\\n\\t"' for line in quoted), ");"]
-    names = ", ".join(f"dory_held_run_{n}" for n in lengths)
-    lines += [
-        "static inline void dory_held_run(dory_held_t *s, int32_t rows) {",
-        f"  static void (*const run[])(dory_held_t *) = {{{names}}};",
-        "  run[rows - 1](s);",
-        "}",
-    ]
+    # No table of functions: it would lie in L2, where a core waits for a load that is under way.
+    lines.append("static inline void dory_held_run(dory_held_t *s, int32_t rows) {")
+    for n in lengths[:0:-1]:
+        lines += [f"  if (rows == {n}) {{", f"    dory_held_run_{n}(s);", "    return;", "  }"]
+    lines += ["  dory_held_run_1(s);", "}"]
     return "\n".join(lines) + "\n"
 
 

@@ -33,6 +33,10 @@
 #define DORY_AT_SHIFT "72(ra)"
 #define DORY_AT_LOW_BITS "76(ra)"
 #define DORY_AT_HI "80(ra)"
+#define DORY_AT_BACK1 "84(ra)"
+#define DORY_AT_BACK2 "88(ra)"
+#define DORY_AT_BACK3 "92(ra)"
+#define DORY_AT_BACK "96(ra)"
 #define DORY_FRAME_COUNT "76(sp)"
 #define DORY_FRAME_X "80(sp)"
 #define DORY_FRAME_RUNS "84(sp)"
@@ -40,6 +44,7 @@
 #define DORY_FRAME_RUN_SKIP "92(sp)"
 #define DORY_FRAME_X_NEXT "96(sp)"
 #define DORY_FRAME_CHANNELS "100(sp)"
+#define DORY_FRAME_BACK "104(sp)"
 
 /* Two fields at once: no instruction waits for the one before it. */
 #define DORY_COPY_TWO(to1, from1, to2, from2) \
@@ -47,6 +52,40 @@
   DORY_I("lw a1, " from2)                     \
   DORY_I("sw a0, " to1)                       \
   DORY_I("sw a1, " to2)
+
+/* Of the last outputs of a line some may be beyond the tile; s9 counts those to come, as `back` does. */
+#if DORY_LINE
+#define DORY_KEEP_BACK                   \
+  DORY_I("lw a0, " DORY_AT_BACK)         \
+  DORY_I("lw a6, " DORY_AT_Y)            \
+  DORY_I("sw a0, " DORY_FRAME_BACK)
+#define DORY_LAST(label)                 \
+  DORY_I("lw s8, " DORY_FRAME_BACK)      \
+  DORY_I("bne s9, s8, " label "f")       \
+  DORY_I("lw ra, " DORY_FRAME_ARGUMENTS) \
+  DORY_I("lw s8, " DORY_AT_BACK1)        \
+  DORY_I("lw s9, " DORY_AT_BACK2)        \
+  DORY_I("lw ra, " DORY_AT_BACK3)        \
+  DORY_I("sub a7, a7, s8")               \
+  DORY_I("sub t0, t0, s9")               \
+  DORY_I("sub t1, t1, ra")               \
+  DORY_I("li s9, 1")                     \
+  label ": "
+#define DORY_NEXT_PLACES                 \
+  DORY_I("lw a7, " DORY_AT_PLACE1)       \
+  DORY_I("lw t0, " DORY_AT_PLACE2)       \
+  DORY_I("lw t1, " DORY_AT_PLACE3)       \
+  DORY_I("add a7, a7, a6")               \
+  DORY_I("add t0, t0, a6")               \
+  DORY_I("add t1, t1, a6")
+#else
+#define DORY_KEEP_BACK DORY_I("lw a6, " DORY_AT_Y)
+#define DORY_LAST(label)
+#define DORY_NEXT_PLACES                 \
+  DORY_I("sub a7, a7, a0")               \
+  DORY_I("sub t0, t0, a0")               \
+  DORY_I("sub t1, t1, a0")
+#endif
 
 __asm__(DORY_FUNCTION(DORY_STRIP_NAME)
         DORY_I("addi sp, sp, -112")
@@ -57,7 +96,7 @@ __asm__(DORY_FUNCTION(DORY_STRIP_NAME)
         DORY_COPY_TWO(DORY_FRAME_PARAMETERS, DORY_AT_PARAMETERS, DORY_FRAME_RUNS, DORY_AT_RUNS)
         DORY_COPY_TWO(DORY_FRAME_RUN_WORDS, DORY_AT_RUN_WORDS, DORY_FRAME_RUN_SKIP, DORY_AT_RUN_SKIP)
         DORY_COPY_TWO(DORY_FRAME_X_NEXT, DORY_AT_X_NEXT, DORY_FRAME_CHANNELS, DORY_AT_CHANNELS)
-        DORY_I("lw a6, " DORY_AT_Y)
+        DORY_KEEP_BACK
         DORY_I("lw a7, " DORY_AT_PLACE1)
         DORY_I("lw t0, " DORY_AT_PLACE2)
         DORY_I("lw t1, " DORY_AT_PLACE3)
@@ -119,15 +158,17 @@ __asm__(DORY_FUNCTION(DORY_STRIP_NAME)
         DORY_I("nop")
         DORY_I("add a4, a4, s8")
         "2: " DORY_I("add a5, a5, s8")
-        DORY_FETCH_FIRST
-        DORY_I("lw s8, " DORY_FRAME_X_NEXT)
         DORY_I("lw s9, " DORY_FRAME_COUNT)
+        DORY_LAST("8")
+        DORY_I("lw s8, " DORY_FRAME_X_NEXT)
+        DORY_FETCH_FIRST
         DORY_I("add a4, a4, s8")
         DORY_I("add a5, a5, s8")
         DORY_OUTPUT("")
         DORY_I("addi s9, s9, -1")
         DORY_I("mv a0, s0")
         DORY_I("beqz s9, 7f")
+        DORY_LAST("9")
         DORY_FETCH_FIRST
         DORY_I("mv a1, s1")
         DORY_I("mv a2, s2")
@@ -145,9 +186,7 @@ __asm__(DORY_FUNCTION(DORY_STRIP_NAME)
         DORY_I("lw a4, " DORY_AT_LANE_BYTES)
         DORY_I("lw a5, " DORY_FRAME_X)
         DORY_I("sub a6, a6, a0")
-        DORY_I("sub a7, a7, a0")
-        DORY_I("sub t0, t0, a0")
-        DORY_I("sub t1, t1, a0")
+        DORY_NEXT_PLACES
         DORY_I("add a2, a2, a1")
         DORY_I("add a5, a5, a4")
         DORY_I("addi a3, a3, -1")

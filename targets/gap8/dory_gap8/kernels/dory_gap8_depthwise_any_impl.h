@@ -31,6 +31,8 @@ typedef struct {
   int32_t y_back;                   /* from the end of a channel to the start of the next one */
   int32_t channels;                 /* 1 at least */
   int32_t shift, low_bits, hi;
+  /* Of lines: what the places of the last outputs along b are less by; 1, or 0 where by nothing. */
+  int32_t back1, back2, back3, back;
   const dory_gap8_requant_t *requant;
   int32_t channel; /* the first one */
 } dory_strip_t;
@@ -61,6 +63,13 @@ static inline void dory_strip_channel(const dory_strip_t *s, int32_t c, dory_gap
         acc3 = DORY_DOT4(v, dory_gap8_load4_i8(w + 12), acc3);
       }
     }
+#if DORY_LINE
+    if (s->count - i == s->back) {
+      y1 -= s->back1;
+      y2 -= s->back2;
+      y3 -= s->back3;
+    }
+#endif
     *y3 = dory_output(acc3, &q, &r);
     *y2 = dory_output(acc2, &q, &r);
     *y1 = dory_output(acc1, &q, &r);
@@ -109,6 +118,12 @@ static inline void dory_channels(const dory_gap8_strips_t *a, dory_strip_t *s, d
   }
 }
 
+/* What the inputs of a group take to be laid, in channels. */
+#define DORY_LAY 2
+
+/* Bytes between the scratches of two cores, which begin in different banks of L1 by it. */
+#define DORY_BANK 4
+
 #if DORY_LINE
 
 /* Lays `blocks` words of four rows from row `row` on of each lane. x: the group's first channel in
@@ -116,38 +131,45 @@ static inline void dory_channels(const dory_gap8_strips_t *a, dory_strip_t *s, d
 static inline void dory_lay(const dory_gap8_strips_t *a, const uint8_t *x, int32_t row,
                             int32_t blocks, int32_t lane_bytes, uint8_t *out) {
   const dory_gap8_columns_t one = {0, 1, 0};
-  int32_t i = 0;
-  for (; i < blocks && row + 4 * i < 0; i++) {
-    dory_gap8_stage(a, one, x, row + 4 * i, lane_bytes, 4, out + 4 * i);
-  }
-  {
-    const int32_t inside = dory_gap8_clip((a->x_a - row) >> 2, i, blocks);
-    const int32_t next = a->x_step_a, step[4] = {4 * next, 4 * next, 4 * next, 4 * next};
-    const uint8_t *const first = x + (inside > i ? (row + 4 * i) * next : 0);
-    const uint8_t *const rows[4] = {first, first + next, first + 2 * next, first + 3 * next};
-    if (inside > i) {
-      dory_gap8_transpose(rows, step, inside - i, a->x_c < 4 ? a->x_c : 0, lane_bytes, 4,
-                          out + 4 * i);
-      i = inside;
+  const uint8_t *const end = out + 4 * blocks;
+  while (out < end) {
+    int32_t count = 1;
+    if (row >= 0 && row + 4 <= a->x_a) {
+      const int32_t next = a->x_step_a, step[4] = {4 * next, 4 * next, 4 * next, 4 * next};
+      const uint8_t *const first = x + row * next;
+      const uint8_t *const rows[4] = {first, first + next, first + 2 * next, first + 3 * next};
+      count = dory_gap8_min((a->x_a - row) >> 2, (int32_t)(end - out) >> 2);
+      dory_gap8_transpose(rows, step, count, a->x_c < 4 ? a->x_c : 0, lane_bytes, 4, out);
+    } else if (row <= -4 || row >= a->x_a) {
+      for (int32_t lane = 0; lane < 4; lane++) {
+        dory_gap8_padding(1, out + lane * lane_bytes);
+      }
+    } else {
+      dory_gap8_stage(a, one, x, row, lane_bytes, 4, out);
     }
-  }
-  for (; i < blocks; i++) {
-    dory_gap8_stage(a, one, x, row + 4 * i, lane_bytes, 4, out + 4 * i);
+    row += 4 * count;
+    out += 4 * count;
   }
 }
 
 /* Computes one tile. Every core calls it; no core reads what another one writes. */
 void DORY_KERNEL(const dory_gap8_strips_t *a) {
-  const int32_t strips = (a->y_a + 3) >> 2, whole = a->y_a >> 2;
+  const int32_t strips = (a->y_a + 3) >> 2;
   const int32_t walks = (strips + DORY_WALK - 1) / DORY_WALK;
-  const int32_t walk = dory_gap8_ceil_div(strips, walks);
+  const int32_t walk = walks == 1 ? strips : dory_gap8_ceil_div(strips, walks);
   /* Outputs are computed in pairs: one strip more is read. */
   const int32_t lane_bytes = 4 * (walk * a->stride_a + a->words);
-  uint8_t *const scratch = (uint8_t *)a->scratch + (int32_t)dory_core_id() * 4 * lane_bytes;
-  dory_gap8_units_t u = dory_gap8_units(a, walks);
+  uint8_t *const scratch =
+      (uint8_t *)a->scratch + (int32_t)dory_core_id() * (4 * lane_bytes + DORY_BANK);
+  dory_gap8_units_t u = dory_gap8_units(a, walks, DORY_LAY);
   dory_strip_t s;
   s.x_step = 4 * a->stride_a;
   s.y_step = 4 * a->y_step_a;
+  int32_t place[4];
+  dory_gap8_places(a, 0, place);
+  s.place1 = place[1];
+  s.place2 = place[2];
+  s.place3 = place[3];
   s.runs = 1;
   s.run_words = a->words;
   s.run_skip = 0;
@@ -157,27 +179,16 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
     const dory_gap8_group_t g = dory_gap8_group(a, u.group);
     const int32_t end = dory_gap8_min(u.channel + u.left, g.count);
     const int32_t strip = u.position * walk;
-    const int32_t count = dory_gap8_min(walk, strips - strip);
-    DORY_Y_T *const y = (DORY_Y_T *)a->y + 4 * strip * a->y_step_a;
+    s.count = dory_gap8_min(walk, strips - strip);
     dory_lay(a, (const uint8_t *)a->x + g.base, 4 * strip * a->stride_a - a->pad_a,
-             (count - 1) * a->stride_a + a->words, lane_bytes, scratch);
-    s.count = dory_gap8_min(count, whole - strip);
-    if (s.count > 0) {
-      s.place1 = a->y_step_a;
-      s.place2 = 2 * a->y_step_a;
-      s.place3 = 3 * a->y_step_a;
-      dory_channels(a, &s, g, u.channel, end, scratch, y);
-    }
-    if (s.count < count) { /* the last strip, which the tile ends in */
-      const int32_t before = s.count;
-      int32_t place[4];
-      dory_gap8_places(a, 4 * (strip + before), place);
-      s.place1 = place[1];
-      s.place2 = place[2];
-      s.place3 = place[3];
-      s.count = 1;
-      dory_channels(a, &s, g, u.channel, end, scratch + before * s.x_step, y + before * s.y_step);
-    }
+             (s.count - 1) * a->stride_a + a->words, lane_bytes, scratch);
+    dory_gap8_places(a, 4 * (strip + s.count - 1), place);
+    s.back1 = s.place1 - place[1];
+    s.back2 = s.place2 - place[2];
+    s.back3 = s.place3 - place[3];
+    s.back = s.back3 != 0;
+    dory_channels(a, &s, g, u.channel, end, scratch,
+                  (DORY_Y_T *)a->y + 4 * strip * a->y_step_a);
     u.left -= end - u.channel;
     u.channel = 0;
     u.position++;
@@ -204,8 +215,9 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
   const int32_t pitch = columns;
 #endif
   const int32_t lane_bytes = pitch * 4 * words;
-  uint8_t *const scratch = (uint8_t *)a->scratch + (int32_t)dory_core_id() * 4 * lane_bytes;
-  dory_gap8_units_t u = dory_gap8_units(a, strips * walks);
+  uint8_t *const scratch =
+      (uint8_t *)a->scratch + (int32_t)dory_core_id() * (4 * lane_bytes + DORY_BANK);
+  dory_gap8_units_t u = dory_gap8_units(a, strips * walks, DORY_LAY);
   dory_strip_t s;
   s.x_step = a->stride_b * 4 * words;
   s.y_step = a->y_step_b;

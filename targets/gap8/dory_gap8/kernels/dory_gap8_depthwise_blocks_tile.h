@@ -49,14 +49,14 @@ static DORY_GAP8_NOINLINE void dory_multiplied(dory_strip_t *s, dory_gap8_group_
 
 /* Computes one tile. Every core calls it; no core reads what another one writes. */
 void DORY_KERNEL(const dory_gap8_strips_t *a) {
-  const dory_gap8_u8x4_t padding = dory_gap8_from_word_u8(DORY_PAD_WORD);
+  const dory_gap8_u8x4_t padding = dory_gap8_from_word_u8(dory_gap8_keep(DORY_PAD_WORD));
   const int32_t strips = dory_gap8_ceil_div(a->y_a, DORY_ROWS);
   /* The number of the strip with half the outputs or fewer: `strips` where there is none. */
   const int32_t half = strips - ((uint32_t)(a->y_a - 1) % DORY_ROWS < DORY_ROWS / 2);
   const int32_t walks = dory_gap8_ceil_div(a->y_b, DORY_WALK);
   const int32_t walk = walks == 1 ? a->y_b : dory_gap8_ceil_div(a->y_b, walks);
   const int32_t columns = dory_columns(walk);
-  dory_gap8_units_t u = dory_gap8_units(a, strips * walks);
+  dory_gap8_units_t u = dory_gap8_units(a, strips * walks, 0);
   int32_t w = walks == 1 ? 0 : dory_gap8_div(u.position, strips);
   int32_t strip = u.position - w * strips;
   int32_t staged = 0, blanked = -1;

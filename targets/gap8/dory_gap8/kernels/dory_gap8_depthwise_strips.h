@@ -35,28 +35,33 @@ typedef struct {
   int32_t left, group, step, position, channel;
 } dory_gap8_units_t;
 
-/* The part of the calling core; each of the groups has `positions` blocks of outputs. Where cores
- * have whole groups they take them in turn: at one time they read neighbours, which lie in different
- * banks of the memory, and not channels that are a power of two apart, which may lie in one. */
-static inline dory_gap8_units_t dory_gap8_units(const dory_gap8_strips_t *s, int32_t positions) {
+/* The part of the calling core; each of the groups has `positions` blocks of outputs, and their inputs
+ * take as long to lay as `lay` output channels to compute. Where that is faster, cores have whole groups,
+ * and take them in turn: at one time they read neighbours, which lie in different banks of the memory,
+ * and not channels that are a power of two apart, which may lie in one. */
+static inline dory_gap8_units_t dory_gap8_units(const dory_gap8_strips_t *s, int32_t positions,
+                                                int32_t lay) {
   const int32_t core = (int32_t)dory_core_id();
   const int32_t channels = 4 * s->multiplier;
+  const int32_t rounds = dory_gap8_ceil_div(s->x_c, 4 * DORY_CORES);
   const int32_t total = s->y_c * positions;
   const int32_t per_core = dory_gap8_ceil_div(total, DORY_CORES);
-  const int32_t first = dory_gap8_min(core * per_core, total);
-  dory_gap8_units_t u = {dory_gap8_min(per_core, total - first), core, DORY_CORES, 0, 0};
-  if (u.left > 0) {
-    const int32_t groups = dory_gap8_div(per_core, channels * positions);
-    if (groups * channels * positions != per_core || 4 * groups * DORY_CORES - s->x_c >= 4 ||
-        4 * groups * DORY_CORES < s->x_c) {
-      int32_t count;
-      u.step = 1;
-      u.group = dory_gap8_div(first, channels * positions);
-      u.channel = first - u.group * channels * positions;
-      count = dory_gap8_min(channels, s->y_c - u.group * channels);
-      for (; u.channel >= count; u.channel -= count) {
-        u.position++;
-      }
+  const int32_t whole = dory_gap8_div(per_core, channels);
+  const int32_t parts = whole + (whole * channels == per_core ? 0 : whole == 0 ? 1 : 2);
+  dory_gap8_units_t u = {0, core, DORY_CORES, 0, 0};
+  if (rounds * positions * (lay + channels) <= parts * lay + per_core) {
+    const int32_t last = s->y_c - (core + (rounds - 1) * DORY_CORES) * channels;
+    u.left = ((rounds - 1) * channels + dory_gap8_clip(last, 0, channels)) * positions;
+  } else {
+    const int32_t first = dory_gap8_min(core * per_core, total);
+    int32_t count;
+    u.left = dory_gap8_min(per_core, total - first);
+    u.step = 1;
+    u.group = dory_gap8_div(first, channels * positions);
+    u.channel = first - u.group * channels * positions;
+    count = dory_gap8_min(channels, s->y_c - u.group * channels);
+    for (; u.left > 0 && u.channel >= count; u.channel -= count) {
+      u.position++;
     }
   }
   return u;
@@ -166,7 +171,7 @@ static inline dory_gap8_columns_t dory_gap8_columns(const dory_gap8_strips_t *s,
 }
 
 static inline void dory_gap8_padding(int32_t words, uint8_t *out) {
-  const dory_gap8_u8x4_t padding = dory_gap8_from_word_u8(DORY_PAD_WORD);
+  const dory_gap8_u8x4_t padding = dory_gap8_from_word_u8(dory_gap8_keep(DORY_PAD_WORD));
   for (int32_t i = 0; i < words; i++, out += 4) {
     dory_gap8_store4_u8(out, padding);
   }
@@ -177,7 +182,7 @@ static inline void dory_gap8_padding(int32_t words, uint8_t *out) {
 static inline void dory_gap8_stage(const dory_gap8_strips_t *s, dory_gap8_columns_t c,
                                    const uint8_t *x, int32_t a, int32_t lane_bytes,
                                    int32_t column_bytes, uint8_t *out) {
-  const dory_gap8_u8x4_t padding = dory_gap8_from_word_u8(DORY_PAD_WORD);
+  const dory_gap8_u8x4_t padding = dory_gap8_from_word_u8(dory_gap8_keep(DORY_PAD_WORD));
   const uint32_t rows = (uint32_t)s->x_a;
   int32_t offset = a * s->x_step_a;
   const uint8_t *row[4];

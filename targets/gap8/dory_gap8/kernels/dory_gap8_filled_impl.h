@@ -47,7 +47,7 @@ static inline void dory_fill_pixel(DORY_X_T *to, const DORY_X_T *from) {
 /* Stores n pixels of padding; returns what follows them. */
 static inline DORY_X_T *dory_fill_padding(DORY_X_T *to, int32_t n) {
   for (n *= DORY_FILLED_WORDS; n > 0; n--, to += DORY_WORD) {
-    dory_gap8_store4_u8(to, dory_gap8_from_word_u8((uint32_t)DORY_PAD_WORD));
+    dory_gap8_store4_u8(to, dory_gap8_from_word_u8(dory_gap8_keep(DORY_PAD_WORD)));
   }
   return to;
 }

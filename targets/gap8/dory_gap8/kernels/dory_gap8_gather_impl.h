@@ -165,7 +165,7 @@ static DORY_GAP8_NOINLINE dory_image_t dory_copy_image(const dory_gap8_window_t 
 /* Fills the words of a run with what stands around the image. */
 static inline void dory_fill_run(DORY_X_T *run) {
   for (int32_t i = 0; i <= DORY_RUN / DORY_LANES; i++) {
-    dory_gap8_store4_u8(run + DORY_LANES * i, dory_gap8_from_word_u8((uint32_t)DORY_PAD_WORD));
+    dory_gap8_store4_u8(run + DORY_LANES * i, dory_gap8_from_word_u8(dory_gap8_keep(DORY_PAD_WORD)));
   }
 }
 
