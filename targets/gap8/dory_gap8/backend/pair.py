@@ -71,7 +71,8 @@ class Contribution:
     """What an operand contributes to the accumulator.
 
     form: PLAIN: itself; LINEAR: x * mul + add; TABLE: an entry for each of its bytes; SHIFTED:
-    clip((x * mul + add) >> shift), in 64 bits; WORD: the constants, ready.
+    clip((x * mul + add) >> shift), in 64 bits, or without the clip where 32 bits of it are left
+    (``fits``); WORD: the constants, ready.
     records: int32, shape (C, words), or (1, words) when all channels have the same. clip: of
     SHIFTED. words: of WORD, int32, shape (C or 1, H or 1, W or 1).
     """
@@ -80,6 +81,7 @@ class Contribution:
     records: npt.NDArray[np.int32]
     shift: int = 0
     clip: tuple[int, int] = INT32
+    fits: bool = False
     words: npt.NDArray[np.int32] | None = None
 
     @property
@@ -90,7 +92,7 @@ class Contribution:
     @property
     def suffix(self) -> str:
         """The part of an instance's name."""
-        name = self.form.removeprefix("DORY_").lower()
+        name = self.form.removeprefix("DORY_").lower() + "_32" * self.fits
         return name if self.per_channel or self.form not in (LINEAR, SHIFTED) else f"{name}_scalar"
 
     def data(self, c_out: tuple[int, int]) -> bytes:
@@ -115,7 +117,7 @@ class Contribution:
     def element_cycles(self) -> int:
         """Estimated cycles per element."""
         loads = self.records.shape[1] if self.per_channel else 0
-        return _FORM_CYCLES[self.form] + loads
+        return _FORM_CYCLES[self.form] + loads - cal.PAIR_UNCLIPPED * self.fits
 
 
 def _values(x: Tensor, step: Requant, values: _Integers) -> _Integers:
@@ -159,7 +161,9 @@ def contribution(x: Tensor, step: Requant | None, elements: int) -> Contribution
     if table is not None and elements >= _TABLE_ELEMENTS:
         return table
     clip = INT32 if step.lo is None or step.hi is None else (step.lo, step.hi)
-    return Contribution(SHIFTED, _records(mul, add, add >> 32), step.shift or 0, clip)
+    shift = step.shift or 0
+    within = shift < 32 and fits(clip, *(number >> shift for number in numerators))
+    return Contribution(SHIFTED, _records(mul, add, add >> 32), shift, clip, within)
 
 
 def _records(*columns: _Integers) -> npt.NDArray[np.int32]:
@@ -301,8 +305,10 @@ class PairKernel(ClusterKernel):
             ("DORY_PAIR", f"DORY_PAIR_{what.upper()}"),
             ("DORY_FORM1", first.form),
             ("DORY_CHANNELS1", str(int(first.per_channel))),
+            ("DORY_FITS1", str(int(first.fits))),
             ("DORY_FORM2", second.form),
             ("DORY_CHANNELS2", str(int(second.per_channel))),
+            ("DORY_FITS2", str(int(second.fits))),
             ("DORY_ONE_CHANNEL", str(int(self._one_channel(layer)))),
             ("DORY_PIXEL_CHANNELS", str(cal.PAIR_PIXEL_CHANNELS)),
             *epilogue(layer).macros,
@@ -366,9 +372,10 @@ def _operand_arguments(n: int, one: Contribution, part: str) -> Arguments:
         records = Items(tuple(int(word) for word in one.records[0]), "const int32_t")
     found: list[tuple[str, Argument]] = [(f"operand[{n}].records", records)]
     if one.form == SHIFTED:
+        found.append((f"operand[{n}].shift", one.shift))
+    if one.form == SHIFTED and not one.fits:
         lo, hi = one.clip
         found += [
-            (f"operand[{n}].shift", one.shift),
             (f"operand[{n}].lo", Symbol(f"(int32_t){c_int(lo)}")),
             (f"operand[{n}].hi", hi),
         ]

@@ -10,6 +10,8 @@
  *                      add, the lower first
  *     DORY_WORD        v, a constant behind its step
  *   DORY_CHANNELS1, DORY_CHANNELS2   whether each channel has a record; otherwise there is one
+ *   DORY_FITS1, DORY_FITS2   whether 32 bits of a shifted one are left without a clip, and the shift is
+ *                            below 32
  *   DORY_ONE_CHANNEL whether the second operand has one element for all channels of a pixel
  *   DORY_PIXEL_CHANNELS   cycles of a pixel beside its channels, in channels
  *
@@ -34,8 +36,8 @@
 #define DORY_RECORD(form) ((form) == DORY_SHIFTED ? 3 : 2)
 
 /* What an element contributes. v: its value; bits: those of a byte. */
-static inline int32_t dory_contribution(int32_t v, uint8_t bits, int form, const int32_t *record,
-                                        const dory_gap8_operand_t *o) {
+static inline int32_t dory_contribution(int32_t v, uint8_t bits, int form, int fits,
+                                        const int32_t *record, const dory_gap8_operand_t *o) {
   if (form == DORY_LINEAR) {
     return (int32_t)((uint32_t)v * (uint32_t)record[0] + (uint32_t)record[1]);
   }
@@ -44,7 +46,13 @@ static inline int32_t dory_contribution(int32_t v, uint8_t bits, int form, const
   }
   if (form == DORY_SHIFTED) {
     const int64_t add = (int64_t)((uint64_t)(uint32_t)record[2] << 32 | (uint32_t)record[1]);
-    const int64_t moved = ((int64_t)v * record[0] + add) >> o->shift;
+    const int64_t sum = (int64_t)v * record[0] + add;
+    int64_t moved;
+    if (fits) {
+      const uint32_t low = (uint32_t)sum, high = (uint32_t)((uint64_t)sum >> 32);
+      return (int32_t)(high << 1 << (31 - o->shift) | low >> o->shift);
+    }
+    moved = sum >> o->shift;
     return moved < o->lo ? o->lo : moved > o->hi ? o->hi : (int32_t)moved;
   }
   return v;
@@ -72,12 +80,13 @@ static inline void dory_pair_pixel(const dory_gap8_pair_t *a, const DORY_X_T *x,
 #endif
 #if DORY_ONE_CHANNEL && !DORY_CHANNELS2
   const int32_t shared =
-      dory_contribution((int32_t)*x2, (uint8_t)*x2, DORY_FORM2, records2, &a->operand[1]);
+      dory_contribution((int32_t)*x2, (uint8_t)*x2, DORY_FORM2, DORY_FITS2, records2,
+                        &a->operand[1]);
 #endif
   for (int32_t c = c0; c < c1; c++) {
     const DORY_X_T v = x[c];
     const int32_t first =
-        dory_contribution((int32_t)v, (uint8_t)v, DORY_FORM1,
+        dory_contribution((int32_t)v, (uint8_t)v, DORY_FORM1, DORY_FITS1,
                           records1 + (DORY_CHANNELS1 ? c * DORY_RECORD(DORY_FORM1) : 0),
                           &a->operand[0]);
 #if DORY_ONE_CHANNEL && !DORY_CHANNELS2
@@ -85,7 +94,7 @@ static inline void dory_pair_pixel(const dory_gap8_pair_t *a, const DORY_X_T *x,
 #else
     const DORY_X2_T w = x2[DORY_ONE_CHANNEL ? 0 : c];
     const int32_t second =
-        dory_contribution((int32_t)w, (uint8_t)w, DORY_FORM2,
+        dory_contribution((int32_t)w, (uint8_t)w, DORY_FORM2, DORY_FITS2,
                           records2 + (DORY_CHANNELS2 ? c * DORY_RECORD(DORY_FORM2) : 0),
                           &a->operand[1]);
 #endif
