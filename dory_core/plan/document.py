@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dory_core.hardware.target import OperatingPoint
     from dory_core.ir import Tensor
     from dory_core.plan import (
+        Ahead,
         Conversion,
         ExtTransfer,
         LayerStep,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     )
 
 #: Raised whenever a key comes, goes or changes: this dory reads only its own documents.
-PLAN_VERSION = 10
+PLAN_VERSION = 11
 GENERATOR = "dory"
 
 
@@ -301,7 +302,7 @@ def _memory_json(step: LayerStep) -> dict[str, Any]:
         "kept": [
             {"name": p.tensor.name, "bytes": p.size_bytes, "offset": p.offset} for p in step.kept
         ],
-        "ahead": None if step.ahead is None else {"step": step.ahead.step, "tile": step.ahead.tile},
+        "ahead": None if step.ahead is None else _ahead_json(step.ahead),
         "loaded_ahead": step.loaded_ahead,
         "found_inputs": sum(part.finds_inputs for part in step.parts),
         "copies": {
@@ -309,6 +310,10 @@ def _memory_json(step: LayerStep) -> dict[str, Any]:
             for operand, c in step.carriages.items()
         },
     }
+
+
+def _ahead_json(ahead: Ahead) -> dict[str, Any]:
+    return {"step": ahead.step, "tile": ahead.tile, "first": ahead.first}
 
 
 def _weights_json(step: LayerStep) -> dict[str, Any] | None:

@@ -195,11 +195,13 @@ class Ahead:
         step: Number of the later layer in the execution.
         tile: Number of the earlier layer's tile before whose kernel the load starts.
         fetched: Whether the constants were fetched to L2; otherwise they are linked.
+        first: Whether it starts before the loads of the earlier layer's next tile.
     """
 
     step: int
     tile: int
     fetched: bool = False
+    first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,13 +83,15 @@ class AheadLoad:
 
     Attributes:
         layer: Index of the other layer.
-        tile: Number of the tile before whose kernel it starts, after the loads of the next tile.
+        tile: Number of the tile before whose kernel it starts.
         charge: What it costs.
+        first: Whether it starts before the loads of the next tile, not after them.
     """
 
     layer: int
     tile: int
     charge: Charge
+    first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +215,10 @@ class _Walk:
                 if phase is Phase.ARRIVE:
                     self._arrive(step)
                 elif phase is Phase.LOAD_EARLY:
+                    self._load_ahead(step, first=True)
                     if following is not None:
                         self._load(following, *early)
-                    self._load_ahead(step)
+                    self._load_ahead(step, first=False)
                 elif phase is Phase.COMPUTE:
                     self._fetch(misses[min(step.index, len(misses) - 1)])
                     self._call(step)
@@ -274,10 +277,10 @@ class _Walk:
         """Start a load that the tile waits for."""
         self._loaded = max(self._loaded, self._start(name, step.index, charge))
 
-    def _load_ahead(self, step: TileStep) -> None:
-        """Start the weight prefetch, where it starts at this tile."""
+    def _load_ahead(self, step: TileStep, first: bool) -> None:
+        """Start the weight prefetch, where it starts at this tile, before or after other loads."""
         ahead = self._ahead
-        if ahead is not None and ahead.tile == step.index:
+        if ahead is not None and ahead.tile == step.index and ahead.first == first:
             self._start(f"load w of layer {ahead.layer}", ahead.tile, ahead.charge)
 
     def _fetch(self, misses: Misses) -> None:

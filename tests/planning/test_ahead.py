@@ -17,6 +17,7 @@ from dory_core.ir.geometry import Tile
 from dory_core.kernels.kernel import Kernel, Term
 from dory_core.plan import Ahead, LayerStep, Plan
 from dory_core.plan.network import lower, lower_network
+from dory_core.planning.prefetch_layers import PrefetchLayer
 from dory_core.planning.residents import ResidentPlanner
 from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import assert_exact, build_app
@@ -95,6 +96,25 @@ def test_the_estimate_is_lower_than_that_of_the_layers_alone(tmp_path: Path) -> 
     names = [event.name for event in one.timelines[0].events]
     assert names.count(f"load w of layer {two.index}") == 1
     assert "load w" not in [event.name for event in two.timelines[0].events][:2]
+
+
+@pytest.mark.parametrize(("channels", "first"), [(4, True), (48, False)])
+def test_the_shorter_of_two_loads_of_a_tile_starts_first(
+    channels: int, first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PrefetchLayer, "tiles_to_start_at", lambda _: (0,))
+    b = GraphBuilder((16, 24, 24), seed=3)
+    b.conv(16, win(3, pads=1))
+    b.conv(channels, win(1))
+    plan = built(tmp_path / "app", graph=b.graph(), l1=9_000)
+    step = plan.steps[0]
+    assert step.ahead is not None and step.ahead.first == first
+    starts = {(e.name, e.step): e.start for e in step.timelines[0].events}
+    assert (starts["load w of layer 1", 0] < starts["load x", 1]) == first
+    source = (tmp_path / "app" / "src" / "dory_layer_00.c").read_text()
+    loop = source[source.index("for (") :]
+    assert (loop.index("DORY_AHEAD(") < loop.index("l1 + L1_X")) == first
+    assert_exact(tmp_path / "app", plugins=CHIP.plugins())
 
 
 def test_the_link_is_busy_for_as_long_as_the_load_takes(tmp_path: Path) -> None:

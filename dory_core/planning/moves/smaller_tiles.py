@@ -12,12 +12,11 @@ from dory_core.planning.evaluate import Candidate
 from dory_core.planning.moves import weight_prefetch
 from dory_core.planning.moves.weight_prefetch import (
     Found,
-    PrefetchLayer,
-    buffer_bytes,
     cheapest_path,
     there_in_time,
     with_prefetches,
 )
+from dory_core.planning.prefetch_layers import PrefetchLayer, buffer_bytes
 from dory_core.planning.problem import Problem
 from dory_core.schedule.costs import first_weights
 from dory_core.tiling.tiled import TiledLayer

@@ -250,9 +250,9 @@ SQUARES_START = 26
 SQUARES_BLOCK = 56
 SQUARES_PLACE = 36
 # Any window in assembly, counted likewise: two times four outputs without the use of their
-# sums; of that a run of words, and a word of inputs with four of weights; a channel of a strip, and
-# what a line adds; a strip, 363 of which are compiled and estimated; four rows that are transposed as
-# compiled, and a column of them; waits in per cent, as GVSOC counts them.
+# sums; of that a run of words, and a word of inputs with four of weights; a channel of a strip,
+# and what a line adds; a strip, 363 of which are compiled and estimated; four rows that are
+# transposed as compiled, and a column of them; waits in per cent, as GVSOC counts them.
 STRIP_PAIR = 26
 STRIP_PAIR_RUN = 7
 STRIP_PAIR_WORD = 14

@@ -161,10 +161,11 @@ CODE_CACHE = InstructionCache(
 # other where their shares of a tile differ.
 TILE_CYCLES = 200
 
-# HyperRAM read from the cluster, in cycles of the cluster: a transfer keeps the RAM for 609 + 1.23 per
-# byte at 100/100 MHz when nothing else uses L2, 1.44 per byte while the cluster works; for 409 +
-# 0.865 per byte at 250/175 MHz. Core 0 spends 900 on each of them within a network, where code misses:
-# 470 in the SDK and its HAL to start it, 230 to wait for it, the rest in the table of events.
+# HyperRAM read from the cluster, in cycles of the cluster: a transfer keeps the RAM for 609 + 1.23
+# per byte at 100/100 MHz when nothing else uses L2, 1.44 per byte while the cluster works; for 409
+# + 0.865 per byte at 250/175 MHz. Core 0 spends 900 on each of them within a network, where code
+# misses: 470 in the SDK and its HAL to start it, 230 to wait for it, the rest in the table of
+# events.
 _EXT_ISSUE = 900
 HYPER_RAM_100 = Link(
     upper=2,
