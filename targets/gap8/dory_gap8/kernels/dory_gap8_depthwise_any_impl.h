@@ -170,6 +170,7 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
   s.place1 = place[1];
   s.place2 = place[2];
   s.place3 = place[3];
+  s.back1 = s.back2 = s.back3 = 0;
   s.runs = 1;
   s.run_words = a->words;
   s.run_skip = 0;
@@ -182,11 +183,13 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
     s.count = dory_gap8_min(walk, strips - strip);
     dory_lay(a, (const uint8_t *)a->x + g.base, 4 * strip * a->stride_a - a->pad_a,
              (s.count - 1) * a->stride_a + a->words, lane_bytes, scratch);
-    dory_gap8_places(a, 4 * (strip + s.count - 1), place);
-    s.back1 = s.place1 - place[1];
-    s.back2 = s.place2 - place[2];
-    s.back3 = s.place3 - place[3];
-    s.back = s.back3 != 0;
+    s.back = strips > 1 && a->y_a < 4 * (strip + s.count);
+    if (s.back) {
+      dory_gap8_places(a, 4 * (strips - 1), place);
+      s.back1 = s.place1 - place[1];
+      s.back2 = s.place2 - place[2];
+      s.back3 = s.place3 - place[3];
+    }
     dory_channels(a, &s, g, u.channel, end, scratch,
                   (DORY_Y_T *)a->y + 4 * strip * a->y_step_a);
     u.left -= end - u.channel;
