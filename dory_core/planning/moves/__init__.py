@@ -50,7 +50,7 @@ MOVES = (
         "coarsen",
         "Undo splits and spills that the network does not need.",
         coarsen.propose,
-        grows=0.005,  # early fetches need this L2, too
+        grows=0.005,  # early fetches also need this L2
     ),
     Move(
         "early-fetch",
