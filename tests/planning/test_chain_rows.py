@@ -25,8 +25,9 @@ from dory_core.planning.front.plans import whole
 from dory_core.planning.sequence.build import _Builder
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
+from tests.planning.computed import Wrong
 from tests.planning.networks import plan_graph, win
-from tests.planning.symbolic import Wrong, check_plan
+from tests.planning.symbolic import check_plan
 from tests.planning.test_chains import bottlenecks, residuals, temporal, wide_values
 from tests.toy.chip import NAME, ToyChip
 

@@ -31,9 +31,10 @@ from dory_core.planning.fitting import problems_of
 from dory_core.planning.sequence.build import build_sequence
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
+from tests.planning.computed import Wrong
 from tests.planning.networks import plan_graph, win
 from tests.planning.properties import PROPERTIES
-from tests.planning.symbolic import Wrong, check_plan
+from tests.planning.symbolic import check_plan
 from tests.toy.chip import NAME, ToyChip, three_levels
 
 _CHIP = three_levels()

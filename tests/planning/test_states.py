@@ -24,8 +24,9 @@ from dory_core.plan.moving import Moving
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.cases import network_cases
 from dory_core.testing.graphs import I8, U8, GraphBuilder
+from tests.planning.computed import Wrong
 from tests.planning.networks import changed_plan
-from tests.planning.symbolic import Wrong, check_plan
+from tests.planning.symbolic import check_plan
 from tests.toy.array import array_chip
 from tests.toy.chip import NAME, ToyChip
 from tests.toy.limited import limited, streaming

@@ -29,8 +29,9 @@ from dory_core.planning.packing import one_memory
 from dory_core.plugins.manager import Plugins
 from dory_core.simulate.run import DMA_MODES
 from dory_core.testing.apps import build_app
+from tests.planning.computed import Wrong
 from tests.planning.networks import CASES, changed_plan, plan_graph
-from tests.planning.symbolic import Wrong, check_plan
+from tests.planning.symbolic import check_plan
 from tests.toy.chip import NAME, three_levels
 
 CASE = next(case for case in CASES if case.name == "residual")

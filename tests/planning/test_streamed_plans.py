@@ -14,6 +14,7 @@ from dory_core.plan import Plan
 from dory_core.plan.block_ids import BlockKind
 from dory_core.plan.budgets import resolve_budgets
 from dory_core.plugins.manager import Plugins
+from tests.planning.computed import Wrong
 from tests.planning.networks import CASES, Case, changed_plan, mobile, plan_graph
 from tests.planning.properties import (
     PROPERTIES,
@@ -22,7 +23,7 @@ from tests.planning.properties import (
     groups_of_a_layer_are_balanced,
     large_pointwise_layers_have_few_parts,
 )
-from tests.planning.symbolic import Wrong, check_plan
+from tests.planning.symbolic import check_plan
 from tests.toy.chip import NAME, three_levels
 
 SMALL = {f"{case} in {case.budgets[-1]}": (case.build, case.budgets[-1]) for case in CASES}

@@ -29,9 +29,10 @@ from dory_core.plan.operations import (
 )
 from dory_core.testing.cases import network_cases
 from dory_core.testing.graphs import GraphBuilder
+from tests.planning.computed import Wrong
 from tests.planning.networks import plan_graph, win
 from tests.planning.random_graphs import random_graph
-from tests.planning.symbolic import Wrong, check_plan
+from tests.planning.symbolic import check_plan
 from tests.toy.array import array_chip
 from tests.toy.chip import NAME, ToyChip, three_levels
 from tests.toy.limited import LIMITS, limited, streaming
