@@ -368,6 +368,21 @@ def test_strips_of_one_column_follow_one_another(cores: int) -> None:
     HostLibrary([_whole(layer, cores) for layer in (*layers, *padded)]).check()
 
 
+@pytest.mark.parametrize("cores", [3, 8])
+def test_lines_whose_cores_have_whole_groups(cores: int) -> None:
+    """30 groups of four channels, 8 cores: four groups each, not 15 channels of five groups.
+
+    The last group has one to four channels, and several outputs of each.
+    """
+    window = ops.Window(kernel=(9, 1), pads=(4, 0, 4, 0))
+    layers = [
+        _layer(channels, (13, 1), window, multiplier=multiplier, signed=True)
+        for channels in (117, 118, 119, 120)
+        for multiplier in (1, 2)
+    ]
+    HostLibrary([_whole(layer, cores) for layer in layers]).check()
+
+
 def test_a_line_costs_less_than_a_strip_at_a_time() -> None:
     step = requant([1] * 120, list(range(120)), 1 << 8, 0, 255)
     window = ops.Window(kernel=(9, 1), pads=(4, 0, 4, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,30 @@ def test_forms_of_contributions(name: str) -> None:
     whole = whole_case(PairKernel(), layer)
     cases = [KernelCase(PairKernel(), layer, whole.inputs, tile) for tile in tiles]
     HostLibrary(cases).check()
+
+
+SUMS = requant([1 << 20, (1 << 20) + 9, -(1 << 21), 3, 1 << 19, 1 << 18], 1 << 19, 1 << 20)
+FITS = {
+    "no clip": (SUMS, True),
+    "a clip that is never reached": (replace(SUMS, lo=-(1 << 27), hi=1 << 27), True),
+    "a clip": (replace(SUMS, lo=-30_000, hi=30_000), False),
+    "a shift of 32": (requant([1 << 30] * 5 + [(1 << 30) + 1], 1 << 31, 1 << 32), False),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_what_needs_no_clip_is_shifted_in_32_bits(name: str) -> None:
+    step, fits = FITS[name]
+    last = requant(1, 70, 1 << 18, *CLIP)
+    layers = [
+        pair(kind, second_step=step, last=last, ranges=(BYTE, WHOLE))
+        for kind in (ops.Add, ops.Maximum)
+    ]
+    for layer in layers:
+        found = contributions(layer)
+        assert found is not None
+        assert (found[1].form, found[1].fits) == (SHIFTED, fits)
+    HostLibrary([whole_case(PairKernel(8), layer) for layer in layers]).check()
 
 
 @pytest.mark.parametrize("constant", (False, True))
