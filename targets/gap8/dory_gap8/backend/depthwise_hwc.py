@@ -159,8 +159,8 @@ class DepthwiseHwcKernel(ClusterKernel):
         runs = ceil_div(units, per_strip)
         columns = minimum(form.columns(walk), form.axes(tile.x_h, tile.x_w)[1])
         if not form.stride:
-            columns = form.words * columns
-            return self._any_window(layer, tile, strips * walks, walk, form.words, columns)
+            laid = (form.words, form.words * columns)
+            return self._any_window(layer, tile, strips * walks, walk, laid)
         unaligned = cal.STRIP_UNALIGNED * minimum(tile.c_in % LANES, 1)
         # The last block of a strip is the first one of the next.
         starts = ceil_div(units, per_strip * strips)
@@ -218,10 +218,15 @@ class DepthwiseHwcKernel(ClusterKernel):
         walk = ceil_div(strips, walks)
         words = (walk - 1) * form.strides[0] + form.words
         borders = 2 if form.pads[0] else 0  # a block at either border, and those between
-        return self._any_window(layer, tile, walks, walk, 1 + borders, words + borders)
+        return self._any_window(layer, tile, walks, walk, (1 + borders, words + borders))
 
     def _any_window(
-        self, layer: Layer, tile: Tile, positions: Number, outputs: Number, *laid: Number
+        self,
+        layer: Layer,
+        tile: Tile,
+        positions: Number,
+        outputs: Number,
+        laid: tuple[Number, Number],
     ) -> Number:
         """Return the cycles of any window of the core with the most work.
 
@@ -232,22 +237,21 @@ class DepthwiseHwcKernel(ClusterKernel):
             outputs: Strips of four outputs of a block.
             laid: Blocks of four rows that are transposed for it, and columns of them.
         """
-        multiplier = layer.output.channels // layer.of(ops.Conv).groups
-        group = LANES * multiplier
+        group = LANES * (layer.output.channels // layer.of(ops.Conv).groups)
         units = ceil_div(tile.c_out * positions, self.cores)
         rounds = ceil_div(tile.c_out, group * self.cores) * positions
+        # Channels of a core and runs of them: as many channels for each core, or whole groups.
         shares = ((units, ceil_div(units, group)), (rounds * group, rounds))
-        unaligned = cal.STRIP_UNALIGNED * minimum(tile.c_in % LANES, 1)
+        in_assembly = self._in_assembly(layer)
+        row = cal.STRIP_PAIR_BLOCK if in_assembly else cal.STRIP_BLOCK_COMPILED
+        column = cal.STRIP_PAIR_COLUMN if in_assembly else cal.STRIP_COLUMN_COMPILED
+        column = column + cal.STRIP_UNALIGNED * minimum(tile.c_in % LANES, 1)
+        run = cal.STRIP_PAIR_START + laid[0] * row + laid[1] * column
         channel = self._channel(layer, outputs)
-        if not self._in_assembly(layer):
-            block = cal.STRIP_PAIR_START + laid[0] * cal.STRIP_BLOCK_COMPILED
-            block = block + laid[1] * (cal.STRIP_COLUMN_COMPILED + unaligned)
-            ways = [channels * channel + strips * block for channels, strips in shares]
-            return cal.STRIP_CALL_COMPILED + minimum(*ways)
-        block = cal.STRIP_PAIR_START + laid[0] * cal.STRIP_PAIR_BLOCK
-        block = block + laid[1] * (cal.STRIP_PAIR_COLUMN + unaligned)
-        ways = [channels * channel + strips * block for channels, strips in shares]
-        return cal.STRIP_CALL + minimum(*ways) * (100 + cal.STRIP_PAIR_STALLS) // 100
+        cycles = minimum(*(channels * channel + runs * run for channels, runs in shares))
+        if not in_assembly:
+            return cal.STRIP_CALL_COMPILED + cycles
+        return cal.STRIP_CALL + cycles * (100 + cal.STRIP_PAIR_STALLS) // 100
 
     def _channel(self, layer: Layer, outputs: Number) -> Number:
         """Return the cycles of some strips of a channel, any window."""
