@@ -167,20 +167,21 @@ TILE_CYCLES = 200
 # misses: 470 in the SDK and its HAL to start it, 230 to wait for it, the rest in the table of
 # events.
 _EXT_ISSUE = 900
-HYPER_RAM_100 = Link(
-    upper=2,
-    lower=3,
-    setup_cycles=609 + _EXT_ISSUE,
-    bytes_per_cycle=1 / 1.44,
-    issue_cycles=_EXT_ISSUE,
-)
-HYPER_RAM_250 = Link(
-    upper=2,
-    lower=3,
-    setup_cycles=409 + _EXT_ISSUE,
-    bytes_per_cycle=1 / 0.865,
-    issue_cycles=_EXT_ISSUE,
-)
+
+
+def _hyper_ram(setup_cycles: float, byte_cycles: float) -> Link:
+    """Return the link to a HyperRAM, given how long a transfer keeps it, at all and per byte."""
+    return Link(
+        upper=2,
+        lower=3,
+        setup_cycles=round(setup_cycles) + _EXT_ISSUE,
+        bytes_per_cycle=1 / byte_cycles,
+        issue_cycles=_EXT_ISSUE,
+    )
+
+
+HYPER_RAM_100 = _hyper_ram(609, 1.44)
+HYPER_RAM_250 = _hyper_ram(409, 0.865)
 
 
 def barrier_cycles(cores: int) -> int:
@@ -229,11 +230,7 @@ def hyper_ram(point: OperatingPoint) -> Link:
         if (point.core_hz, point.io_hz) == (known.core_hz, known.io_hz):
             return link
     ratio = point.core_hz / point.io_hz
-    return replace(
-        HYPER_RAM_100,
-        setup_cycles=round(HYPER_RAM_100.setup_cycles * ratio),
-        bytes_per_cycle=HYPER_RAM_100.bytes_per_cycle / ratio,
-    )
+    return _hyper_ram(609 * ratio, 1.44 * ratio)
 
 
 def hierarchy(ctx: TargetContext) -> MemoryHierarchy:

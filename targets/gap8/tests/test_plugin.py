@@ -73,6 +73,14 @@ def test_links_cost_what_was_measured() -> None:
     assert fast.cycles(4096) == pytest.approx(409 + 900 + 0.865 * 4096)
 
 
+def test_other_clocks_change_the_time_of_the_ram_alone() -> None:
+    """What core 0 spends on a fetch are cycles of the cluster at any clock."""
+    point = replace(HIGH_VOLTAGE, core_hz=150e6, io_hz=200e6)
+    ram = context(operating_point=point).memory.link(2)
+    assert ram.cycles(4096) == pytest.approx(609 * 0.75 + 900 + 1.44 * 0.75 * 4096, abs=1)
+    assert ram.issue_cycles == 900
+
+
 @pytest.mark.parametrize("cores", [0, 9])
 def test_a_wrong_number_of_cores_is_wrong_usage(cores: int) -> None:
     with pytest.raises(UsageError, match=f"no {cores} cores"):
