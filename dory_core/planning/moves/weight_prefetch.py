@@ -255,9 +255,8 @@ def _cheapest(
         both = cycles + following.cycles(arrives, None)[0]
         if both < least:
             best, least = (load, cycles, arrives), both
-    if best is None or best[0].tile == one.tiled.schedule.count - 1:
-        return best  # no tile follows
-    if charge.bytes >= one.next_bytes:
+    last = one.tiled.schedule.count - 1
+    if best is None or best[0].tile == last or charge.bytes >= one.next_bytes:
         return best
     load = replace(best[0], first=True)
     cycles, arrives = one.cycles(way.arrives, load)

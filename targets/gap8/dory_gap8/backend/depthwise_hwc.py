@@ -328,6 +328,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         assembly = str(int(self._in_assembly(layer)))
         own: tuple[tuple[str, str], ...] = (
             ("DORY_WALK", str(WALK_ANY)),
+            ("DORY_BANK", str(BANK)),
             ("DORY_LINE", str(int(form.line))),
             ("DORY_STRIP_ASM", assembly),
         )

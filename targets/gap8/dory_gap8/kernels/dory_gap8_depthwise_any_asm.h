@@ -55,10 +55,8 @@
 
 /* Of the last outputs of a line some may be beyond the tile; s9 counts those to come, as `back` does. */
 #if DORY_LINE
-#define DORY_KEEP_BACK                   \
-  DORY_I("lw a0, " DORY_AT_BACK)         \
-  DORY_I("lw a6, " DORY_AT_Y)            \
-  DORY_I("sw a0, " DORY_FRAME_BACK)
+#define DORY_LOAD_BACK DORY_I("lw a0, " DORY_AT_BACK)
+#define DORY_KEEP_BACK DORY_I("sw a0, " DORY_FRAME_BACK)
 #define DORY_LAST(label)                 \
   DORY_I("lw s8, " DORY_FRAME_BACK)      \
   DORY_I("bne s9, s8, " label "f")       \
@@ -79,7 +77,8 @@
   DORY_I("add t0, t0, a6")               \
   DORY_I("add t1, t1, a6")
 #else
-#define DORY_KEEP_BACK DORY_I("lw a6, " DORY_AT_Y)
+#define DORY_LOAD_BACK
+#define DORY_KEEP_BACK
 #define DORY_LAST(label)
 #define DORY_NEXT_PLACES                 \
   DORY_I("sub a7, a7, a0")               \
@@ -96,6 +95,8 @@ __asm__(DORY_FUNCTION(DORY_STRIP_NAME)
         DORY_COPY_TWO(DORY_FRAME_PARAMETERS, DORY_AT_PARAMETERS, DORY_FRAME_RUNS, DORY_AT_RUNS)
         DORY_COPY_TWO(DORY_FRAME_RUN_WORDS, DORY_AT_RUN_WORDS, DORY_FRAME_RUN_SKIP, DORY_AT_RUN_SKIP)
         DORY_COPY_TWO(DORY_FRAME_X_NEXT, DORY_AT_X_NEXT, DORY_FRAME_CHANNELS, DORY_AT_CHANNELS)
+        DORY_LOAD_BACK
+        DORY_I("lw a6, " DORY_AT_Y)
         DORY_KEEP_BACK
         DORY_I("lw a7, " DORY_AT_PLACE1)
         DORY_I("lw t0, " DORY_AT_PLACE2)

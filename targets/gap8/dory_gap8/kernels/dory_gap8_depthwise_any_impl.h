@@ -3,6 +3,7 @@
  *
  *   DORY_CORES   cores that share a tile
  *   DORY_WALK    outputs along b whose inputs are in the scratch at a time
+ *   DORY_BANK    bytes between the scratches of two cores, which begin in different banks of L1 by it
  *   DORY_X_T, DORY_X4_T, DORY_LOAD4_X, DORY_DOT4   an input; four of them and their operations
  *   DORY_LINE        whether images and windows are one column wide along b, without padding there
  *   DORY_STRIP_ASM   whether the assembly for the chip has this requantisation and type of output
@@ -120,9 +121,6 @@ static inline void dory_channels(const dory_gap8_strips_t *a, dory_strip_t *s, d
 
 /* What the inputs of a group take to be laid, in channels. */
 #define DORY_LAY 2
-
-/* Bytes between the scratches of two cores, which begin in different banks of L1 by it. */
-#define DORY_BANK 4
 
 #if DORY_LINE
 

@@ -47,12 +47,11 @@ static inline int32_t dory_contribution(int32_t v, uint8_t bits, int form, int f
   if (form == DORY_SHIFTED) {
     const int64_t add = (int64_t)((uint64_t)(uint32_t)record[2] << 32 | (uint32_t)record[1]);
     const int64_t sum = (int64_t)v * record[0] + add;
-    int64_t moved;
     if (fits) {
       const uint32_t low = (uint32_t)sum, high = (uint32_t)((uint64_t)sum >> 32);
       return (int32_t)(high << 1 << (31 - o->shift) | low >> o->shift);
     }
-    moved = sum >> o->shift;
+    const int64_t moved = sum >> o->shift;
     return moved < o->lo ? o->lo : moved > o->hi ? o->hi : (int32_t)moved;
   }
   return v;
