@@ -25,8 +25,8 @@ from dory_core.tiling.tiled import TiledLayer
 WINDOW = 100
 MARGIN = 8
 
-# Returns the layer at a position in one tile, None when it cannot be computed so.
-InOneTile = Callable[[int], TiledLayer | None]
+# Returns other tilings of the layer at a position, which have whole tensors in L1.
+Others = Callable[[int], Sequence[TiledLayer]]
 # Returns the tile loops of the parts of a layer that is tiled so.
 Parts = Callable[[int, TiledLayer], tuple[Schedule, ...]]
 
@@ -70,7 +70,7 @@ class ResidentPlanner:
         flow: LayoutPlan,
         hierarchy: MemoryHierarchy,
         budget_bytes: int,
-        in_one_tile: InOneTile,
+        others: Others,
         parts: Parts,
     ) -> None:
         self.layers = layers
@@ -78,7 +78,7 @@ class ResidentPlanner:
         self.parts = parts
         self.flow = flow
         self.hierarchy = hierarchy
-        self.in_one_tile = cache(in_one_tile)
+        self.others = others
         self.unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
         self.room = budget_bytes // self.unit * self.unit
         self.kept: dict[str, ResidentTensor] = {}
@@ -128,10 +128,8 @@ class ResidentPlanner:
                 self.over[n][new.name] = new
 
     def _with_whole(self, n: int, kept: ResidentTensor) -> TiledLayer | None:
-        """Return a layer in tiles that have a whole tensor in L1: its own, or else one tile."""
-        for one in (self.tiled[n], self.in_one_tile(n)):
-            if one is None:
-                continue
+        """Return a layer in tiles that have a whole tensor in L1: its own, or others."""
+        for one in (self.tiled[n], *self.others(n)):
             schedules = self.parts(n, one)
             if n == kept.maker:
                 whole = sum(schedule.count for schedule in schedules) == 1

@@ -122,6 +122,9 @@ def likely_cycles(
 ) -> Any:
     """Return about how many cycles a tile loop takes: a single buffer hides no copies.
 
+    Copies that are hidden slow the cores: by the contention of the link, and by misses of
+    instructions, which wait for them.
+
     Args:
         costs: The costs of the layer.
         counts: Number of tiles along c_out, h, w and c_in.
@@ -131,16 +134,21 @@ def likely_cycles(
     """
     o, h, w, i = counts
     x, weights = _repeats(costs, counts, once)
-    places, blocking = h * w, costs.hierarchy.link(1).blocking
-    hidden = exposed = 0
-    for all_tiles, tiles, copies in (
-        (x * once.x, x * places * (o if is_channelwise(costs.layer) else i), buffering.x),
-        (weights * once.w, weights * o * i, buffering.w),
-        (once.y, places * o, buffering.y),
+    places, link = h * w, costs.hierarchy.link(1)
+    tiles = places * o * (1 if is_channelwise(costs.layer) else i)
+    hidden = exposed = issued = 0
+    for cycles, times, copies, by in (
+        (x * once.x, x * places * (o if is_channelwise(costs.layer) else i), buffering.x, link),
+        (weights * once.w, weights * o * i, buffering.w, costs.constants_link),
+        (once.y, places * o, buffering.y, link),
     ):
-        seen = all_tiles if blocking or copies == 1 else all_tiles / tiles
-        exposed, hidden = exposed + seen, hidden + all_tiles - seen
-    return np.maximum(compute, hidden) + exposed
+        seen = cycles if link.blocking or copies == 1 else cycles / times
+        exposed, hidden = exposed + seen, hidden + cycles - seen
+        issued = issued + times * by.issue_cycles
+    misses = costs.misses[-1]
+    waits = np.minimum(misses.waits * hidden, misses.most_cycles * tiles)
+    slowed = waits + misses.cycles * tiles + link.contention * np.minimum(hidden, compute)
+    return np.maximum(compute + slowed, hidden) + exposed + issued
 
 
 def _repeats(costs: LayerCosts, counts: Sequence[Any], once: CopyCycles) -> tuple[Any, Any]:

@@ -85,6 +85,12 @@ def even_sizes(variable: Var) -> Var:
     return Var(variable.name, int(domain[0]), total, [v for v in domain.tolist() if v in kept])
 
 
+def whole_size(variable: Var) -> Var:
+    """Return the variable with the full size only."""
+    full = variable.bounds[1]
+    return Var(variable.name, full, full)
+
+
 def best_values(
     variables: Sequence[Var], objective: Sum, limits: Sequence[Limit]
 ) -> tuple[int, dict[str, int]] | None:

@@ -122,46 +122,36 @@ def _steps(formulation: Formulation, values: dict[str, int]) -> Any:
 
 
 def promising(
-    formulation: Formulation,
-    budget_bytes: int,
-    costs: LayerCosts,
-    count: int,
-    whole_input: bool,
+    formulation: Formulation, budget_bytes: int, costs: LayerCosts, count: int
 ) -> list[tuple[Buffering, dict[str, int]]]:
     """Return evenly splitting tiles that are likely fast, with bufferings, the fastest first.
+
+    Each tile has its likely fastest buffering, of equals that with the fewest copies.
 
     Args:
         formulation: The tiling problems of the layer.
         budget_bytes: The budget of L1.
         costs: The costs of the layer.
         count: How many are returned at most.
-        whole_input: Whether all tiles have the whole input.
     """
-    variables = [
-        even_sizes(v) if v.name == "c_out" or not whole_input else _only(v, v.bounds[1])
-        for v in formulation.variables
-    ]
-    space = _legal(formulation, variables, budget_bytes)
+    space = _legal(formulation, [even_sizes(v) for v in formulation.variables], budget_bytes)
     if space is None:
         return []
     compute, counts, once = _cycles(formulation, costs, space, blocks=0)
     shape = next(iter(space.values())).shape
-    found: list[tuple[float, int, Buffering]] = []
-    for buffering in bufferings(formulation):
+
+    def cycles(buffering: Buffering) -> Any:
         used = evaluate(TilingProblem(formulation, budget_bytes, buffering).bytes_used, space)
         likely = likely_cycles(costs, counts, once, compute, buffering)
-        likely = np.broadcast_to(np.where(used <= budget_bytes, likely, np.inf), shape)
-        best = np.argsort(likely, kind="stable")[:count]
-        found += [(likely[n], int(n), buffering) for n in best if likely[n] < np.inf]
-    found.sort(key=lambda one: one[:1])
+        return np.broadcast_to(np.where(used <= budget_bytes, likely, np.inf), shape)
+
+    copies = bufferings(formulation)
+    likely = np.stack([cycles(buffering) for buffering in copies])
+    chosen = likely.argmin(axis=0)
+    best = np.argsort(likely.min(axis=0), kind="stable")[:count]
     return [
-        (buffering, {name: int(values[n]) for name, values in space.items()})
-        for _, n, buffering in found[:count]
+        (copies[chosen[n]], {name: int(values[n]) for name, values in space.items()}) for n in best
     ]
-
-
-def _only(variable: Var, size: int) -> Var:
-    return Var(variable.name, size, size)
 
 
 def _legal(

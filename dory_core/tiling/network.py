@@ -72,8 +72,8 @@ def tile_graph(
         except (NotSupported, DoesNotFit) as error:
             layers.append(LayerTilings(one.layer, (), error))
             continue
-        whole = tiler.in_one_tile(best, l1_bytes) if best.schedule.count > 1 else None
-        layers.append(LayerTilings(one.layer, (best,) if whole is None else (best, whole)))
+        others = (tiler.with_whole_input(best, l1_bytes), tiler.in_one_tile(best, l1_bytes))
+        layers.append(LayerTilings(one.layer, (best, *(one for one in others if one is not None))))
     return TiledGraph(bound, tuple(layers))
 
 

@@ -57,10 +57,6 @@ class Tilings:
         """The best tiling of every layer by itself; raises the problem of the first without any."""
         return self._tiled.best
 
-    def in_one_tile(self, n: int) -> TiledLayer | None:
-        """Return the n-th layer in one tile; None when that cannot be."""
-        return self.layers[n].in_one_tile
-
     def part(self, n: int, split: Split) -> TiledLayer:
         """Return the tiling of the largest part of the n-th layer.
 

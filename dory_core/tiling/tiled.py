@@ -78,9 +78,9 @@ class LayerTilings:
 
     Attributes:
         layer: The layer.
-        tilings: The best one for the layer by itself; then the layer in one tile, where it fits and
-            is another one: it lets tensors be resident in L1. Empty when no kernel computes the
-            layer.
+        tilings: The best one for the layer by itself; then others where they fit, which let tensors
+            be resident in L1: in tiles of the whole input, and in one tile. Empty when no kernel
+            computes the layer.
         problem: Why no kernel computes the layer.
     """
 

@@ -10,7 +10,7 @@ from dory_core.errors import DoesNotFit, NotSupported
 from dory_core.expr import evaluate
 from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Array, Layer, Requant
-from dory_core.ir.geometry import Tile
+from dory_core.ir.geometry import Tile, is_channelwise
 from dory_core.kernels.binding import BoundLayer, KernelRejection
 from dory_core.kernels.bound_kernel import BoundKernel
 from dory_core.kernels.kernel import Kernel, Term
@@ -19,6 +19,7 @@ from dory_core.schedule.costs import LayerCosts
 from dory_core.schedule.loops import Schedule
 from dory_core.schedule.tiling import Tiling
 from dory_core.tiling.aligned import copy_terms
+from dory_core.tiling.enumeration import whole_size
 from dory_core.tiling.in_place import whole_layer
 from dory_core.tiling.latency import fastest, promising
 from dory_core.tiling.problem import (
@@ -41,7 +42,7 @@ OBJECTIVES = ("heuristic", "latency")
 _BYTE_CYCLES = 0.25
 
 #: Timelines of likely fast tiles that are compared with those of the best tiles by the objective.
-_WALKS = 24
+_WALKS = 16
 
 #: Tiles of a layer from which the best one by the objective is taken: a timeline is a walk over all
 #: of them. Networks of the collection have at most 256 in a third of L1.
@@ -51,6 +52,9 @@ _MANY_TILES = 1000
 LIKELY = "fewer estimated cycles than the tile with the highest objective"
 
 #: ``Tiling.proof`` of a layer whose tiles are not the best for the layer by itself.
+WHOLE_INPUT = (
+    "tiles of the whole input, so that it stays in L1: fewer estimated cycles of the layers together"
+)
 IN_ONE_TILE = "one tile, so that tensors stay in L1: fewer estimated cycles of the layers together"
 SMALLER = (
     "smaller tiles beside loads of other layers: fewer estimated cycles of the layers together"
@@ -128,10 +132,12 @@ class Tiler:
         return best.explained(bound, rejections)
 
     def in_one_tile(self, tiled: TiledLayer, budget_bytes: int) -> TiledLayer | None:
-        """Return a tiled layer in one tile on the same kernel.
+        """Return a layer of several tiles in one tile on the same kernel.
 
         None when it does not fit, or the constraints of the kernel exclude it.
         """
+        if tiled.schedule.count == 1:
+            return None
         layer, bound = tiled.layer, tiled.bound
         formulation = self._formulation(layer, bound)
         values = {variable.name: variable.bounds[1] for variable in formulation.variables}
@@ -143,6 +149,24 @@ class Tiler:
         assert only is not None  # without a better one there is no bound
         tiling = make_tiling(problem, values, IN_ONE_TILE)
         return replace(tiled, tiling=tiling, schedule=only.schedule, estimate=only.estimate)
+
+    def with_whole_input(self, tiled: TiledLayer, budget_bytes: int) -> TiledLayer | None:
+        """Return a tiled layer in the likely best tiles that read its whole input.
+
+        None when its own do so, when only one tile would, or when none fits.
+        """
+        layer, bound = tiled.layer, tiled.bound
+        if is_channelwise(layer) or tiled.schedule.counts[1:] == (1, 1, 1):
+            return None
+        whole = self._formulation(layer, bound)
+        sizes = [v if v.name == "c_out" else whole_size(v) for v in whole.variables]
+        only = replace(whole, variables=tuple(sizes))
+        best = cheapest(only, promising(only, budget_bytes, tiled.costs, _WALKS), tiled.costs)
+        if best is None:
+            return None
+        problem = TilingProblem(whole, budget_bytes, best.buffering)
+        tiling = make_tiling(problem, best.values, WHOLE_INPUT)
+        return replace(tiled, tiling=tiling, schedule=best.schedule, estimate=best.estimate)
 
     def smaller(self, tiled: TiledLayer, budget_bytes: int) -> TiledLayer | None:
         """Return a tiled layer in the best tiles within fewer bytes of L1, on the same kernel.
@@ -192,9 +216,7 @@ class Tiler:
         if self._objective == "latency":
             best, proven = fastest(whole, budget_bytes, costs, best, rival)
         elif self._may_be_split(costs.layer, best.schedule):
-            # A whole input may stay in L1.
-            whole_input = not self._hierarchy.smaller_l1 and best.schedule.counts[1:] == (1, 1, 1)
-            likely = promising(whole, budget_bytes, costs, _WALKS, whole_input)
+            likely = promising(whole, budget_bytes, costs, _WALKS)
             faster = cheapest(whole, likely, costs, best, byte_cycles=by_bytes) or best
             proven = proven if faster is best else LIKELY
             best = faster

@@ -59,8 +59,8 @@ def _planned(problem: Problem, decision: Decision) -> Residency:
     elsewhere = decision.in_l3 | decision.spilled | network.views.groups.keys() | in_chains
     tiled = problem.residency(decision).tiled
 
-    def in_one_tile(n: int) -> TiledLayer | None:
-        return problem.tiling.in_one_tile(n) if split_is_whole(decision.splits[n]) else None
+    def others(n: int) -> Sequence[TiledLayer]:
+        return problem.tiling.layers[n].tilings[1:] if split_is_whole(decision.splits[n]) else ()
 
     def parts(n: int, one: TiledLayer) -> tuple[Schedule, ...]:
         return schedules_of(network.layers[n], one, network.parts_of(n, decision.splits[n]))
@@ -71,7 +71,7 @@ def _planned(problem: Problem, decision: Decision) -> Residency:
         flow,
         problem.ctx.memory,
         problem.budgets.bytes[1],
-        in_one_tile,
+        others,
         parts,
     )
     for kept in _candidates(tiled, flow):
