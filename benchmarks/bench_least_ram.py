@@ -50,9 +50,9 @@ Written by `python benchmarks/bench_least_ram.py`. For each network the fastest 
 nearly always layer by layer), and the plan with the fewest bytes of L2. L2: activations, and on
 gap8 also constants that lie there or pass through, and code: smaller parts take less data but more
 code, so the least plan there has the fewest bytes of both. L1: buffers of tiles. Cycles are
-estimates, without the move `smaller-tiles`, which saves up to 2 % more; slower: than the fastest
-plan. The plan with 16 kB of L1 (`--l1 16k`) is the least one there; on stm32h7 another one has its
-input by rows (`--input-rows`; -: it cannot pass so, or was not measured).
+estimates; slower: than the fastest plan. The plan with 16 kB of L1 (`--l1 16k`) is the least one
+there; on stm32h7 another one has its input by rows (`--input-rows`; -: it cannot pass so, or was
+not measured).
 
 `dory check NETWORK --target T --least` shows the plans between them; `--objective ram` compiles the
 least one, `--l2 N` the fastest within N bytes. Rolling buffers ([streaming.md](streaming.md)) keep

@@ -73,8 +73,6 @@ THRESHOLDS = (
     Threshold("fused-chains", "dory_core.planning.chains.paths", "_LONGEST_STREAMED", (4, 16)),
     Threshold("fused-chains", f"{MOVE_ROOM}.fused_chains", "_ATTEMPTS", (6, 24)),
     Threshold("weight-prefetch", f"{MOVE_ROOM}.weight_prefetch", "_WAYS", (2, 32)),
-    Threshold("smaller-tiles", f"{MOVE_ROOM}.smaller_tiles", "_LONG_WAIT", (25, 400)),
-    Threshold("smaller-tiles", f"{MOVE_ROOM}.smaller_tiles", "_TRIES", (1, 6)),
     Threshold("l1-residency", "dory_core.planning.residents", "WINDOW", (10, 1000)),
     Threshold("l1-residency", "dory_core.planning.residents", "MARGIN", (2, 32)),
     Threshold("", "dory_core.planning.fitting", "_MORE_FUNCTIONS", (0, 32)),

@@ -29,7 +29,6 @@ from dory_core.planning.code_room import (
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import Candidate, evaluate
 from dory_core.planning.front.plans import (
-    SLOW,
     Executions,
     executions,
     fastest,
@@ -191,7 +190,7 @@ def _placed(
     for problem in problems:
         if problem.streams and problem.least_static() > limits[HOME]:
             continue
-        found = _resident(problem, limits[HOME])
+        found = _resident(problem)
         constants_fit = found.static_bytes <= limits[found.static_level]
         fits = constants_fit and found.home_bytes <= limits[HOME] and not found.candidate.straddles
         if fits and (problem.streams or not least):
@@ -221,19 +220,9 @@ def _placed(
     return planned
 
 
-def _resident(problem: Problem, room: int) -> Planned:
-    """Return the plan layer by layer; what does not fit is not searched with the slowest move.
-
-    Args:
-        problem: The network.
-        room: Bytes of home for blocks and linked constants.
-    """
-    start = evaluate(problem, whole(problem))
-    if start.home_bytes > room:
-        planned = searched(problem, start, SLOW)
-        if planned.home_bytes > room:
-            return planned
-    return searched(problem, start)
+def _resident(problem: Problem) -> Planned:
+    """Return the plan layer by layer, whether it fits or not."""
+    return searched(problem, evaluate(problem, whole(problem)))
 
 
 def _by_rows(problems: Sequence[Problem], limits: Mapping[int, int], least: bool) -> Planned:
@@ -356,7 +345,7 @@ def resident_plan(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> Plan
     code = Code(len(graph.ops), least_functions(graph), kernels)
     within = l2_after_code(ctx, budgets, code)
     problem = Problem.of(tiling, ctx, within)
-    return searched(problem, evaluate(problem, whole(problem)))
+    return _resident(problem)
 
 
 def _lower(found: Planned, alignment: int, any_core: bool) -> Program:

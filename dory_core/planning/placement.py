@@ -26,15 +26,9 @@ from dory_core.schedule.copies import weight_unit
 from dory_core.schedule.loops import Schedule
 
 
-def searched(problem: Problem, start: Candidate, without: frozenset[str] = frozenset()) -> Planned:
-    """Return a first candidate after all moves, with everything in its place.
-
-    Args:
-        problem: The network.
-        start: The candidate.
-        without: Names of moves that are left out.
-    """
-    best, trials = improved(problem, start, tried(problem.switched_off | without))
+def searched(problem: Problem, start: Candidate) -> Planned:
+    """Return a first candidate after all moves, with everything in its place."""
+    best, trials = improved(problem, start, tried(problem.switched_off))
     return replace(placed(problem, best), trials=trials)
 
 

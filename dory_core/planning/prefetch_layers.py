@@ -46,7 +46,6 @@ class PrefetchLayer:
         self.tiled = tiled
         self.stay = stay
         self.kept = kept
-        self.others = (there, kept, hierarchy, budget_bytes)
         self.unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
         self.room = budget_bytes // self.unit * self.unit
         schedule = tiled.schedule

@@ -53,12 +53,10 @@ LIKELY = "fewer estimated cycles than the tile with the highest objective"
 
 #: ``Tiling.proof`` of a layer whose tiles are not the best for the layer by itself.
 WHOLE_INPUT = (
-    "tiles of the whole input, so that it stays in L1: fewer estimated cycles of the layers together"
+    "tiles of the whole input, which stays in L1: fewer estimated cycles of the layers together"
 )
 IN_ONE_TILE = "one tile, so that tensors stay in L1: fewer estimated cycles of the layers together"
-SMALLER = (
-    "smaller tiles beside loads of other layers: fewer estimated cycles of the layers together"
-)
+SMALLER = "tiles within fewer bytes of L1: fewer estimated cycles of the layers together"
 
 
 class Tiler:

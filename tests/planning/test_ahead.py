@@ -22,7 +22,6 @@ from dory_core.planning.residents import ResidentPlanner
 from dory_core.plugins.manager import Plugins
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
-from dory_core.tiling.tiler import SMALLER
 from tests.planning.networks import win
 from tests.planning.symbolic import check_plan
 from tests.toy.chip import DMA, NAME, SCRATCHPAD, SRAM, ToyChip
@@ -121,29 +120,6 @@ def test_the_link_is_busy_for_as_long_as_the_load_takes(tmp_path: Path) -> None:
     plan = built(tmp_path / "app")
     events = [e for e in plan.timeline.events if e.lane == "L2-L1"]
     assert all(a.end <= b.start for a, b in pairwise(sorted(events, key=lambda e: e.start)))
-
-
-def cut(directory: Path, moves: str = "") -> Plan:
-    """Return the plan of layers whose best tiles leave no room for each other's constants."""
-    b = GraphBuilder((64, 2, 2), seed=7)
-    for channels in (64, 48, 64, 24):
-        b.conv(channels, win(1))
-    slow = replace(CHIP, links=(replace(DMA, bytes_per_cycle=0.1),))
-    return built(directory, slow, b.graph(), l1=7000, moves=moves)
-
-
-def test_smaller_tiles_make_room_for_weight_prefetch(tmp_path: Path) -> None:
-    plan = cut(tmp_path / "app")
-    smaller = [n for n, step in enumerate(plan.steps) if step.tiling.proof == SMALLER]
-    assert smaller == [0, 1, 2]
-    assert all(plan.steps[n].ahead is not None for n in smaller)
-    assert max(step.l1_bytes for step in plan.steps) <= plan.levels[0].budget
-    check_plan(plan)
-    assert_exact(tmp_path / "app", plugins=CHIP.plugins())
-    best_alone = cut(tmp_path / "alone", moves="-smaller-tiles")
-    assert best_alone.cycles > plan.cycles
-    tables = [[s.weights.size for s in p.steps if s.weights] for p in (plan, best_alone)]
-    assert all(one <= other for one, other in zip(*tables, strict=True))
 
 
 def verify(plan: Plan, number: int, **changes: Any) -> None:

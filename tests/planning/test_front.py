@@ -15,11 +15,10 @@ from dory_core.driver.pipeline import IMPORTED, TILED, run
 from dory_core.driver.setup import setup_for
 from dory_core.errors import DoesNotFit, UsageError
 from dory_core.ir import Graph, requant
-from dory_core.planning import fitting
 from dory_core.planning.chains.paths import Chains
 from dory_core.planning.fitting import problems_of
 from dory_core.planning.front.least_bytes import least_room
-from dory_core.planning.front.plans import SLOW, thinned, whole
+from dory_core.planning.front.plans import thinned, whole
 from dory_core.planning.front.relief import _window
 from dory_core.planning.front.streamed import MOST_PLANS, beside_code, shrunk
 from dory_core.plugins.manager import Plugins
@@ -317,23 +316,3 @@ def test_constants_that_fit_no_memory_are_refused_before_chains_are_searched(
     monkeypatch.setattr("dory_core.driver.front.executions", searched)
     with pytest.raises(DoesNotFit, match="B of constants, 1024 B of L3 are available"):
         front(residual(), forked(64 * 1024, rom=1024))
-
-
-def test_a_plan_that_does_not_fit_is_not_searched_with_the_slowest_move(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """L2 has all bytes that the network needs, then one less."""
-    asked, search = list[frozenset[str]](), fitting.searched
-
-    def searched(problem: Any, start: Any, without: frozenset[str] = frozenset()) -> Any:
-        if not start.decision.streamed and not start.decision.fused:
-            asked.append(without)
-        return search(problem, start, without)
-
-    monkeypatch.setattr(fitting, "searched", searched)
-    plugins = three_levels().plugins()
-    used = plan_graph(residual(), plugins, 1 << 20).levels[1].used
-    assert asked == [frozenset()]
-    asked.clear()
-    assert plan_graph(residual(), plugins, used - 1).transfers
-    assert asked and set(asked) == {SLOW}

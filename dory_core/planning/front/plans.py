@@ -9,7 +9,7 @@ ever smaller budgets (:mod:`dory_core.planning.front.streamed`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log
 from typing import TypeVar
 
@@ -27,8 +27,6 @@ T = TypeVar("T")
 MOST_POINTS = 10
 #: Most executions whose moves are searched for a front.
 _SEARCHED = 12
-#: Moves that take most of the time.
-SLOW = frozenset({"smaller-tiles"})
 
 
 def whole(problem: Problem) -> Decision:
@@ -101,12 +99,10 @@ def fastest(problem: Problem, ways: Executions, room: int) -> Planned | None:
         room: Bytes of home for blocks and linked constants.
     """
     fitting = [one for one in ways.candidates[1:] if _fits(one, room)]
-    return finished(problem, fastest_of(problem, fitting, SLOW)) if fitting else None
+    return fastest_of(problem, fitting) if fitting else None
 
 
-def fastest_of(
-    problem: Problem, candidates: Iterable[Candidate], without: frozenset[str] = frozenset()
-) -> Planned:
+def fastest_of(problem: Problem, candidates: Iterable[Candidate]) -> Planned:
     """Return the fastest plan that moves make of some candidates, of which there is one.
 
     Moves save about as many cycles of each: those that are slower by more than three times as much
@@ -115,7 +111,6 @@ def fastest_of(
     Args:
         problem: The network.
         candidates: The candidates.
-        without: Names of moves that are left out.
 
     Raises:
         DoesNotFit: None has room in the level below.
@@ -125,7 +120,7 @@ def fastest_of(
         if best is not None and one.cycles - 3 * saved > best.cycles:
             break
         try:
-            planned = searched(problem, one, without)
+            planned = searched(problem, one)
         except DoesNotFit as error:
             refused.append(error)
             continue
@@ -140,8 +135,6 @@ def fastest_of(
 def front(problem: Problem, ways: Executions) -> tuple[Planned, ...]:
     """Return the front of a network that stays in L2, from the fastest plan to the smallest.
 
-    The slowest move is left out: :func:`finished` makes plans of it that are a little faster.
-
     Args:
         problem: The network.
         ways: Its executions.
@@ -150,7 +143,7 @@ def front(problem: Problem, ways: Executions) -> tuple[Planned, ...]:
     found = ways.candidates[1:] if problem.network.by_rows else ways.candidates
     fit = [one for one in found if not one.straddles or one.home_bytes > budget]
     spread = thinned(fit, _SEARCHED, lambda one: one.home_bytes)
-    plans = (searched(problem, _exactly(problem, one), SLOW) for one in spread)
+    plans = (searched(problem, _exactly(problem, one)) for one in spread)
     return tuple(not_dominated(plans, price))
 
 
@@ -165,13 +158,7 @@ def smallest(problem: Problem, ways: Executions, room: int) -> Planned | None:
     plans = front(problem, ways)
     if not plans or plans[-1].home_bytes > room or plans[-1].candidate.straddles:
         return None
-    return finished(problem, plans[-1])
-
-
-def finished(problem: Problem, planned: Planned) -> Planned:
-    """Return a plan after all moves."""
-    more = searched(problem, planned.candidate)
-    return replace(more, trials=(*planned.trials, *more.trials))
+    return plans[-1]
 
 
 # -- fronts ---------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from dory_core.planning.moves import (
     finer_chunks,
     fused_chains,
     l1_residency,
-    smaller_tiles,
     weight_prefetch,
 )
 from dory_core.planning.problem import Problem
@@ -80,11 +79,6 @@ MOVES = (
         weight_prefetch.NAME,
         "Load the first constants of a layer while the previous layer computes.",
         weight_prefetch.propose,
-    ),
-    Move(
-        "smaller-tiles",
-        "Take smaller tiles where they leave room in L1 for weight prefetch.",
-        smaller_tiles.propose,
     ),
 )
 

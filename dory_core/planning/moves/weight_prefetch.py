@@ -10,7 +10,7 @@ of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -32,19 +32,16 @@ _WAYS = 8
 
 #: By the layer that starts a load: the layer that it is for, and the load.
 Prefetches = dict[int, tuple[int, AheadLoad]]
-#: Returns the estimated cycles of layers, the layers in the tiles to be used, and what each one
-#: loads for the next.
-Search = Callable[[list["PrefetchLayer"]], tuple[int, list["PrefetchLayer"], list["Found"]]]
 
 
 def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     """Yield the decision with weight prefetch where that saves estimated cycles."""
-    decision = with_prefetches(problem, candidate.decision, there_in_time(candidate), as_tiled)
+    decision = _with_prefetches(problem, candidate.decision, _there_in_time(candidate))
     if decision.prefetches:
         yield decision
 
 
-def there_in_time(candidate: Candidate) -> frozenset[int]:
+def _there_in_time(candidate: Candidate) -> frozenset[int]:
     """Return the layers whose fetched constants are in L2 before the layer before them begins."""
     program, steps = candidate.program, candidate.steps
     fetches = {fetch.block: fetch for fetch in program.fetches}
@@ -60,22 +57,13 @@ def there_in_time(candidate: Candidate) -> frozenset[int]:
     return frozenset(found)
 
 
-def as_tiled(layers: list[PrefetchLayer]) -> tuple[int, list[PrefetchLayer], list[Found]]:
-    """Return the best weight prefetch of layers in their own tiles."""
-    cycles, found = cheapest_path(layers)
-    return cycles, layers, found
-
-
-def with_prefetches(
-    problem: Problem, decision: Decision, there: Collection[int], search: Search
-) -> Decision:
+def _with_prefetches(problem: Problem, decision: Decision, there: Collection[int]) -> Decision:
     """Return the decision with weight prefetch.
 
     Args:
         problem: The network.
         decision: The decision, whose weight prefetch is planned again.
         there: Layers whose fetched constants are in L2 before the layer before them begins.
-        search: Finds what each layer of a row loads for the next one.
     """
     hierarchy, network = problem.ctx.memory, problem.network
     residency = decision.unplaced or problem.residency(decision)
@@ -92,7 +80,7 @@ def with_prefetches(
     if residency.on_top:
         ways.append(replace(alone, layers=residency.on_top))
     writes, budget = network.flow.writes, problem.budgets.bytes[1]
-    found = [_plan(way, writes, whole, late, hierarchy, budget, search) for way in ways]
+    found = [_plan(way, writes, whole, late, hierarchy, budget) for way in ways]
     _, placed, loads = min(found, key=lambda way: way[0])
     return replace(decision, residency=placed, unplaced=residency, prefetches=loads)
 
@@ -104,12 +92,11 @@ def _plan(
     late: Collection[int],
     hierarchy: MemoryHierarchy,
     budget_bytes: int,
-    search: Search,
 ) -> tuple[int, Residency, Prefetches]:
     """Return the cycles of all rows of layers, with the places of their buffers and their loads."""
     total = 0
     loads: Prefetches = {}
-    stays, tiled = list(residency.layers), list(residency.tiled)
+    stays = list(residency.layers)
     unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
     kept = {
         name: buffer_bytes(one, unit)["y"]
@@ -123,16 +110,14 @@ def _plan(
             )
             for n in run
         ]
-        cycles, layers, found_ones = search(layers)
+        cycles, found = _cheapest_path(layers)
         total += cycles
-        for one, layer, behind in zip(found_ones, layers, [*layers[1:], None], strict=True):
-            tiled[layer.n], stays[layer.n] = layer.tiled, layer.stay
+        for one, layer, behind in zip(found, layers, [*layers[1:], None], strict=True):
             if one.offsets is not None:
                 stays[layer.n] = replace(layer.stay, offsets=one.offsets)
             if one.load is not None and behind is not None:
                 loads[layer.n] = (behind.n, one.load)
-    found = replace(residency, tiled=tuple(tiled), layers=tuple(stays))
-    return total, found, loads
+    return total, replace(residency, layers=tuple(stays)), loads
 
 
 def _runs(residency: Residency, whole: Collection[int]) -> Iterator[list[int]]:
@@ -179,7 +164,7 @@ class _Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class _Found:
     """What a layer loads for the next one, and the places of its buffers.
 
     Attributes:
@@ -191,15 +176,15 @@ class Found:
     offsets: Mapping[str, int] | None
 
 
-def cheapest_path(layers: Sequence[PrefetchLayer]) -> tuple[int, list[Found]]:
+def _cheapest_path(layers: Sequence[PrefetchLayer]) -> tuple[int, list[_Found]]:
     """Return the cycles of the cheapest way, and what each layer does on it."""
     ways = [_Way(0)]
     for one, following in zip(layers, [*layers[1:], None], strict=True):
         ways = _cheapest_ways(_steps(ways, one, following))
-    found: list[Found] = []
+    found: list[_Found] = []
     best = way = min(ways, key=lambda way: (way.cycles, way.top))
     while way.before is not None:
-        found.append(Found(way.load, way.offsets))
+        found.append(_Found(way.load, way.offsets))
         way = way.before
     return best.cycles, found[::-1]
 
