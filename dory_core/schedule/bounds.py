@@ -6,8 +6,7 @@ Sizes and counts are numbers, arrays or expressions. What a call, a meeting and 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -19,7 +18,7 @@ from dory_core.hardware.links import Link
 from dory_core.ir import pixel_bytes
 from dory_core.ir.geometry import Tile, is_channelwise
 from dory_core.schedule.costs import LayerCosts
-from dory_core.schedule.loops import Buffering, LoopOrder, Schedule, repeats
+from dory_core.schedule.loops import Buffering, LoopOrder, repeats
 
 #: Tiles of one size along an axis: size of the output, size of the input, number of tiles.
 Pieces = Sequence[tuple[Number, Number, Number]]
@@ -43,25 +42,6 @@ def cores_cycles(costs: LayerCosts, axes: Sequence[Pieces]) -> Number:
             tile = Tile(o, h, w, o_in if apart else i, x_h, x_w)
             cycles = cycles + count * costs.bound.cycles(tile)
     return cycles + calls * sum(costs.meetings.values())
-
-
-def pieces(spans: Iterable[Any]) -> Pieces:
-    """Return the tiles along an axis by their sizes."""
-    sizes = Counter((span.size, span.x_size) for span in spans)
-    return [(size, x_size, count) for (size, x_size), count in sizes.items()]
-
-
-def lower_bound(costs: LayerCosts, schedule: Schedule) -> int:
-    """Return the cycles of the cores, of the first load and of the last store of a tile loop."""
-    costs = costs.in_loops(schedule)
-    axes = (schedule.c_out, schedule.h, schedule.w, schedule.c_in)
-    first, last = ([axis[end] for axis in axes] for end in (0, -1))
-    o, h, w, i = first
-    channels = o.x_size if schedule.is_channelwise else i.size
-    load = costs.copy("x", h.x_size, w.x_size, channels)
-    store = costs.copy("y", *(span.size for span in last[:3]))
-    total = cores_cycles(costs, [pieces(axis) for axis in axes])
-    return int(total + load.cycles + store.cycles)
 
 
 @dataclass(frozen=True, slots=True)

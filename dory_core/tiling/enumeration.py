@@ -98,39 +98,78 @@ def best_values(
 
     Of equals it is the one with the largest first variable, then the largest second one, and so on.
     """
+    return best_within(variables, objective, limits, (), [()], 0)[0]
+
+
+def best_within(
+    variables: Sequence[Var],
+    objective: Sum,
+    limits: Sequence[Limit],
+    sizes: Sequence[Sum],
+    copies: Sequence[Sequence[int]],
+    budget: int,
+) -> list[tuple[int, dict[str, int]] | None]:
+    """Return what :func:`best_values` does, for several numbers of copies of buffers.
+
+    Args:
+        variables: The variables.
+        objective: What is to be as large as possible.
+        limits: Those of every combination.
+        sizes: Bytes of one copy of each buffer.
+        copies: Numbers of copies of each buffer; for each of them one result is returned.
+        budget: Bytes that all copies may take together.
+    """
     if not is_small(variables):
         variables = [even_sizes(variable) for variable in variables]
     domains = {v.name: v.domain[::-1] for v in variables}
     longest = max(domains, key=lambda name: len(domains[name]))
     size = prod(len(domain) for domain in domains.values())
     slices = np.array_split(domains[longest], min(-(-size // _SLICE), len(domains[longest])))
-    found = (_best_of_grid({**domains, longest: part}, objective, limits) for part in slices)
-    return max(
-        (one for one in found if one is not None),
-        key=lambda one: (one[0], *one[1].values()),
-        default=None,
-    )
+    grids = [_Grid({**domains, longest: part}, objective, limits, sizes) for part in slices]
+
+    def best(numbers: Sequence[int]) -> tuple[int, dict[str, int]] | None:
+        found = (grid.best(numbers, budget) for grid in grids)
+        return max(
+            (one for one in found if one is not None),
+            key=lambda one: (one[0], *one[1].values()),
+            default=None,
+        )
+
+    return [best(numbers) for numbers in copies]
 
 
-def _best_of_grid(
-    domains: dict[str, Any], objective: Sum, limits: Sequence[Limit]
-) -> tuple[int, dict[str, int]] | None:
-    """Return (objective, values) of the first best allowed combination of the domains."""
-    grids = np.meshgrid(*domains.values(), indexing="ij", sparse=True)
-    env = dict(zip(domains, grids, strict=True))
-    shape = tuple(len(domain) for domain in domains.values())
-    allowed = np.ones(shape, dtype=bool)
-    for total, lowest, highest in limits:
-        value = total.values(env)
-        if highest is not None:
-            allowed &= value <= highest
-        if lowest is not None:
-            allowed &= value >= lowest
-    legal = np.flatnonzero(allowed)
-    if not legal.size:
-        return None
-    value = np.broadcast_to(objective.values(env), shape)
-    at = int(legal[np.argmax(value[allowed])])
-    position = np.unravel_index(at, shape)
-    found = {name: int(domains[name][i]) for name, i in zip(domains, position, strict=True)}
-    return int(value[position]), found
+class _Grid:
+    """All combinations of some values: which of them the limits allow, and what they are worth."""
+
+    def __init__(
+        self,
+        domains: dict[str, Any],
+        objective: Sum,
+        limits: Sequence[Limit],
+        sizes: Sequence[Sum],
+    ) -> None:
+        grids = np.meshgrid(*domains.values(), indexing="ij", sparse=True)
+        env = dict(zip(domains, grids, strict=True))
+        self._domains = domains
+        self._shape = tuple(len(domain) for domain in domains.values())
+        self._allowed = np.ones(self._shape, dtype=bool)
+        for total, lowest, highest in limits:
+            value = total.values(env)
+            if highest is not None:
+                self._allowed &= value <= highest
+            if lowest is not None:
+                self._allowed &= value >= lowest
+        self._sizes = [size.values(env) for size in sizes]
+        self._objective = np.broadcast_to(objective.values(env), self._shape)
+
+    def best(self, copies: Sequence[int], budget: int) -> tuple[int, dict[str, int]] | None:
+        """Return (objective, values) of the first best allowed combination that fits."""
+        used = sum(n * size for n, size in zip(copies, self._sizes, strict=True))
+        allowed = self._allowed & (used <= budget)
+        legal = np.flatnonzero(allowed)
+        if not legal.size:
+            return None
+        at = int(legal[np.argmax(self._objective[allowed])])
+        position = np.unravel_index(at, self._shape)
+        values = zip(self._domains.items(), position, strict=True)
+        return int(self._objective[position]), {name: int(d[i]) for (name, d), i in values}

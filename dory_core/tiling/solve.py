@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dory_core.errors import DoesNotFit
 from dory_core.kernels.call import OPERANDS
-from dory_core.tiling.enumeration import Limit, Sum, best_values, is_small
+from dory_core.schedule.loops import Buffering
+from dory_core.tiling.enumeration import Sum, best_within, is_small
 from dory_core.tiling.problem import (
+    SINGLE,
     Formulation,
     TilingProblem,
     doubled_weight,
@@ -26,32 +29,46 @@ def proof(formulation: Formulation) -> str:
     return OPTIMAL if is_small(formulation.variables) else OPTIMAL_TRIED
 
 
-def solve(problem: TilingProblem) -> dict[str, int] | None:
-    """Return the values of the tile with the highest objective, None when no tile fits.
+def solve(
+    formulation: Formulation, budget_bytes: int, copies: Sequence[Buffering] = (SINGLE,)
+) -> dict[Buffering, dict[str, int]]:
+    """Return the values of the tile with the highest objective for each buffering that fits.
 
     Among equals the lexicographically largest (c_out, h, w, c_in) is taken.
+
+    Args:
+        formulation: The tiling problems of the layer.
+        budget_bytes: The budget of L1.
+        copies: The bufferings.
     """
-    formulation = problem.formulation
     objective = [(t.value, doubled_weight(t)) for t in formulation.terms]
-    memory = Sum([(b.bytes, b.copies) for b in problem.buffers])
-    return _best(formulation, objective, [(memory, None, problem.budget_bytes)])
+    if _magnitude(objective) >= SAFE_MAGNITUDE:
+        raise OverflowError("the objective of a tiling problem exceeds integers of 64 bits")
+    sizes = [Sum([(buffer.bytes, 1)]) for buffer in formulation.buffers]
+    numbers = [[one.of(buffer.name) for buffer in formulation.buffers] for one in copies]
+    found = _best(formulation, objective, sizes, numbers, budget_bytes)
+    return {one: v for one, v in zip(copies, found, strict=True) if v is not None}
 
 
 def _best(
-    formulation: Formulation, objective: list[tuple[Any, int]], limits: list[Limit]
-) -> dict[str, int] | None:
-    """Return the values with the highest objective within the limits of all and the given ones."""
-    if _magnitude(objective) >= SAFE_MAGNITUDE:
-        raise OverflowError("the objective of a tiling problem exceeds integers of 64 bits")
-    limits = [*formulation.limits, *limits]
+    formulation: Formulation,
+    objective: list[tuple[Any, int]],
+    sizes: Sequence[Sum],
+    copies: Sequence[Sequence[int]],
+    budget: int,
+) -> list[dict[str, int] | None]:
+    """Return the values with the highest objective for several numbers of copies of buffers."""
     if formulation.variables:
-        found = best_values(formulation.variables, Sum(objective), limits)
-        return None if found is None else found[1]
+        found = best_within(
+            formulation.variables, Sum(objective), formulation.limits, sizes, copies, budget
+        )
+        return [None if one is None else one[1] for one in found]
     legal = all(
         (lo is None or total.const >= lo) and (hi is None or total.const <= hi)
-        for total, lo, hi in limits
+        for total, lo, hi in formulation.limits
     )
-    return {} if legal else None
+    used = [sum(n * s.const for n, s in zip(one, sizes, strict=True)) for one in copies]
+    return [{} if legal and size <= budget else None for size in used]
 
 
 def _magnitude(terms: list[tuple[Any, int]]) -> int:
@@ -79,7 +96,9 @@ class Smallest:
 
 def smallest_tile(problem: TilingProblem) -> Smallest | None:
     """Return the least memory of any legal tile, None when the constraints exclude every tile."""
-    values = _best(problem.formulation, [(b.bytes, -b.copies) for b in problem.buffers], [])
+    (values,) = _best(
+        problem.formulation, [(b.bytes, -b.copies) for b in problem.buffers], [], [()], 0
+    )
     if values is None:
         return None
     tiling = make_tiling(problem, values, "")

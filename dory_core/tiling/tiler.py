@@ -28,9 +28,9 @@ from dory_core.tiling.problem import (
     formulate,
     make_tiling,
 )
-from dory_core.tiling.solve import does_not_fit, proof
+from dory_core.tiling.solve import does_not_fit, proof, solve
 from dory_core.tiling.tiled import TiledLayer
-from dory_core.tiling.variants import Variant, cheapest, fits, solve_bufferings
+from dory_core.tiling.variants import Variant, bufferings, cheapest, fits
 
 # Objective terms for a layer, kernel and tile; the tile's sizes are expressions.
 TermsHook = Callable[[Layer, Kernel, Tile], Sequence[Term]]
@@ -204,7 +204,7 @@ class Tiler:
         self, costs: LayerCosts, budget_bytes: int, rival: int | None
     ) -> tuple[Variant, Tiling]:
         whole = self._formulation(costs.layer, costs.bound)
-        solved = solve_bufferings(whole, budget_bytes)
+        solved = solve(whole, budget_bytes, bufferings(whole))
         if not solved:
             raise does_not_fit(TilingProblem(whole, budget_bytes))
         by_bytes = _BYTE_CYCLES if self._objective == "heuristic" else 0.0

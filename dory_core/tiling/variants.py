@@ -1,14 +1,4 @@
-"""Bufferings and loop orders of a layer, and the cheapest of them by estimate.
-
-With the heuristic objective every legal buffering has its own best tile. Two facts save searches
-without losing a winner:
-
-- More copies leave less room. When the best tile with fewer copies still fits with more, it is the
-  best tile there as well, ties included.
-- When nothing fits with fewer copies, nothing fits with more.
-
-A timeline is not walked when its lower bound already exceeds the best one found.
-"""
+"""Bufferings and loop orders of a layer, and the cheapest of them by estimate."""
 
 from __future__ import annotations
 
@@ -19,7 +9,6 @@ from itertools import product
 
 from dory_core.expr import evaluate
 from dory_core.ir.geometry import make_tile
-from dory_core.schedule.bounds import lower_bound
 from dory_core.schedule.costs import LayerCosts
 from dory_core.schedule.loops import (
     Buffering,
@@ -29,7 +18,6 @@ from dory_core.schedule.loops import (
 )
 from dory_core.schedule.timeline import LayerEstimate, estimate
 from dory_core.tiling.problem import AXES, Formulation, TilingProblem
-from dory_core.tiling.solve import solve
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +53,6 @@ def _all_bufferings(weights: bool, double: bool) -> tuple[Buffering, ...]:
 def fits(problem: TilingProblem, values: dict[str, int]) -> bool:
     """Return True when a tile fits the budget of the problem with its copies."""
     return int(evaluate(problem.bytes_used, values)) <= problem.budget_bytes
-
-
-def solve_bufferings(
-    formulation: Formulation, budget_bytes: int
-) -> dict[Buffering, dict[str, int]]:
-    """Return the best tile of every legal buffering; empty when nothing fits."""
-    found: dict[Buffering, dict[str, int]] = {}
-    for buffering in bufferings(formulation):
-        fewer = [b for b in bufferings(formulation) if b != buffering and b.within(buffering)]
-        if any(b not in found for b in fewer):
-            continue
-        problem = TilingProblem(formulation, budget_bytes, buffering)
-        values = next((found[b] for b in fewer if fits(problem, found[b])), None)
-        if values is None:
-            values = solve(problem)
-        if values is not None:
-            found[buffering] = values
-    return found
 
 
 def schedules(
@@ -126,8 +96,6 @@ def cheapest(
     for buffering, values in candidates:
         for schedule in schedules(formulation, values, buffering):
             mine, extra = costs.in_loops(schedule), weight(schedule)
-            if least is not None and lower_bound(mine, schedule) + extra >= least:
-                continue
             found = estimate(mine, schedule)
             if least is None or found.cycles + extra < least:
                 best, least = Variant(values, buffering, schedule, found), found.cycles + extra

@@ -46,7 +46,7 @@ def search(problem: TilingProblem) -> Tiling | None:
 
 def solve(problem: TilingProblem) -> Tiling:
     """Return the best Tiling as the solver finds it; raises DoesNotFit."""
-    values = solver.solve(problem)
-    if values is None:
+    found = solver.solve(problem.formulation, problem.budget_bytes, [problem.buffering])
+    if not found:
         raise solver.does_not_fit(problem)
-    return make_tiling(problem, values, solver.OPTIMAL)
+    return make_tiling(problem, found[problem.buffering], solver.OPTIMAL)

@@ -19,8 +19,9 @@ from dory_core.schedule.loops import Buffering, LoopOrder, make_schedule
 from dory_core.schedule.timeline import estimate
 from dory_core.tiling.latency import tile_space
 from dory_core.tiling.problem import TilingProblem
+from dory_core.tiling.solve import solve
 from dory_core.tiling.tiler import LIKELY, Tiler, signature
-from dory_core.tiling.variants import bufferings, cheapest, fits, solve_bufferings
+from dory_core.tiling.variants import bufferings, cheapest, fits
 from tests.tiling.exhaustive import search, search_values
 from tests.tiling.sample_layers import (
     SampleKernel,
@@ -56,7 +57,7 @@ def test_every_buffering_gets_its_own_optimum():
         layer, kernel = random_layer(seed), SampleKernel()
         formulation = formulated(layer, kernel, paper_terms(layer, kernel))
         budget = budget_of(layer, kernel, 0.5)
-        found = solve_bufferings(formulation, budget)
+        found = solve(formulation, budget, bufferings(formulation))
         for buffering in bufferings(formulation):
             expected = search_values(TilingProblem(formulation, budget, buffering))
             assert found.get(buffering) == expected, (seed, buffering)
@@ -74,7 +75,8 @@ def test_likely_fast_tiles_are_tried_beside_those_of_the_objective():
         candidates, budget = bind_layer(layer, [kernel]), budget_of(layer, kernel, 0.4)
         formulation = formulated(layer, kernel, lambda tile: narrow(None, None, tile))
         costs = LayerCosts.of(layer, bind_kernel(kernel, layer), CHIP)
-        by_terms = cheapest(formulation, solve_bufferings(formulation, budget).items(), costs)
+        solved = solve(formulation, budget, bufferings(formulation))
+        by_terms = cheapest(formulation, solved.items(), costs)
         if by_terms is None:
             continue
         tiled = Tiler(CHIP, narrow).tile(candidates, budget)
@@ -232,10 +234,8 @@ def test_no_accepting_kernel_is_not_supported_with_all_reasons():
 
 def test_equal_layers_are_solved_once_and_errors_name_their_own_layer(monkeypatch):
     calls = []
-    original = tiler_module.solve_bufferings
-    monkeypatch.setattr(
-        tiler_module, "solve_bufferings", lambda *a: calls.append(1) or original(*a)
-    )
+    original = tiler_module.solve
+    monkeypatch.setattr(tiler_module, "solve", lambda *a: calls.append(1) or original(*a))
     tiler = Tiler(CHIP, hook)
     kernel = SampleKernel()
     first = tiler.tile(bind_layer(conv(name="one"), [kernel]), 9000)
