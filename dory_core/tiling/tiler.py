@@ -160,7 +160,7 @@ class Tiler:
         sizes = [v if v.name == "c_out" else whole_size(v) for v in whole.variables]
         only = replace(whole, variables=tuple(sizes))
         best = cheapest(only, promising(only, budget_bytes, tiled.costs, _WALKS), tiled.costs)
-        if best is None:
+        if best is None or best.schedule.count == 1:
             return None
         problem = TilingProblem(whole, budget_bytes, best.buffering)
         tiling = make_tiling(problem, best.values, WHOLE_INPUT)
