@@ -195,7 +195,7 @@ def _plan(tiled: TiledGraph, setup: Setup) -> Plan:
         return best
     sizes = [size for size in setup.ctx.memory.smaller_l1 if size < setup.budgets.bytes[1]]
     tried = {_tiles(tiled)}
-    for some in (sizes[-1:], sizes):
+    for some in (*([size] for size in reversed(sizes)), sizes):
         small = in_smaller_tiles(tiled, tiler, some)
         if _tiles(small) in tried:
             continue

@@ -109,7 +109,7 @@ def best_within(
     copies: Sequence[Sequence[int]],
     budget: int,
 ) -> list[tuple[int, dict[str, int]] | None]:
-    """Return what :func:`best_values` does, for several numbers of copies of buffers.
+    """Return the results of :func:`best_values` for several numbers of copies of buffers.
 
     Args:
         variables: The variables.

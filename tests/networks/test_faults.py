@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("tiles_of_the_objective")
 # Layers of the application: dense in several parts of the input, depthwise and pointwise
 # convolution, residual.
 CONV, DEPTHWISE, POINTWISE, ADD = 0, 1, 2, 4
-L1 = 5900
+L1 = 5980
 STREAMED_L2 = 30000
 
 
