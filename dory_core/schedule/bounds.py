@@ -114,11 +114,11 @@ def likely_cycles(
     """
     o, h, w, i = counts
     x, weights = _repeats(costs, counts, once)
-    places, link = h * w, costs.hierarchy.link(1)
-    tiles = places * o * (1 if is_channelwise(costs.layer) else i)
+    places, link, apart = h * w, costs.hierarchy.link(1), is_channelwise(costs.layer)
+    tiles = places * o * (1 if apart else i)
     hidden = exposed = issued = 0
     for cycles, times, copies, by in (
-        (x * once.x, x * places * (o if is_channelwise(costs.layer) else i), buffering.x, link),
+        (x * once.x, x * places * (o if apart else i), buffering.x, link),
         (weights * once.w, weights * o * i, buffering.w, costs.constants_link),
         (once.y, places * o, buffering.y, link),
     ):

@@ -125,17 +125,16 @@ def best_within(
     longest = max(domains, key=lambda name: len(domains[name]))
     size = prod(len(domain) for domain in domains.values())
     slices = np.array_split(domains[longest], min(-(-size // _SLICE), len(domains[longest])))
-    grids = [_Grid({**domains, longest: part}, objective, limits, sizes) for part in slices]
-
-    def best(numbers: Sequence[int]) -> tuple[int, dict[str, int]] | None:
-        found = (grid.best(numbers, budget) for grid in grids)
-        return max(
-            (one for one in found if one is not None),
+    grids = (_Grid({**domains, longest: part}, objective, limits, sizes) for part in slices)
+    found = [[grid.best(numbers, budget) for numbers in copies] for grid in grids]
+    return [
+        max(
+            (one for one in of_slices if one is not None),
             key=lambda one: (one[0], *one[1].values()),
             default=None,
         )
-
-    return [best(numbers) for numbers in copies]
+        for of_slices in zip(*found, strict=True)
+    ]
 
 
 class _Grid:
