@@ -13,17 +13,17 @@ SHARED = Path(__file__).resolve().parents[4] / "shared"
 #: Cycles of the first inference on GVSOC (`dory: network cycles`), means over two or three places
 #: of the code in L2.
 MEASURED = {
-    "nets/nemo_mv1_025_96/net.onnx": 741_569,
-    "nets/nemo_mv2_035_96/net.onnx": 946_952,
+    "nets/nemo_mv1_025_96/net.onnx": 739_558,
+    "nets/nemo_mv2_035_96/net.onnx": 946_293,
     "nets/nemo_ds_cnn_kws/net.onnx": 233_213,
     "nets/nemo_eegnet_1d_8b_1xW/net.onnx": 38_193,
     "nets/nemo_TCN_T/net.onnx": 116_344,
     "nets/nemo_PenguiNet_32/net.onnx": 875_290,
     "nets/nemo_NAS_Frontnet/net.onnx": 596_939,
     "nets/nemo_resnet8/net.onnx": 719_052,
-    "nets/nemo_dronet_complete/net.onnx": 2_833_464,
-    "nets/nemo_proxylessnas_pulp_dronet/net.onnx": 6_264_607,
-    "nets_tflite/mlperf_vww_96_int8/net.tflite": 506_460,
+    "nets/nemo_dronet_complete/net.onnx": 2_825_164,
+    "nets/nemo_proxylessnas_pulp_dronet/net.onnx": 6_232_689,
+    "nets_tflite/mlperf_vww_96_int8/net.tflite": 503_886,
     "nets_tflite/mlperf_kws_ref_model/net.tflite": 247_355,
     "nets_tflite/esphome_okay_nabu/net.tflite": 49_983,
 }
