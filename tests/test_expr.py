@@ -99,7 +99,7 @@ def test_solver_finds_the_maximum_that_arrays_show(expr, other, limit):
     values = np.broadcast_to(evaluate(expr, ENV), ENV["a"].shape).astype(np.int64)
     allowed = np.broadcast_to(evaluate(other, ENV), ENV["a"].shape) <= limit
     limits = [(Sum([(other, 1)]), None, limit)]
-    found = best_values(VARIABLES, Sum([(expr, 1)]), limits)
+    [found] = best_values(VARIABLES, Sum([(expr, 1)]), limits)
     if not allowed.any():
         assert found is None
         return

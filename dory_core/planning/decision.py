@@ -79,7 +79,6 @@ class Decision:
         arena_bytes: Bytes of L2 within which constants are fetched early; 0 for no early fetch.
         residency: Tiles and resident tensors of the layers; None for the best tiles of their
             parts and no resident tensor.
-        unplaced: The residency before weight prefetch gave buffers other places; None without it.
         prefetches: Weight prefetch, by the layer that starts the load: the layer that it is for,
             and the load.
     """
@@ -91,7 +90,6 @@ class Decision:
     fused: frozenset[str] = frozenset()
     arena_bytes: int = 0
     residency: Residency | None = None
-    unplaced: Residency | None = None
     prefetches: Mapping[int, tuple[int, AheadLoad]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -108,4 +106,4 @@ class Decision:
 
     def in_parts(self) -> Decision:
         """Return the decision without what was decided in L1, which holds only for its parts."""
-        return replace(self, residency=None, unplaced=None, prefetches={})
+        return replace(self, residency=None, prefetches={})

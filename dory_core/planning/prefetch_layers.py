@@ -45,7 +45,6 @@ class PrefetchLayer:
         self.n = n
         self.tiled = tiled
         self.stay = stay
-        self.kept = kept
         self.unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
         self.room = budget_bytes // self.unit * self.unit
         schedule = tiled.schedule

@@ -92,31 +92,24 @@ def whole_size(variable: Var) -> Var:
 
 
 def best_values(
-    variables: Sequence[Var], objective: Sum, limits: Sequence[Limit]
-) -> tuple[int, dict[str, int]] | None:
-    """Return (objective, values) of the best allowed combination, None without one.
-
-    Of equals it is the one with the largest first variable, then the largest second one, and so on.
-    """
-    return best_within(variables, objective, limits, (), [()], 0)[0]
-
-
-def best_within(
     variables: Sequence[Var],
     objective: Sum,
     limits: Sequence[Limit],
-    sizes: Sequence[Sum],
-    copies: Sequence[Sequence[int]],
-    budget: int,
+    sizes: Sequence[Sum] = (),
+    copies: Sequence[Sequence[int]] = ((),),
+    budget: int = 0,
 ) -> list[tuple[int, dict[str, int]] | None]:
-    """Return the results of :func:`best_values` for several numbers of copies of buffers.
+    """Return (objective, values) of the best allowed combination for each number of copies.
+
+    Of equals it is the one with the largest first variable, then the largest second one, and so on.
+    None stands where no combination is allowed.
 
     Args:
         variables: The variables.
         objective: What is to be as large as possible.
         limits: Those of every combination.
         sizes: Bytes of one copy of each buffer.
-        copies: Numbers of copies of each buffer; for each of them one result is returned.
+        copies: Numbers of copies of each buffer; each gets a result.
         budget: Bytes that all copies may take together.
     """
     if not is_small(variables):

@@ -149,10 +149,6 @@ class Tilings:
         kernels = [k for k in bound.kernels if _places(k.traits) == wanted]
         return bound.part(largest_part(bound.layer, split), kernels)
 
-    def smaller(self, tiled: TiledLayer, budget_bytes: int) -> TiledLayer | None:
-        """Return a layer in the best tiles within fewer bytes of L1; None when nothing fits."""
-        return self._tiler.smaller(tiled, budget_bytes)
-
 
 def _places(traits: Traits) -> tuple[object, ...]:
     """Return where and in which layouts a kernel has tensors and constants."""

@@ -9,7 +9,7 @@ from typing import Any
 from dory_core.errors import DoesNotFit
 from dory_core.kernels.call import OPERANDS
 from dory_core.schedule.loops import Buffering
-from dory_core.tiling.enumeration import Sum, best_within, is_small
+from dory_core.tiling.enumeration import Sum, best_values, is_small
 from dory_core.tiling.problem import (
     SINGLE,
     Formulation,
@@ -53,13 +53,13 @@ def solve(
 def _best(
     formulation: Formulation,
     objective: list[tuple[Any, int]],
-    sizes: Sequence[Sum],
-    copies: Sequence[Sequence[int]],
-    budget: int,
+    sizes: Sequence[Sum] = (),
+    copies: Sequence[Sequence[int]] = ((),),
+    budget: int = 0,
 ) -> list[dict[str, int] | None]:
-    """Return the values with the highest objective for several numbers of copies of buffers."""
+    """Return the values with the highest objective for each number of copies of the buffers."""
     if formulation.variables:
-        found = best_within(
+        found = best_values(
             formulation.variables, Sum(objective), formulation.limits, sizes, copies, budget
         )
         return [None if one is None else one[1] for one in found]
@@ -96,9 +96,7 @@ class Smallest:
 
 def smallest_tile(problem: TilingProblem) -> Smallest | None:
     """Return the least memory of any legal tile, None when the constraints exclude every tile."""
-    (values,) = _best(
-        problem.formulation, [(b.bytes, -b.copies) for b in problem.buffers], [], [()], 0
-    )
+    (values,) = _best(problem.formulation, [(b.bytes, -b.copies) for b in problem.buffers])
     if values is None:
         return None
     tiling = make_tiling(problem, values, "")

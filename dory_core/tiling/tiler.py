@@ -144,9 +144,8 @@ class Tiler:
         if not wanted or not fits(problem, values):
             return None
         only = cheapest(formulation, [(problem.buffering, values)], tiled.costs)
-        assert only is not None  # without a better one there is no bound
-        tiling = make_tiling(problem, values, IN_ONE_TILE)
-        return replace(tiled, tiling=tiling, schedule=only.schedule, estimate=only.estimate)
+        assert only is not None  # it is the cheapest of one
+        return _in_tiles(tiled, problem, only, IN_ONE_TILE)
 
     def with_whole_input(self, tiled: TiledLayer, budget_bytes: int) -> TiledLayer | None:
         """Return a tiled layer in the likely best tiles that read its whole input.
@@ -157,14 +156,13 @@ class Tiler:
         if is_channelwise(layer) or tiled.schedule.counts[1:] == (1, 1, 1):
             return None
         whole = self._formulation(layer, bound)
-        sizes = [v if v.name == "c_out" else whole_size(v) for v in whole.variables]
-        only = replace(whole, variables=tuple(sizes))
+        variables = (v if v.name == "c_out" else whole_size(v) for v in whole.variables)
+        only = replace(whole, variables=tuple(variables))
         best = cheapest(only, promising(only, budget_bytes, tiled.costs, _WALKS), tiled.costs)
         if best is None or best.schedule.count == 1:
             return None
         problem = TilingProblem(whole, budget_bytes, best.buffering)
-        tiling = make_tiling(problem, best.values, WHOLE_INPUT)
-        return replace(tiled, tiling=tiling, schedule=best.schedule, estimate=best.estimate)
+        return _in_tiles(tiled, problem, best, WHOLE_INPUT)
 
     def smaller(self, tiled: TiledLayer, budget_bytes: int) -> TiledLayer | None:
         """Return a tiled layer in the best tiles within fewer bytes of L1, on the same kernel.
@@ -245,6 +243,19 @@ class Tiler:
             lambda tile: fetch_constraints(layer, bound, tile, self._hierarchy),
             double_buffers=not link.blocking,  # where the cores wait, a second copy gains nothing
         )
+
+
+def _in_tiles(tiled: TiledLayer, problem: TilingProblem, one: Variant, proof: str) -> TiledLayer:
+    """Return a tiled layer in other tiles.
+
+    Args:
+        tiled: The layer.
+        problem: The problem of the tiles, with their buffering.
+        one: The tiles.
+        proof: What is said about them.
+    """
+    tiling = make_tiling(problem, one.values, proof)
+    return replace(tiled, tiling=tiling, schedule=one.schedule, estimate=one.estimate)
 
 
 def _slower(one: TiledLayer, other: TiledLayer) -> KernelRejection:

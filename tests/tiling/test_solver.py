@@ -179,7 +179,7 @@ def test_of_more_tiles_than_can_be_looked_at_the_even_ones_are(monkeypatch) -> N
         return values.ravel()[where], [int(g.ravel()[where]) for g in grids]
 
     def found():
-        best, at = best_values(sizes, objective, limits)
+        [(best, at)] = best_values(sizes, objective, limits)
         return best, [at[v.name] for v in sizes]
 
     assert found() == expected([v.domain for v in sizes])

@@ -62,11 +62,11 @@ def _with_prefetches(problem: Problem, decision: Decision, there: Collection[int
 
     Args:
         problem: The network.
-        decision: The decision, whose weight prefetch is planned again.
+        decision: The decision, without weight prefetch.
         there: Layers whose fetched constants are in L2 before the layer before them begins.
     """
     hierarchy, network = problem.ctx.memory, problem.network
-    residency = decision.unplaced or problem.residency(decision)
+    residency = problem.residency(decision)
     alone = replace(residency, on_top=())
     if hierarchy.link(1).blocking or hierarchy.constants_link.blocking:
         return decision  # nothing overlaps
@@ -82,7 +82,7 @@ def _with_prefetches(problem: Problem, decision: Decision, there: Collection[int
     writes, budget = network.flow.writes, problem.budgets.bytes[1]
     found = [_plan(way, writes, whole, late, hierarchy, budget) for way in ways]
     _, placed, loads = min(found, key=lambda way: way[0])
-    return replace(decision, residency=placed, unplaced=residency, prefetches=loads)
+    return replace(decision, residency=placed, prefetches=loads)
 
 
 def _plan(
