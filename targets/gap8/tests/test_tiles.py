@@ -34,7 +34,7 @@ def cycles_of_layers(directory: Path) -> list[int]:
 def test_of_few_tiles_that_are_tried_one_is_about_the_fastest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A formula that knew no misses of instructions took up to 5 % more."""
+    """A formula that knew no misses of instructions took 4 % more in one of these layers."""
     few = cycles_of_layers(tmp_path / "few")
     monkeypatch.setattr("dory_core.tiling.tiler._WALKS", 400)
     many = cycles_of_layers(tmp_path / "many")
