@@ -71,7 +71,8 @@ def layer_files(plan: Plan, function: LayerFunction) -> tuple[OutputFile, Output
     steps = [plan.steps[number] for number in function.steps]
     step, program = steps[0], function.program
     symbol = function_symbol(plan.prefix, step, function)
-    printed = print_layer(plan.prefix, steps, function, plan.cores)
+    delays = plan.dma.port_bytes_per_cycle > 0
+    printed = print_layer(plan.prefix, steps, function, plan.cores, delays)
     title = f"Layer {step.index} {c_comment(step.layer.op.name)}: {step.layer.op.title}"
     facts = (f" *   {c_comment(line, 5 * LONGEST)}" for line in describe_step(plan, step))
     lines = [f"/* {title}"]

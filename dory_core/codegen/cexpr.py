@@ -35,12 +35,16 @@ class Reader:
     Attributes:
         variables: Names of the variables in C.
         part: Variable whose tables are columns, ``part->name``.
+        copied: Whether ``part`` points to a copy, which has its number as a column.
+        struct: What stands before the name of a table that is a member of a struct.
         tables: Tables that the texts so far need, by name.
         columns: Columns that the texts so far need, by name.
     """
 
     variables: Mapping[str, str]
     part: str = "part"
+    copied: bool = False
+    struct: str = ""
     tables: dict[str, tuple[int, ...]] = field(default_factory=dict)
     columns: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -132,8 +136,9 @@ class Reader:
     def _factor(self, term: Expr, signed: bool) -> tuple[str, int]:
         """Return a term without its factor, and its binding strength."""
         if isinstance(term, Var):
-            known = f"(uint32_t)({self.part} - parts)" if term.name == self.part else term.name
-            text = self.variables.get(term.name, known)
+            text = self.variables.get(term.name, term.name)
+            if term.name == self.part:
+                text = self._number(term)
             if not signed:
                 return text, ATOM if " " not in text else SUM
             return f"(int32_t){text if ' ' not in text else f'({text})'}", ATOM
@@ -143,6 +148,13 @@ class Reader:
         assert isinstance(term, Apply), term
         return self._operator(term, signed)
 
+    def _number(self, part: Var) -> str:
+        """Return the number of the part."""
+        if not self.copied:
+            return f"(uint32_t)({self.part} - parts)"
+        self.columns["number"] = tuple(range(part.bounds[1] + 1))
+        return f"{self.part}->number"
+
     def _table(self, term: Lookup) -> str:
         column = self._is_column(term)
         known = self.columns if column else self.tables
@@ -150,7 +162,9 @@ class Reader:
         name, number = term.name, 2
         while known.setdefault(name, values) != values:
             name, number = f"{term.name}_{number}", number + 1
-        return f"{self.part}->{name}" if column else f"{name}[{self.text(term.index)}]"
+        if column:
+            return f"{self.part}->{name}"
+        return f"{self.struct}{name}[{self.text(term.index)}]"
 
     def _operator(self, term: Apply, signed: bool) -> tuple[str, int]:
         kind = term.kind

@@ -156,6 +156,9 @@ class Copies:
             found.append(("uint32_t ", "core"))
         if "part" in used:
             found.append(("const part_t *", "part"))
+        struct = self.values.reader.struct
+        if struct and any(struct in self.values.text(value) for value in values):
+            found.append(("const tables_t *", "by_tile"))
         return found
 
     def _start_lines(self, copy: Copy, l1: str) -> list[str]:

@@ -141,7 +141,7 @@ def _read(texts: Sequence[str], variables: Sequence[str]) -> Iterator[str]:
     """Yield the variables that texts read; the last may read those before it."""
     needed: list[str] = []
     for variable in reversed(variables):
-        name = variable.partition(" = ")[0].rpartition("const ")[2]
+        name = variable.rpartition(" = ")[0].rpartition("const ")[2]
         if any(f"{name}->" in text for text in (*texts, *needed)):
             needed.append(variable)
     yield from reversed(needed)

@@ -16,7 +16,7 @@ from dory_core.codegen.arguments import call_lines
 from dory_core.codegen.cexpr import INDENT, c_type, wrapped
 from dory_core.codegen.copies import Copies
 from dory_core.codegen.names import function_parameters, function_symbol, layer_arenas
-from dory_core.codegen.rows import OWN_ROW, Rows
+from dory_core.codegen.rows import OWN_ROW, OWN_TABLES, Rows
 from dory_core.codegen.values import Values
 from dory_core.expr import Expr
 from dory_core.plan import LayerStep
@@ -45,6 +45,8 @@ _COMMENT = re.compile(r"/\*.*?\*/")
 _RAGGED = re.compile(r"\b(?:t\.)?\w+ == \d+ \? \d+ : \d+\b")
 #: Such a size has a name where a loop needs it at least as often.
 _NAMED_FROM = 3
+#: Most words of tables that a function copies to the stack.
+_STACK_WORDS = 80
 #: Who performs marks: the simulation.
 _MARKS = "marks"
 #: Names of the macros of bytes.
@@ -76,7 +78,7 @@ class LayerText:
 
 
 def print_layer(
-    prefix: str, steps: Sequence[LayerStep], function: LayerFunction, cores: int
+    prefix: str, steps: Sequence[LayerStep], function: LayerFunction, cores: int, delays: bool
 ) -> LayerText:
     """Return the C of a function.
 
@@ -85,10 +87,20 @@ def print_layer(
         steps: The steps that run it.
         function: The function.
         cores: Number of cores that run it; one core needs no barriers.
+        delays: Whether reads of the memory with its tables wait for transfers.
     """
-    values = Values(prefix, steps[0], function)
-    rows = Rows(prefix, steps, function)
-    return _Printer(steps[0], function.program, cores, values, Copies(values, cores), rows).text()
+    near = delays and function.program.loop is not None
+
+    def printed(tables_near: bool) -> tuple[LayerText, int]:
+        """Return the C, and how many words its tables have."""
+        values = Values(prefix, steps[0], function, (near, tables_near))
+        rows = Rows(prefix, steps, function, near)
+        copies = Copies(values, cores)
+        text = _Printer(steps[0], function.program, cores, values, copies, rows).text()
+        return text, sum(map(len, values.reader.tables.values()))
+
+    text, words = printed(near)
+    return printed(False)[0] if near and words > _STACK_WORDS else text
 
 
 @dataclass(slots=True)
@@ -120,7 +132,8 @@ class _Printer:
         tables = (*self.rows.parts(columns), *self.rows.definitions(bool(columns)))
         offsets = "\n".join(self._offsets())
         definitions = ([offsets] if offsets else [], tables, self._tables(), functions)
-        variables = (*([OWN_ROW] if self._reads_row(columns) else []), *self._own_part(columns))
+        own_row = [OWN_ROW] if self._reads_row(columns) else []
+        variables = (*own_row, *self._own_part(columns), *self._own_tables())
         return LayerText(
             tuple(chain.from_iterable(definitions)),
             tuple(body),
@@ -137,6 +150,11 @@ class _Printer:
     def _own_part(self, columns: Collection[str]) -> tuple[str, ...]:
         """Return the variable of what differs between the parts, where there is any."""
         return (self.rows.own_part,) if self.program.parts > 1 and columns else ()
+
+    def _own_tables(self) -> tuple[str, ...]:
+        """Return the variable of the tables, where the function has a copy of them."""
+        reader = self.values.reader
+        return (OWN_TABLES,) if reader.struct and reader.tables else ()
 
     def _offsets(self) -> Iterator[str]:
         """Yield the names of offsets in L1, and in a block of constants."""
@@ -157,11 +175,19 @@ class _Printer:
 
     def _tables(self) -> Iterator[str]:
         """Yield the tables of values without a short formula."""
-        lines: list[str] = []
-        for name, values in self.values.reader.tables.items():
-            text = ", ".join(str(value) for value in values)
-            line = f"static const {c_type(values)} {name}[{len(values)}] = {{{text}}};"
-            lines += wrapped(line, 0)
+        reader, lines, rows = self.values.reader, [], []
+        for name, values in reader.tables.items():
+            declared = f"{c_type(values)} {name}[{len(values)}]"
+            text = f"{{{', '.join(str(value) for value in values)}}}"
+            if reader.struct:
+                lines.append(f"{INDENT}{declared};")
+                rows += wrapped(f"{text},", len(INDENT))
+            else:
+                lines += wrapped(f"static const {declared} = {text};", 0)
+        if rows:
+            why = "/* Of a tile. Copied to the stack: reads of L2 wait for transfers in flight. */"
+            lines = [why, "typedef struct {", *lines, "} tables_t;"]
+            lines += ["static const tables_t tables = {", *rows, "};"]
         if lines:
             yield "\n".join(lines)
 
@@ -179,6 +205,7 @@ class _Printer:
             lines += self._own_part(columns) or ["(void)number;"]
             if columns and "part" not in used:
                 lines.append("(void)part;")
+        lines += self._own_tables()
         if self.cores > 1 and "core" in used:
             lines.append("const uint32_t core = dory_core_id();")
         if str(L1) in layer_arenas(self.step) and str(L1) not in used:

@@ -13,17 +13,27 @@ from dory_core.plan.operations import Base, LayerFunction
 
 #: The variable of a function with what differs between the layers that run it.
 OWN_ROW = "const row_t *const own = &rows[row];"
+#: The variable of a function with its tables, which a copy on the stack keeps from transfers.
+OWN_TABLES = "const tables_t own_tables = tables, *const by_tile = &own_tables;"
 
 _WORD = 4  # bytes of an element of a table of constants
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The table of a function: a row for each step. Without several steps there is none."""
+    """The table of a function: a row for each step. Without several steps there is none.
+
+    Attributes:
+        prefix: Prefix of the Plan.
+        steps: The steps that run the function.
+        function: The function.
+        near: Whether it reads a copy on the stack, as transfers delay reads of the table.
+    """
 
     prefix: str
     steps: Sequence[LayerStep]
     function: LayerFunction
+    near: bool = False
 
     # -- parts of layers -------------------------------------------------------------------------
 
@@ -58,6 +68,8 @@ class Rows:
     def own_part(self) -> str:
         """The variable of a function with what differs between the parts of the layer."""
         table = "own->parts" if self.function.is_shared else "parts"
+        if self.near:
+            return f"const part_t own_part = {table}[number], *const part = &own_part;"
         return f"const part_t *const part = &{table}[number];"
 
     def _parts(self, step: LayerStep) -> str:

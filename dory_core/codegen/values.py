@@ -38,6 +38,7 @@ class Values:
         prefix: Prefix of the Plan.
         step: The first step that runs the function.
         function: The function.
+        near: Whether it has a copy of its part, and of its tables.
         axes: Axes of the tile loop, from the outermost to the innermost.
         slots: Slots of double-buffered operands.
         single: True when the loop has one axis, which is its counter; otherwise the position is a
@@ -50,6 +51,7 @@ class Values:
     prefix: str
     step: LayerStep
     function: LayerFunction
+    near: tuple[bool, bool] = (False, False)
     axes: tuple[LoopAxis, ...] = ()
     slots: tuple[Slot, ...] = ()
     single: bool = False
@@ -66,7 +68,8 @@ class Values:
         loop = self.program.loop
         if loop is not None:
             self.axes, self.slots, self.single = loop.axes, loop.slots, len(loop.axes) == 1
-        self.reader = Reader({})
+        copied, tables = self.near
+        self.reader = Reader({}, copied=copied, struct="by_tile->" if tables else "")
         names = {axis.name: axis.name if self.single else f"t.{axis.name}" for axis in self.axes}
         self.reader.variables = names
         for slot in self.slots:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,7 +28,7 @@ class Cache:
 
 
 #: Tiles after which the cache holds what it has room for, and rounds in which shares converge.
-_TILES_UNTIL_SETTLED = 8
+_TILES_UNTIL_SETTLED = 6
 _ROUNDS = 8
 
 
@@ -38,13 +37,11 @@ class Misses(NamedTuple):
 
     Attributes:
         cycles: Without transfers in flight.
-        waits: Share of what is left of those that they wait for: each miss for half of the rest.
-        most_cycles: For which they wait at most.
+        waits: Cycles at most for which they wait for those.
     """
 
     cycles: float = 0.0
     waits: float = 0.0
-    most_cycles: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +49,19 @@ class InstructionCache:
     """The cache of instructions that all cores share, in front of the memory that transfers use.
 
     All cores run the same code, so that all wait for each miss. While transfers are in flight, a
-    miss waits for as long as they have been, the next one twice as long, until they are over.
+    miss waits for as long as they have been, the next one twice as long, until they are over: their
+    bursts are ahead of the data.
 
     Attributes:
         size_bytes: Bytes of instructions.
         line_bytes: Bytes that are loaded at once.
         ways: Lines that may hold the bytes of one address; a miss replaces one of them at random.
         driver_bytes: Code of a layer that runs around its kernel.
-        running_share: Share of a kernel's code that a tile runs.
+        running_share: Share of its code that a kernel runs for a tile, where it does not say.
         first_cycles: Cycles per line at the first tile of a layer, which finds some of them there.
         busy_cycles: Most cycles per such line that transfers in flight add.
         miss_cycles: Cycles per line that was replaced since the tile before.
+        wait_cycles: Cycles from the start of transfers to the first miss after it.
     """
 
     size_bytes: int
@@ -73,32 +72,33 @@ class InstructionCache:
     first_cycles: float
     busy_cycles: float
     miss_cycles: float
+    wait_cycles: float
 
-    def misses(self, kernel_bytes: int) -> tuple[Misses, ...]:
+    def misses(self, running_bytes: int) -> tuple[Misses, ...]:
         """Return the misses of each tile of a layer; those of the rest are as the last.
 
         Args:
-            kernel_bytes: Code of the kernel.
+            running_bytes: Code that the kernel runs for a tile.
         """
-        return _misses(self, kernel_bytes)
+        return _misses(self, running_bytes)
 
 
 @functools.lru_cache(maxsize=1024)
-def _misses(cache: InstructionCache, kernel_bytes: int) -> tuple[Misses, ...]:
+def _misses(cache: InstructionCache, running_bytes: int) -> tuple[Misses, ...]:
     """Return the misses of each tile where ways are replaced at random.
 
     A share m of the lines was replaced since the tile before. Between two uses of a line, the other
     lines of its set miss by the share of the tile before, or by that of this one, and each such
     miss replaces one of its ways: m = 1 - (1 - 1 / ways) ** misses.
     """
-    lines = (cache.driver_bytes + kernel_bytes * cache.running_share) / cache.line_bytes
+    lines = (cache.driver_bytes + running_bytes) / cache.line_bytes
     others = max(0.0, lines * cache.ways * cache.line_bytes / cache.size_bytes - 1)
     stays, share = 1 - 1 / cache.ways, 1.0
-    found = [Misses(lines * cache.first_cycles, 1.0, lines * cache.busy_cycles)]
+    found = [Misses(lines * cache.first_cycles, lines * cache.busy_cycles)]
     for _ in range(_TILES_UNTIL_SETTLED):
         before = share
         for _ in range(_ROUNDS):
             share = 1 - stays ** (others * (before + share) / 2)
-        waits = 1 - 0.5 ** (lines * share)
-        found.append(Misses(lines * share * cache.miss_cycles, waits, math.inf))
+        waits = cache.wait_cycles * (2 ** (lines * share) - 1)
+        found.append(Misses(lines * share * cache.miss_cycles, waits))
     return tuple(found)

@@ -104,6 +104,12 @@ class BoundKernel:
         return None if size is None else self._integer("code_bytes", size)
 
     @property
+    def running_bytes(self) -> int | None:
+        """The bytes of code that a call on a tile runs; None: the kernel does not say."""
+        size = self._ask("running_bytes")
+        return None if size is None else self._integer("running_bytes", size)
+
+    @property
     def shared_code(self) -> dict[str, int]:
         """The bytes of functions that it shares with other kernels."""
         shared = self.kernel.shared_code(self.layer)

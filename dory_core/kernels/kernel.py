@@ -215,6 +215,13 @@ class Kernel(ABC):
         """
         return None
 
+    def running_bytes(self, layer: Layer) -> int | None:
+        """Return the bytes of code that a call on a tile runs; None: a share of ``code_bytes``.
+
+        See ``InstructionCache``, by which they cost cycles.
+        """
+        return None
+
     def shared_code(self, layer: Layer) -> Mapping[str, int]:
         """Return the bytes of functions that its call shares with other kernels, by their names.
 

@@ -125,9 +125,11 @@ def likely_cycles(
         seen = cycles if link.blocking or copies == 1 else cycles / times
         exposed, hidden = exposed + seen, hidden + cycles - seen
         issued = issued + times * by.issue_cycles
-    misses = costs.misses[-1]
-    waits = np.minimum(misses.waits * hidden, misses.most_cycles * tiles)
-    slowed = waits + misses.cycles * tiles + link.contention * np.minimum(hidden, compute)
+    *first, last = costs.misses
+    slowed = link.contention * np.minimum(hidden, compute)
+    for number, misses in enumerate((*first, last)):
+        times = np.maximum(tiles - number, 0) if misses is last else tiles > number
+        slowed = slowed + times * (misses.cycles + np.minimum(misses.waits, hidden / tiles))
     return np.maximum(compute + slowed, hidden) + exposed + issued
 
 

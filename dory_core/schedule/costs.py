@@ -103,8 +103,11 @@ class LayerCosts:
         cache, code = self.hierarchy.instructions, self.hierarchy.level(2).code
         if cache is None or code is None or self.bound.traits.in_place:
             return (Misses(),)
-        size = code.of_kernel(self.bound.symbol, self.bound.code_bytes)
-        return cache.misses(size)
+        running = self.bound.running_bytes
+        if running is None:
+            whole = code.of_kernel(self.bound.symbol, self.bound.code_bytes)
+            running = int(whole * cache.running_share)
+        return cache.misses(running)
 
     def call(self, c_out: int, h: int, w: int, c_in: int, x_h: int, x_w: int) -> int:
         """Return the cycles of the kernel on a tile of these sizes.

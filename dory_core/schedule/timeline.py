@@ -286,7 +286,7 @@ class _Walk:
     def _fetch(self, misses: Misses) -> None:
         """Fetch instructions that are not in the cache, while transfers may be in flight."""
         left = max(self._free - self._now, 0.0)
-        self._now += misses.cycles + min(misses.waits * left, misses.most_cycles)
+        self._now += misses.cycles + min(misses.waits, left)
 
     def _call(self, step: TileStep) -> None:
         """Compute a tile."""

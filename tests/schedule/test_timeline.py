@@ -84,17 +84,39 @@ def test_a_load_into_a_double_buffer_starts_when_the_cores_have_met_for_the_tile
 
 def test_misses_of_instructions_wait_behind_the_loads_in_flight():
     """Two tiles of a kernel that runs 960 bytes: 64 lines with those around it."""
-    costs = costs_with(InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 3.0, 4.0))
+    costs = costs_with(InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 3.0, 4.0, 50.0))
     schedule = make_schedule(POINTWISE, HALF, Buffering(2, 1, 1), has_weights=False)
     # The second load of 266 cycles begins when the cores have met: the first tile's misses wait for
     # 3 cycles a line of it. Nothing is in flight behind the second tile's barrier.
     first, second = 64 * 2 + 64 * 3, costs.misses[1].cycles
-    assert costs.misses[0] == (128.0, 1.0, 192.0)
+    assert costs.misses[0] == (128.0, 192.0)
     expected = 266 + 22 + first + 1000 + 22 + 22 + second + 1000 + 22
     assert estimate(costs, schedule, resident=("y",)).cycles == round(expected)
 
 
-def costs_with(cache: InstructionCache) -> LayerCosts:
+def test_each_miss_waits_for_as_long_as_transfers_have_been_under_way():
+    """The first one 50 cycles, the second one 100, the third one 200."""
+    cache = InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 3.0, 1.0, 50.0)
+    for misses in cache.misses(320)[1:]:  # cycles are lines: a line takes a cycle
+        assert misses.waits == pytest.approx(50 * (2**misses.cycles - 1))
+    several = [misses.cycles for misses in cache.misses(320)[1:4]]
+    assert 0 < several[2] < several[1] < several[0] < 6
+
+
+class RunningKernel(ConstantKernel):
+    """It runs less of its code than half."""
+
+    def running_bytes(self, layer):
+        return 320
+
+
+def test_a_kernel_says_how_much_of_its_code_runs_for_a_tile():
+    cache = InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 3.0, 4.0, 50.0)
+    assert costs_with(cache, RunningKernel()).misses == cache.misses(320)
+    assert costs_with(cache).misses == cache.misses(960)
+
+
+def costs_with(cache: InstructionCache, kernel: ConstantKernel | None = None) -> LayerCosts:
     """Return the costs of a kernel of 1920 bytes on a chip with a cache of instructions."""
     code = CodeSizes(*[0] * 13, kernel=1920)
     chip = hierarchy(cores=8)
@@ -102,12 +124,13 @@ def costs_with(cache: InstructionCache) -> LayerCosts:
     near = chip.levels[0]
     data = Memory("data", 1 << 20)
     chip = replace(chip, levels=(near, Level(2, (data, far))), instructions=cache)
-    return LayerCosts.of(POINTWISE, bind_kernel(ConstantKernel(), POINTWISE), chip)
+    bound = bind_kernel(kernel or ConstantKernel(), POINTWISE)
+    return LayerCosts.of(POINTWISE, bound, chip)
 
 
 def test_misses_of_further_tiles_are_those_of_random_replacement():
     """Against a simulated cache that runs through all lines at each tile: 64 sets of four ways."""
-    cache = InstructionCache(4096, 16, 4, 0, 1.0, 1.0, 1.0, 1.0)
+    cache = InstructionCache(4096, 16, 4, 0, 1.0, 1.0, 1.0, 1.0, 1.0)
     for lines in (48, 120, 160, 200, 240):
         found = [lines, *(misses.cycles for misses in cache.misses(16 * lines)[1:])]
         expected = simulated_misses(lines, ways=4, sets=64, tiles=len(found))
@@ -116,7 +139,7 @@ def test_misses_of_further_tiles_are_those_of_random_replacement():
 
 def test_a_part_goes_on_with_the_cache_that_the_part_before_has_left():
     """Costs after as many tiles as the misses take to die out have those of the last."""
-    cache = InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 3.0, 4.0)
+    cache = InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 3.0, 4.0, 50.0)
     costs = costs_with(cache)
     all_misses = costs.misses
     assert costs.after(2).misses == all_misses[2:]

@@ -152,10 +152,11 @@ CODE_CACHE = InstructionCache(
     line_bytes=16,
     ways=4,
     driver_bytes=512,
-    running_share=0.9,
-    first_cycles=5.5,
-    busy_cycles=27.0,
+    running_share=0.7,
+    first_cycles=7.0,
+    busy_cycles=40.0,
     miss_cycles=12.0,
+    wait_cycles=100.0,
 )
 # What the tile loop takes per tile beyond that: 70 to 130 cycles, and what cores wait for each
 # other where their shares of a tile differ.

@@ -21,7 +21,7 @@ from dory_core.api import (
     Struct,
     named,
 )
-from dory_gap8.code_sizes import kernel_bytes
+from dory_gap8.code_sizes import kernel_bytes, running_bytes
 
 #: Arguments of a kernel by name.
 Arguments = tuple[tuple[str, Argument], ...]
@@ -134,6 +134,11 @@ class Instance:
         return kernel_bytes(self.kind, dict(self.macros))
 
     @property
+    def running_bytes(self) -> int:
+        """Bytes of code that a call runs, measured."""
+        return running_bytes(self.kind, dict(self.macros))
+
+    @property
     def _defines(self) -> str:
         return "".join(f"#define {name} {value}\n" for name, value in self.macros)
 
@@ -185,6 +190,10 @@ class ClusterKernel(Kernel):
     def code_bytes(self, layer: Layer) -> int | None:
         """Those of the instance."""
         return self.instance(layer).code_bytes
+
+    def running_bytes(self, layer: Layer) -> int | None:
+        """Return the bytes of code that a call on a tile runs."""
+        return self.instance(layer).running_bytes
 
     def headers(self, layer: Layer) -> tuple[str, ...]:
         """The header of the instance."""

@@ -184,6 +184,10 @@ class UnpackingKernel(Kernel):
         """The kernel inside."""
         return self.inner.code_bytes(wide(layer))
 
+    def running_bytes(self, layer: Layer) -> int | None:
+        """Return those of the inner kernel; the loops that unpack are short."""
+        return self.inner.running_bytes(wide(layer))
+
     def shared_code(self, layer: Layer) -> Mapping[str, int]:
         """What takes elements apart and packs them."""
         x, y, bits = layer.inputs[0], layer.output, self._weight_bits(layer)

@@ -14,13 +14,11 @@
  * Where all blocks have one segment (DORY_BLOCK_ONE), its pointers lie on the stack instead, and ra
  * holds the steps of the loop. Terms of channels and of pixels are added behind the last step. */
 
-#define DORY_BLOCK_TEXT_(s) #s
-#define DORY_BLOCK_TEXT(s) DORY_BLOCK_TEXT_(s)
-#define DORY_BLOCK_NAME DORY_BLOCK_TEXT(DORY_KERNEL) "_block"
+#include "dory_gap8_function_asm.h"
+
+#define DORY_BLOCK_NAME DORY_TEXT(DORY_KERNEL) "_block"
 
 void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
-
-#include "dory_gap8_function_asm.h"
 
 /* What follows the arguments of dory_block_t; the frame of the block. */
 #define DORY_AT_TABLE_END "0(sp)"

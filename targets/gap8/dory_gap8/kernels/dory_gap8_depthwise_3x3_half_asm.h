@@ -15,7 +15,7 @@
 
 #include "dory_gap8_depthwise_3x3_asm.h"
 
-#define DORY_HALF_NAME DORY_STRIP_TEXT(DORY_KERNEL) "_half"
+#define DORY_HALF_NAME DORY_TEXT(DORY_KERNEL) "_half"
 
 void dory_half_run(dory_strip_t *s) __asm__(DORY_HALF_NAME);
 

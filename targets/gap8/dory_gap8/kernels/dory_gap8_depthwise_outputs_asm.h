@@ -7,13 +7,11 @@
  * limbs or two addends use ra too. A bound is in s11 or, with two limbs, fetched to ra; with stride 2
  * it is in s5. */
 
-#define DORY_STRIP_TEXT_(s) #s
-#define DORY_STRIP_TEXT(s) DORY_STRIP_TEXT_(s)
-#define DORY_STRIP_NAME DORY_STRIP_TEXT(DORY_KERNEL) "_strip"
+#include "dory_gap8_function_asm.h"
+
+#define DORY_STRIP_NAME DORY_TEXT(DORY_KERNEL) "_strip"
 
 void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
-
-#include "dory_gap8_function_asm.h"
 
 /* The frame: what has no register. */
 #define DORY_FRAME_ARGUMENTS "0(sp)"

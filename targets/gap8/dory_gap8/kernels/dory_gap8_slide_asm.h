@@ -26,7 +26,7 @@
 #define DORY_AT_PLACES "140(sp)"
 
 /* Column n + 1 of the windows, or the same once a0 has moved on by a word. */
-#define DORY_PIXELS(n) #n "*" DORY_BLOCK_TEXT(DORY_PIXEL)
+#define DORY_PIXELS(n) #n "*" DORY_TEXT(DORY_PIXEL)
 #define DORY_COLUMN(r, n) DORY_I("lw " #r ", " DORY_PIXELS(n) "(a0)")
 #define DORY_COLUMN_BACK(r, n) DORY_I("lw " #r ", " DORY_PIXELS(n) "-4(a0)")
 #define DORY_WEIGHTS             \
@@ -70,12 +70,12 @@
   DORY_POINTERS                                               \
   DORY_THREE_APART(DORY_START, "")                            \
   DORY_I("lw t0, " DORY_AT_ROWS)                              \
-  DORY_I("li t1, " DORY_BLOCK_TEXT(DORY_PIXEL_WORDS) "-1")    \
+  DORY_I("li t1, " DORY_TEXT(DORY_PIXEL_WORDS) "-1")    \
   DORY_I("lp.setup x1, t0, 12f")                              \
   DORY_ALIGN DORY_I("lp.setup x0, t1, 3f")                    \
   DORY_THREE_APART(DORY_ADD, "3: ")                           \
   DORY_POINTERS                                               \
-  "12: " DORY_I("li t1, " DORY_BLOCK_TEXT(DORY_PIXEL_WORDS))  \
+  "12: " DORY_I("li t1, " DORY_TEXT(DORY_PIXEL_WORDS))  \
   DORY_I("j 11b")
 
 #else
@@ -179,14 +179,14 @@ __asm__(DORY_FUNCTION(DORY_BLOCK_NAME)
         DORY_I("lw a2, " DORY_AT_RIGHT)
         DORY_THREE_TAPS(DORY_START, "")
         DORY_I("lw t1, " DORY_AT_ROWS)
-        DORY_I("li t3, " DORY_BLOCK_TEXT(DORY_PIXEL_WORDS) "-1")
+        DORY_I("li t3, " DORY_TEXT(DORY_PIXEL_WORDS) "-1")
         DORY_I("lp.setup x1, t1, 8f")
         DORY_ALIGN DORY_I("lp.setup x0, t3, 3f")
         DORY_THREE_TAPS(DORY_ADD, "3: ")
         DORY_I("lw t0, " DORY_AT_ROW)
         DORY_I("lw t1, " DORY_AT_LEFT_ROW)
         DORY_I("lw t2, " DORY_AT_RIGHT_ROW)
-        DORY_I("li t3, " DORY_BLOCK_TEXT(DORY_PIXEL_WORDS))
+        DORY_I("li t3, " DORY_TEXT(DORY_PIXEL_WORDS))
         DORY_I("add a0, a0, t0")
         DORY_I("add a1, a1, t1")
         "8: " DORY_I("add a2, a2, t2")
@@ -202,7 +202,7 @@ __asm__(DORY_FUNCTION(DORY_BLOCK_NAME)
         DORY_I("sw t0, " DORY_AT_FOURS)
         DORY_I("lw a0, " DORY_AT_X)
         DORY_I("lw t2, " DORY_AT_ROW)
-        DORY_I("addi a0, a0, " DORY_PIXELS(4) "*" DORY_BLOCK_TEXT(DORY_STRIDE_W))
+        DORY_I("addi a0, a0, " DORY_PIXELS(4) "*" DORY_TEXT(DORY_STRIDE_W))
         DORY_I("addi a1, a0, " DORY_PIXELS(-1))
         DORY_I("addi a2, a0, " DORY_LAST_BEHIND)
         DORY_I("addi t1, t0, -1")
