@@ -132,7 +132,7 @@ RUNNING: Mapping[str, int] = {
     "slide": 2400,
     "slide apart": 3900,
     "gather": 2350,
-    "gather 1x1": 2000,
+    "gather 1x1": 1700,
     "filled": 1550,
     "held": 1700,
     "depthwise_3x3": 2090,

@@ -17,7 +17,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from dory_gap8.code_sizes import KERNELS, PORTABLE, SIZES, UNPACKED, kernel_bytes
+from dory_gap8.code_sizes import (
+    KERNELS,
+    PORTABLE,
+    RUNNING,
+    SIZES,
+    UNPACKED,
+    kernel_bytes,
+    running_bytes,
+    template_of,
+)
 from gap8_layers import SPACE, kernels_for
 
 from dory_core.api import ops, portable_kernels
@@ -221,6 +230,26 @@ def test_large_depthwise_kernels_of_64_bits_keep_to_the_table(tmp_path: Path) ->
     assert 0.3 * KERNELS["depthwise_5x5"][2] <= compiled <= KERNELS["depthwise_5x5"][2]
 
 
+def test_what_every_tile_runs_lies_together(tmp_path: Path) -> None:
+    """Sections lie in the order of their beginnings: strips, the kernel's function, the others."""
+    command = chip_command()
+    b = GraphBuilder((16, 12, 12))
+    b.conv(16, SAME, groups=16)
+    [step] = build_app(b.graph(), "gap8", tmp_path).steps
+    symbol, text = step.kernel.symbol, tmp_path / "kernel.s"
+    includes = (f"-I{path}" for path in INCLUDES)
+    source = f"kernels/{symbol}.c"
+    subprocess.run(
+        [*command, "-std=gnu99", "-w", "-O3", *includes, "-S", source, "-o", str(text)],
+        cwd=tmp_path,
+        check=True,
+    )
+    begun = re.findall(r"section\s+\.text\.(\w+)", text.read_text())
+    strips, kernel, half, *others = dict.fromkeys(begun)
+    assert (strips, kernel, half) == (f"{symbol}_strip", symbol, f"{symbol}_half")
+    assert "dory_multiplied" in "".join(others)
+
+
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "grouped"])
 def test_every_instance_has_a_size(kind: str) -> None:
     random, sizes = RandomLayers(SPACE, 3), set()
@@ -232,6 +261,16 @@ def test_every_instance_has_a_size(kind: str) -> None:
                 assert size is not None and 200 <= size < 25_000
                 sizes.add(size)
     assert sizes
+
+
+@pytest.mark.parametrize("template", RUNNING)
+def test_a_tile_runs_a_part_of_the_code(template: str) -> None:
+    kind, _, way = template.partition(" ")
+    macros = {"DORY_KERNEL_H": "1", "DORY_KERNEL_W": "1"} if way == "1x1" else {}
+    macros |= {"DORY_KERNEL_H": "3", "DORY_KERNEL_W": "3"} if not way else {}
+    macros |= {"DORY_STRIDE": "2" if way == "s2" else "1", "DORY_APART": str(int(way == "apart"))}
+    assert template_of(kind, macros) == template
+    assert 0 < running_bytes(kind, macros) == RUNNING[template] <= max(KERNELS[template])
 
 
 def test_more_requantisation_is_no_less_code() -> None:
