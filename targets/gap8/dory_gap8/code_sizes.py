@@ -151,8 +151,9 @@ RUNNING: Mapping[str, int] = {
     "softmax": 930,
 }
 _RUNNING_SHARE = 0.7
-#: What depthwise kernels run beyond that for a second limb.
+#: What these run beyond that for a second limb.
 _RUNNING_LIMBS = 250
+_UNROLLED = ("depthwise_3x3", "depthwise_5x5")
 
 
 def running_bytes(kind: str, macros: Mapping[str, str]) -> int:
@@ -160,7 +161,7 @@ def running_bytes(kind: str, macros: Mapping[str, str]) -> int:
     measured = RUNNING.get(template_of(kind, macros))
     if measured is None:
         return round(kernel_bytes(kind, macros) * _RUNNING_SHARE)
-    limbs = kind.startswith("depthwise_") and macros.get("DORY_Q_FORM") == "DORY_Q_LIMBS"
+    limbs = kind in _UNROLLED and macros.get("DORY_Q_FORM") == "DORY_Q_LIMBS"
     return measured + limbs * _RUNNING_LIMBS
 
 
