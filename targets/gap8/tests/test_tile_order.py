@@ -33,11 +33,8 @@ def test_arguments_of_a_tile_are_read_before_its_loads_start(tmp_path: Path) -> 
 
 def test_tables_of_a_tile_are_read_from_the_stack(tmp_path: Path) -> None:
     """The store of the tile before is under way when the next one's sizes and places are read."""
-    b = GraphBuilder((16, 47, 47), seed=7)
-    b.conv(40, ops.Window(kernel=(1, 1)))
-    b.conv(16, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
-    build_app(b.graph(), "gap8", tmp_path / "app", budgets={1: 10_000, 2: 50_000})
-    texts = [path.read_text() for path in (tmp_path / "app" / "src").glob("dory_layer*.c")]
+    app = two_layers((16, 47, 47), 40, {1: 10_000, 2: 50_000}, tmp_path / "app")
+    texts = [path.read_text() for path in (app / "src").glob("dory_layer*.c")]
     assert any("by_tile->" in text for text in texts)
     for text in texts:
         assert "for (" in text
@@ -45,20 +42,28 @@ def test_tables_of_a_tile_are_read_from_the_stack(tmp_path: Path) -> None:
         loop = text.split("for (")[1]
         assert in_l2
         assert not [name for name in in_l2 if re.search(rf"\b{name}\b", loop)], text
-    assert_exact(tmp_path / "app")
+    assert_exact(app)
 
 
 def test_long_tables_of_a_tile_stay_in_l2(tmp_path: Path) -> None:
     """The stacks of the cores are small."""
-    b = GraphBuilder((96, 12, 12), seed=7)
-    b.conv(332, ops.Window(kernel=(1, 1)))
-    b.conv(96, ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
-    build_app(b.graph(), "gap8", tmp_path / "app", budgets={1: 12_000, 2: 60_000})
-    text = (tmp_path / "app/src/dory_layer_01.c").read_text()
+    app = two_layers((96, 12, 12), 332, {1: 12_000, 2: 60_000}, tmp_path / "app")
+    text = (app / "src/dory_layer_01.c").read_text()
     entries = [int(n) for n in re.findall(r"static const uint32_t \w+\[(\d+)\]", text)]
     assert sum(entries) > 72
     assert "tables_t" not in text and "const part_t own_part" in text
-    assert_exact(tmp_path / "app")
+    assert_exact(app)
+
+
+def two_layers(
+    shape: tuple[int, int, int], channels: int, budgets: dict[int, int], app: Path
+) -> Path:
+    """Return an application of a 1x1 layer and one back to the channels of the input."""
+    b = GraphBuilder(shape, seed=7)
+    b.conv(channels, ops.Window(kernel=(1, 1)))
+    b.conv(shape[0], ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1)))
+    build_app(b.graph(), "gap8", app, budgets=budgets)
+    return app
 
 
 def test_the_wait_in_assembly_uses_the_registers_of_the_header() -> None:
