@@ -10,7 +10,7 @@ import pytest
 from dory_core.driver.compiler import CompileOptions, compile_network
 from dory_core.plan import Plan
 from dory_core.plugins.manager import load_plugins
-from tests.nets import net, tflite_net
+from tests.nets import net
 from tests.planning.properties import (
     PROPERTIES,
     constants_are_fetched_several_layers_ahead,
@@ -96,14 +96,14 @@ def test_estimate_counts_waiting_for_l3(plan_of: Callable[[str], Plan]) -> None:
 
 @pytest.mark.slow
 def test_finer_chunks_pay() -> None:
-    """In three quarters of the L2 that the network takes by default."""
+    """In half of the L2 that the network takes by default."""
 
     def cycles(moves: str) -> int:
         options = CompileOptions(
-            tflite_net("mcunet_vww").path,
+            net("quantlab_mv1_025_96").onnx,
             "gap8",
-            "tflite",
-            budgets={2: 117_360},
+            "quantlab",
+            budgets={2: 147_348},
             settings={"moves": moves},
             plan_only=True,
         )
