@@ -93,7 +93,7 @@ def print_layer(
 
     def printed(tables_near: bool) -> tuple[LayerText, int]:
         """Return the C, and how many words its tables have."""
-        values = Values(prefix, steps[0], function, (near, tables_near))
+        values = Values(prefix, steps[0], function, near, tables_near)
         rows = Rows(prefix, steps, function, near)
         copies = Copies(values, cores)
         text = _Printer(steps[0], function.program, cores, values, copies, rows).text()

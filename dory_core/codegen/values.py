@@ -38,7 +38,8 @@ class Values:
         prefix: Prefix of the Plan.
         step: The first step that runs the function.
         function: The function.
-        near: Whether it has a copy of its part, and of its tables.
+        own_part: Whether it has a copy of its part.
+        own_tables: Whether it has a copy of its tables.
         axes: Axes of the tile loop, from the outermost to the innermost.
         slots: Slots of double-buffered operands.
         single: True when the loop has one axis, which is its counter; otherwise the position is a
@@ -51,7 +52,8 @@ class Values:
     prefix: str
     step: LayerStep
     function: LayerFunction
-    near: tuple[bool, bool] = (False, False)
+    own_part: bool = False
+    own_tables: bool = False
     axes: tuple[LoopAxis, ...] = ()
     slots: tuple[Slot, ...] = ()
     single: bool = False
@@ -68,8 +70,8 @@ class Values:
         loop = self.program.loop
         if loop is not None:
             self.axes, self.slots, self.single = loop.axes, loop.slots, len(loop.axes) == 1
-        copied, tables = self.near
-        self.reader = Reader({}, copied=copied, struct="by_tile->" if tables else "")
+        struct = "by_tile->" if self.own_tables else ""
+        self.reader = Reader({}, copied=self.own_part, struct=struct)
         names = {axis.name: axis.name if self.single else f"t.{axis.name}" for axis in self.axes}
         self.reader.variables = names
         for slot in self.slots:

@@ -125,10 +125,10 @@ def likely_cycles(
         seen = cycles if link.blocking or copies == 1 else cycles / times
         exposed, hidden = exposed + seen, hidden + cycles - seen
         issued = issued + times * by.issue_cycles
-    *first, last = costs.misses
+    settled = len(costs.misses) - 1  # the first of the tiles with the last misses
     slowed = link.contention * np.minimum(hidden, compute)
-    for number, misses in enumerate((*first, last)):
-        times = np.maximum(tiles - number, 0) if misses is last else tiles > number
+    for number, misses in enumerate(costs.misses):
+        times = np.maximum(tiles - number, 0) if number == settled else tiles > number
         slowed = slowed + times * (misses.cycles + np.minimum(misses.waits, hidden / tiles))
     return np.maximum(compute + slowed, hidden) + exposed + issued
 

@@ -124,7 +124,7 @@ KERNELS: Mapping[str, tuple[int, int, int]] = {
 
 #: Bytes of code that a call runs: lines of 16 bytes in traces of the first and the last core, 52
 #: networks on GVSOC, about the median. Those of depthwise kernels include boxes of transfers around
-#: them. Other templates run 0.7 of their code, as these do in the mean.
+#: them.
 RUNNING: Mapping[str, int] = {
     "window": 3050,
     "window 1x1": 1520,
@@ -150,17 +150,16 @@ RUNNING: Mapping[str, int] = {
     "resize": 490,
     "softmax": 930,
 }
-_RUNNING_SHARE = 0.7
 #: What these run beyond that for a second limb.
 _RUNNING_LIMBS = 250
 _UNROLLED = ("depthwise_3x3", "depthwise_5x5")
 
 
-def running_bytes(kind: str, macros: Mapping[str, str]) -> int:
-    """Return the bytes of code that a call of an instance runs, by its macros."""
+def running_bytes(kind: str, macros: Mapping[str, str]) -> int | None:
+    """Return the bytes of code that a call of an instance runs; None: nothing measured them."""
     measured = RUNNING.get(template_of(kind, macros))
     if measured is None:
-        return round(kernel_bytes(kind, macros) * _RUNNING_SHARE)
+        return None
     limbs = kind in _UNROLLED and macros.get("DORY_Q_FORM") == "DORY_Q_LIMBS"
     return measured + limbs * _RUNNING_LIMBS
 

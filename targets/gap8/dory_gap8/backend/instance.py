@@ -134,8 +134,8 @@ class Instance:
         return kernel_bytes(self.kind, dict(self.macros))
 
     @property
-    def running_bytes(self) -> int:
-        """Bytes of code that a call runs, measured."""
+    def running_bytes(self) -> int | None:
+        """Bytes of code that a call runs, None where they were not measured."""
         return running_bytes(self.kind, dict(self.macros))
 
     @property

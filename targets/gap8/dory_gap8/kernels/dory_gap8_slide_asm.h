@@ -70,12 +70,12 @@
   DORY_POINTERS                                               \
   DORY_THREE_APART(DORY_START, "")                            \
   DORY_I("lw t0, " DORY_AT_ROWS)                              \
-  DORY_I("li t1, " DORY_TEXT(DORY_PIXEL_WORDS) "-1")    \
+  DORY_I("li t1, " DORY_TEXT(DORY_PIXEL_WORDS) "-1")          \
   DORY_I("lp.setup x1, t0, 12f")                              \
   DORY_ALIGN DORY_I("lp.setup x0, t1, 3f")                    \
   DORY_THREE_APART(DORY_ADD, "3: ")                           \
   DORY_POINTERS                                               \
-  "12: " DORY_I("li t1, " DORY_TEXT(DORY_PIXEL_WORDS))  \
+  "12: " DORY_I("li t1, " DORY_TEXT(DORY_PIXEL_WORDS))        \
   DORY_I("j 11b")
 
 #else
