@@ -30,7 +30,7 @@ from dory_core.planning.layouts import StoredTensor, conversions_before
 from dory_core.planning.sequence.network_parts import NetworkParts
 from dory_core.planning.sequence.part_sequence import Arrival, PartSequence, Run, same_inputs
 from dory_core.schedule.copies import LayerCopies, weight_unit
-from dory_core.schedule.costs import LayerCosts, link_name
+from dory_core.schedule.costs import link_name
 from dory_core.schedule.loops import PlacedBuffer, Schedule, l1_buffers, place_l1
 from dory_core.schedule.timeline import (
     AheadLoad,
@@ -319,7 +319,7 @@ class _StepMaker:
         arrives: float | None,
         load: AheadLoad | None,
     ) -> tuple[PartTimeline, ...]:
-        """Return the timeline of each part; equal parts share one.
+        """Return the timeline of each part.
 
         Args:
             parts: The parts.
@@ -343,22 +343,17 @@ class _StepMaker:
             return tuple(map(in_place, schedules if len(parts) > 1 else (None,)))
         costs = tiled.costs.in_loops(*schedules, carriages=carriages)
 
-        @cache
-        def timeline(
-            costs: LayerCosts,
-            schedule: Schedule,
-            finds: bool,
-            arrives: float | None,
-            load: AheadLoad | None,
-        ) -> PartTimeline:
-            there = {*resident, *OPERANDS} if finds else resident
-            return part_timeline(costs, schedule, there, arrives, load)
-
         nones = (None,) * (len(parts) - 1)
         ends = zip((arrives, *nones), (*nones, load), strict=True)
+        found, with_inputs = frozenset(resident), frozenset((*resident, *OPERANDS))
         pairs = zip(parts, _tiles_before(parts), ends, strict=True)
         return tuple(
-            timeline(costs.after(before), part.schedule, part.finds_inputs, *end)
+            part_timeline(
+                costs.after(before),
+                part.schedule,
+                with_inputs if part.finds_inputs else found,
+                *end,
+            )
             for part, before, end in pairs
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from dory_core.hardware.caches import Misses
 from dory_core.hardware.copies import Charge
@@ -131,14 +132,17 @@ def estimate(
     return _Walk(costs, schedule, resident, record).run().estimate
 
 
+@lru_cache(maxsize=1024)
 def part_timeline(
     costs: LayerCosts,
     schedule: Schedule,
-    resident: Collection[str] = (),
+    resident: frozenset[str] = frozenset(),
     arrives: float | None = None,
     ahead: AheadLoad | None = None,
 ) -> PartTimeline:
     """Return the timeline of one run of a tile loop, with its events.
+
+    Most parts are the same in one candidate of the planner and in the next.
 
     Args:
         costs: The costs of the layer.

@@ -42,7 +42,7 @@ def test_half_the_size_is_never_less_than_what_is_dear_to_set_up() -> None:
 
 
 # In the first case the link is what takes the time, whatever the chunks.
-@pytest.mark.parametrize(("rate", "smaller"), [(0.003, False), (0.01, True), (0.03, True)])
+@pytest.mark.parametrize(("rate", "smaller"), [(0.003, False), (0.015, True), (0.03, True)])
 def test_smaller_chunks_are_taken_where_they_are_faster(rate: float, smaller: bool) -> None:
     plan = planned(rate)
     check_plan(plan)

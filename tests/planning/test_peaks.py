@@ -16,19 +16,14 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[Counted]:
     """Compare all that is counted with what is counted over all layers; return what was."""
     found, counted = list[Counted](), LiveBytes.counted
 
-    def both(
-        self: LiveBytes,
-        decision: Decision,
-        before: Counted | None = None,
-        tiles: Decision | None = None,
-    ) -> Counted:
-        some = counted(self, decision, before, tiles)
+    def both(self: LiveBytes, decision: Decision, before: Counted | None = None) -> Counted:
+        some = counted(self, decision, before)
         if before is not None:
-            every = counted(self, decision, None, tiles)
+            every = counted(self, decision)
             assert [one[:2] for one in some.peaks] == [one[:2] for one in every.peaks]
             here, there = Peak(some), Peak(every)
             assert [one.id for one in here.live] == [one.id for one in there.live]
-            assert some.bytes == self.fullest(self.sequence(decision, tiles))
+            assert some.bytes == self.fullest(self.about(decision))
             found.append(some)
         return some
 

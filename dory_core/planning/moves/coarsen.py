@@ -55,18 +55,15 @@ def coarser(problem: Problem, fitting: Decision) -> Decision | None:
 
 
 class _Trials:
-    """Whether decisions fit some bytes of L2, each compared with the last one that did.
-
-    The tiles of similar parts do for a trial; what is proposed is tiled again.
-    """
+    """Whether decisions fit some bytes of L2, each compared with the last one that did."""
 
     def __init__(self, live: LiveBytes, decision: Decision, room: int) -> None:
-        self._live, self._tiles, self._room = live, decision, room
+        self._live, self._room = live, room
         self._fitting = live.counted(decision)
 
     def __call__(self, decision: Decision) -> bool:
         """Return True when a decision fits."""
-        counted = self._live.counted(decision, self._fitting, self._tiles)
+        counted = self._live.counted(decision, self._fitting)
         fits = counted.bytes <= self._room
         if fits:
             self._fitting = counted

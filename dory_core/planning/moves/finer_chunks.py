@@ -24,5 +24,5 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
             decision = with_split(problem, decision, n, split._replace(groups=groups))
     if decision.splits == candidate.decision.splits:
         return
-    for one in within_more(problem, decision, candidate.peak):
-        yield in_other_parts(problem, candidate, one)
+    decision = in_other_parts(problem, candidate, decision)
+    yield from within_more(problem, decision, candidate.peak)

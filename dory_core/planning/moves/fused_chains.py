@@ -74,8 +74,9 @@ def _in_l2(
     memory = live.packed(program, problem.room)
     if memory.chosen.peak_bytes > problem.room:
         return
+    decision = in_other_parts(problem, candidate, found)
     for arena in (problem.room - problem.room % problem.alignment, 0):
-        yield in_other_parts(problem, candidate, replace(found, arena_bytes=arena))
+        yield replace(decision, arena_bytes=arena)
 
 
 def _may_fit(problem: Problem, program: PartSequence, names: Sequence[str]) -> bool:

@@ -61,46 +61,41 @@ class LiveBytes:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self._network = problem.network
-        self._chunks = cache(
-            lambda n, tiles, split: problem.fetched(n, problem.part(n, tiles), split)
-        )
+        self._chunks = cache(lambda n, split: problem.fetched(n, problem.part(n, split), split))
+        self._like_wholes = cache(lambda n, split: problem.fetched(n, problem.tiled[n], split))
 
-    def sequence(
-        self, decision: Decision, tiles: Decision | None = None, layers: range | None = None
-    ) -> PartSequence:
-        """Return the sequence of a decision.
+    def sequence(self, decision: Decision) -> PartSequence:
+        """Return the sequence of a decision. Raises DoesNotFit when a part has no tiles."""
+        splits = decision.splits
+        return build_sequence(self._network, decision, lambda n: self._chunks(n, splits[n]))
+
+    def about(self, decision: Decision, layers: range | None = None) -> PartSequence:
+        """Return about the sequence of a decision: parts have the tiles of whole layers.
+
+        In tiles of its own a part may have some bytes more or fewer of constants; to find them
+        takes longer than all else.
 
         Args:
             decision: The decision.
-            tiles: Another decision, with the tiles of the layers; None: the same one.
             layers: As for :func:`build_sequence`.
-
-        Raises:
-            DoesNotFit: When a part has no tiles.
         """
-        splits, tiled = decision.splits, (tiles or decision).splits
+        splits = decision.splits
         return build_sequence(
-            self._network, decision, lambda n: self._chunks(n, tiled[n], splits[n]), layers
+            self._network, decision, lambda n: self._like_wholes(n, splits[n]), layers
         )
 
-    def counted(
-        self, decision: Decision, before: Counted | None = None, tiles: Decision | None = None
-    ) -> Counted:
-        """Return the live bytes of a decision.
+    def counted(self, decision: Decision, before: Counted | None = None) -> Counted:
+        """Return about the live bytes of a decision, see :meth:`about`.
 
         Args:
             decision: The decision.
-            before: Another decision with the same tiles; what both need is not counted again.
-            tiles: As for :meth:`sequence`.
-
-        Raises:
-            DoesNotFit: When a part has no tiles.
+            before: Another decision; what both need is not counted again.
         """
         if before is None:
             layers = range(len(self._network.layers))
-            return Counted(decision, self._peaks(decision, layers, tiles))
+            return Counted(decision, self._peaks(decision, layers))
         layers = self._changed(before.decision, decision)
-        found = self._peaks(decision, layers, tiles) if layers else ()
+        found = self._peaks(decision, layers) if layers else ()
         kept = before.peaks
         return Counted(decision, (*kept[: layers.start], *found, *kept[layers.stop :]))
 
@@ -141,11 +136,9 @@ class LiveBytes:
         gap = self._network.gap(decision, name)
         return -1 if gap is None else gap[1]
 
-    def _peaks(
-        self, decision: Decision, layers: range, tiles: Decision | None
-    ) -> tuple[LayerPeak, ...]:
+    def _peaks(self, decision: Decision, layers: range) -> tuple[LayerPeak, ...]:
         """Return where most is live in each of some layers."""
-        program = self.sequence(decision, tiles, self._near(decision, layers))
+        program = self.about(decision, self._near(decision, layers))
         ends = layers.start == 0, layers.stop == len(self._network.layers)
         start = program.first[layers.start] - ends[0]
         end = program.last[layers.stop - 1] + ends[1]
