@@ -26,6 +26,7 @@ MEASURED = {
     "nets_tflite/mlperf_vww_96_int8/net.tflite": 501_817,
     "nets_tflite/mlperf_kws_ref_model/net.tflite": 247_964,
     "nets_tflite/esphome_okay_nabu/net.tflite": 50_026,
+    "nets_onnx/qdq_micro_kws_m/net.onnx": 485_763,
 }
 QUICK = ("eegnet", "TCN_T", "okay_nabu", "ds_cnn")
 

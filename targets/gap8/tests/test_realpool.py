@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from dory_gap8.backend import RealPoolKernel, realpool
 
 from dory_core.api import Layer, ops
 from dory_core.importing import requant
-from dory_core.testing import reference
+from dory_core.testing import make_tile, reference
 from dory_core.testing.kernels import HostLibrary, KernelCase, alone, make_case, typed, whole_case
 
 BYTE = (-128, 127)
@@ -86,6 +88,17 @@ def test_few_means_are_near_a_tie() -> None:
     for size in (2, 5, 8):
         found = realpool.exact_mean(mean(ops.Window(kernel=(size, size))))
         assert found is not None and 200 * found.margin < 1 << found.shift
+
+
+def test_ties_are_counted() -> None:
+    """Each fourth mean of four values of the same scale is a tie, and costs what one costs."""
+    equal = mean(ops.Window(kernel=(2, 2)), (0.1, 0.1))
+    other = mean(ops.Window(kernel=(2, 2)), (0.1, 0.1003))
+    assert abs(realpool.share_near_ties(equal) - Fraction(1, 4)) < Fraction(1, 100)
+    assert realpool.share_near_ties(other) < Fraction(1, 100)
+    tile = make_tile(equal, 8, 8, 7)
+    kernel = RealPoolKernel()
+    assert kernel.cycles(equal, tile) > 3 * kernel.cycles(other, tile)
 
 
 @pytest.mark.parametrize(

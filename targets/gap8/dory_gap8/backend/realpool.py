@@ -7,6 +7,8 @@ from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dory_core.api import (
     Feature,
     FunctionCall,
@@ -76,6 +78,21 @@ def exact_mean(layer: Layer) -> Mean | None:
     return None
 
 
+@requantisation.cached_per_layer
+def share_near_ties(layer: Layer) -> Fraction:
+    """Return the part of all sums of a window whose means are near a tie.
+
+    Of equal scales and a window of 2 x 2 it is each fourth one.
+    """
+    found, real = exact_mean(layer), layer.of(ops.AvgPool).real
+    assert found is not None and real is not None
+    x, taps, one = layer.inputs[0], layer.window.taps, 1 << found.shift
+    sums = np.arange(taps * (x.lo - real.zero_point), taps * (x.hi - real.zero_point) + 1)
+    rest = (sums * found.mul + one // 2) & (one - 1)
+    near = (rest < found.margin) | (rest > one - found.margin)
+    return Fraction(int(near.sum()), len(sums))
+
+
 @dataclass(frozen=True)
 class RealPoolKernel(ClusterKernel):
     """Average over a window in binary32, as onnxruntime computes it."""
@@ -109,9 +126,7 @@ class RealPoolKernel(ClusterKernel):
         kernel_h, kernel_w = layer.window.kernel
         row = cal.POOL_BYTES_ROW + kernel_w * cal.AVGPOOL_BYTES_TAP
         done = cal.AVGPOOL_BYTES_GROUP + 4 * cal.REALPOOL_OUTPUT
-        found = exact_mean(layer)
-        assert found is not None
-        near = 8 * found.margin * layer.window.taps * cal.REALPOOL_TAP >> found.shift
+        near = round(4 * share_near_ties(layer) * layer.window.taps * cal.REALPOOL_TAP)
         return pool_cycles(self.cores, tile, done + near + kernel_h * row)
 
     def label(self, layer: Layer) -> str:
