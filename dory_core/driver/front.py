@@ -7,9 +7,12 @@ from typing import Any
 
 from dory_core.documents import row
 from dory_core.driver.compiler import CompileOptions
-from dory_core.driver.pipeline import TILED, run
+from dory_core.driver.pipeline import PASSES, TILED, run
 from dory_core.driver.setup import Setup
 from dory_core.errors import DoesNotFit, NotSupported
+from dory_core.hardware.options import STORAGE
+from dory_core.ir import Graph
+from dory_core.passes.storage import in_bytes
 from dory_core.plan.budgets import Budgets, Code, least_functions, resolve_budgets
 from dory_core.planning.chains.by_rows import refusal
 from dory_core.planning.chains.paths import Chain
@@ -117,8 +120,20 @@ def front_network(options: CompileOptions, plugins: Plugins) -> RamFront:
     setup = options.setup(plugins)
     budgets = {**options.budgets, HOME: _UNLIMITED}
     unlimited = replace(setup, budgets=resolve_budgets(setup.ctx.memory, budgets))
-    tiled: TiledGraph = run(options.source, unlimited, until=TILED)
-    return front_of(tiled, setup)
+    packed: Graph = run(options.source, unlimited.packed, until=PASSES)
+
+    def found(graph: Graph) -> RamFront:
+        return front_of(run(graph, unlimited, after=PASSES, until=TILED), setup)
+
+    least, wide = found(packed), in_bytes(packed)
+    if wide is packed or setup.ctx.options.get(STORAGE.name) == "packed":
+        return least
+    try:
+        points = (*least.points, *found(wide).points)
+    except (DoesNotFit, NotSupported):
+        return least
+    best = not_dominated(points, lambda one: (one.cycles, one.l2_bytes + one.code_bytes))
+    return replace(least, points=tuple(best))
 
 
 def front_of(tiled: TiledGraph, setup: Setup) -> RamFront:

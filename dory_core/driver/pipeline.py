@@ -7,14 +7,15 @@ Compiling, checking, comparing, testing and ``--dump-stages`` run this list.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from dory_core.documents import json_text
 from dory_core.driver.setup import Setup
 from dory_core.errors import DoesNotFit, DoryError, NotSupported, UsageError
-from dory_core.hardware.options import KEEP_CONSTANT_CHANNELS
+from dory_core.hardware.options import KEEP_CONSTANT_CHANNELS, STORAGE
 from dory_core.hardware.target import DmaHal
 from dory_core.ir import Graph
 from dory_core.ir.text import graph_text
@@ -27,7 +28,7 @@ from dory_core.passes.halves import choose_halves
 from dory_core.passes.offsets import choose_offsets
 from dory_core.passes.order import order_branches
 from dory_core.passes.pools import join_pools
-from dory_core.passes.storage import choose_storage
+from dory_core.passes.storage import choose_storage, in_bytes
 from dory_core.passes.sums import simplify_sums
 from dory_core.passes.vectors import connect_vectors
 from dory_core.plan import Plan
@@ -49,6 +50,8 @@ Show = Callable[[tuple[Trial, ...]], None]
 #: Of the cycles of a plan: where fully connected layers wait for less, none are planned in smaller
 #: tiles.
 LEAST_WAITS = 0.005
+#: Of the cycles of a plan: what packed activations have to save in bytes, which take more memory.
+LEAST_GAIN = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,11 @@ def passes_of(setup: Setup) -> tuple[Pass, ...]:
             joins=True,
         ),
         Pass("order", "orders branches for the least memory", order_branches),
+        Pass(
+            "bytes",
+            "stores packed activations in bytes where that is faster and fits",
+            lambda graph: _faster_in_bytes(graph, setup),
+        ),
     )
     passes = tuple(step for step in passes if setup.joins or not step.joins)
     names = [step.name for step in passes]
@@ -163,6 +171,23 @@ def passes_of(setup: Setup) -> tuple[Pass, ...]:
         if names.count(name) > 1:
             raise DoryError(f"target {ctx.name} has two passes named {name!r}")
     return passes
+
+
+def _faster_in_bytes(graph: Graph, setup: Setup) -> Graph:
+    """Return a network with packed activations in bytes, where its plan is faster then."""
+    wide, storage = in_bytes(graph), setup.ctx.options.get(STORAGE.name)
+    if wide is graph or setup.objective == "ram" or storage == "packed":
+        return graph
+    quiet = replace(setup, watch=None, progress=None)
+
+    def cycles(one: Graph) -> float:
+        try:
+            plan: Plan = run(one, quiet, after=PASSES)
+        except (DoesNotFit, NotSupported):
+            return inf
+        return plan.cycles
+
+    return wide if cycles(wide) < (1 - LEAST_GAIN) * cycles(graph) else graph
 
 
 def _import(source: Source, setup: Setup) -> Graph:

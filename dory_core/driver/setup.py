@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dory_core.errors import UsageError
-from dory_core.hardware.options import MOVES
+from dory_core.hardware.options import MOVES, STORAGE
 from dory_core.hardware.target import TargetContext
 from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile
@@ -70,6 +70,12 @@ class Setup:
     def tilings(self, tiled: TiledGraph) -> Tilings:
         """Return the tilings that the planner chooses from."""
         return Tilings(tiled, self.tiler, self.budgets.bytes[1])
+
+    @property
+    def packed(self) -> Setup:
+        """The setup with which activations of less than a byte are always packed."""
+        options = {**self.ctx.options, STORAGE.name: "packed"}
+        return replace(self, ctx=replace(self.ctx, options=options))
 
     def show(self, name: str, value: Any) -> None:
         """Hand a result to ``watch``."""

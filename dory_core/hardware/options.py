@@ -16,6 +16,14 @@ OPERATING_POINT = "operating_point"
 KEEP_CONSTANT_CHANNELS = Option(
     "keep_constant_channels", bool, False, "compute channels that have one value for every input"
 )
+#: Option of every target: activations of less than a byte.
+STORAGE = Option(
+    "storage",
+    str,
+    "fast",
+    "activations of less than a byte: in bytes where that is faster and fits, or always packed",
+    ("fast", "packed"),
+)
 #: Every target has it: ``-NAME`` switches off a move of the planner.
 MOVES = Option("moves", str, "", "moves of the planner that are switched off: -NAME,-NAME")
 #: Every target has them: the caller hands over rows of the network's inputs, and takes those of its
@@ -31,7 +39,14 @@ def all_options(target: Target) -> tuple[Option, ...]:
 
     When the target declares operating points, one of the options chooses the point.
     """
-    options = (*target.options, KEEP_CONSTANT_CHANNELS, MOVES, INPUT_ROWS, OUTPUT_ROWS)
+    options = (
+        *target.options,
+        KEEP_CONSTANT_CHANNELS,
+        STORAGE,
+        MOVES,
+        INPUT_ROWS,
+        OUTPUT_ROWS,
+    )
     if target.operating_points and all(option.name != OPERATING_POINT for option in options):
         names = tuple(dict.fromkeys(point.name for point in target.operating_points))
         options += (Option(OPERATING_POINT, str, names[0], "clock and energy", names),)

@@ -49,6 +49,20 @@ def choose_storage(graph: Graph, widths: Sequence[int], kernels: Candidates) -> 
     return replace(graph, tensors=stored)
 
 
+def in_bytes(graph: Graph) -> Graph:
+    """Return ``graph`` with whole bytes for all activations but its inputs and outputs.
+
+    Kernels that compute on bytes need not take tiles apart then, nor pack them.
+    """
+    ends = {*graph.inputs, *graph.outputs}
+    wide = {
+        name: replace(tensor, bits=_BYTE)
+        for name, tensor in graph.tensors.items()
+        if tensor.bits < _BYTE and name not in ends
+    }
+    return replace(graph, tensors={**graph.tensors, **wide}) if wide else graph
+
+
 def _states_alike(graph: Graph, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return both tensors of each state in the wider storage of the two, where they differ."""
     found: dict[str, Tensor] = {}

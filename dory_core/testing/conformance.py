@@ -12,8 +12,10 @@ The fixture ``plugins`` returns every installed plugin; override it to test anot
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar
 
 import pytest
@@ -21,6 +23,7 @@ import pytest
 from dory_core.driver.pipeline import IMPORTED, run
 from dory_core.driver.setup import Setup
 from dory_core.errors import DoesNotFit, NotSupported
+from dory_core.hardware.options import STORAGE
 from dory_core.plan import Plan
 from dory_core.plan.budgets import resolve_budgets
 from dory_core.plugins.manager import Plugins, load_plugins
@@ -136,10 +139,15 @@ class TargetConformance:
         assert_exact(directory, plugins=plugins)
 
     def test_network_is_exact(self, network_case: Case, plugins: Plugins, tmp_path: Path) -> None:
-        """Residuals, branches, several consumers, several vectors in sequence."""
+        """Residuals, branches, several consumers, several vectors in sequence.
+
+        Activations of less than a byte are packed; other tests have them in bytes where those are
+        faster.
+        """
         if network_case.tags & self.capabilities.refused:
             pytest.skip(f"declared as refused: {network_case.tags & self.capabilities.refused}")
-        self._build(network_case, tmp_path / "app", plugins, None, seeds=(0, 1, 2))
+        packed = {STORAGE.name: "packed"}
+        self._build(network_case, tmp_path / "app", plugins, None, (0, 1, 2), packed)
         assert_exact(tmp_path / "app", plugins=plugins)
 
     def test_all_pairs_of_precisions_are_exact(
@@ -259,13 +267,14 @@ class TargetConformance:
         plugins: Plugins,
         l1_bytes: int | None,
         seeds: tuple[int, ...] = (0,),
+        settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         build_app(
             case.build(),
             self.capabilities.target,
             directory,
             budgets={} if l1_bytes is None else {1: l1_bytes},
-            settings=self._settings,
+            settings={**self._settings, **settings},
             plugins=plugins,
             seeds=seeds,
         )

@@ -323,7 +323,7 @@ def test_verbose_names_the_passes_and_dump_stages_writes_a_file_for_each(
     outcome = dory(*pipeline, net, "--plan-only", "-v", "--dump-stages", tmp_path / "dump")
     assert outcome.status == 0, outcome.stderr
     assert (
-        "passes: scales, channels, sums, vectors, storage, halves, pools, order"
+        "passes: scales, channels, sums, vectors, storage, halves, pools, order, bytes"
         in outcome.stdout.splitlines()
     )
     assert sorted(path.name for path in (tmp_path / "dump").iterdir()) == [
@@ -336,10 +336,11 @@ def test_verbose_names_the_passes_and_dump_stages_writes_a_file_for_each(
         "06_halves.txt",
         "07_pools.txt",
         "08_order.txt",
-        "09_bound.txt",
-        "10_tiled.txt",
-        "11_moves.txt",
-        "12_plan.json",
+        "09_bytes.txt",
+        "10_bound.txt",
+        "11_tiled.txt",
+        "12_moves.txt",
+        "13_plan.json",
     ]
     (tmp_path / "file").write_text("in the way")
     outcome = dory(*pipeline, net, "--plan-only", "--dump-stages", tmp_path / "file")

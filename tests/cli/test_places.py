@@ -19,6 +19,7 @@ from dory_core.codegen.replace import in_use, is_in_use
 from dory_core.driver.application import run_application
 from dory_core.errors import UsageError
 from dory_core.plugins.manager import Plugins
+from dory_core.testing.sanitizers import require_sanitizer
 from tests.cli.command_line import dory, environment
 
 #: As root without the privilege to write everywhere, otherwise as oneself.
@@ -218,6 +219,7 @@ def test_full_disk_is_status_2_and_leaves_nothing(
 def test_full_place_of_temporary_files_is_said_when_sanitizers_are_probed(
     application: Path, full_disk: Path
 ) -> None:
+    require_sanitizer("undefined")
     with (full_disk / "full").open("wb") as file, contextlib.suppress(OSError):
         file.write(bytes(1 << 20))
     outcome = dory("run", application, "--sanitize", "undefined", TMPDIR=str(full_disk))

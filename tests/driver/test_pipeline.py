@@ -179,6 +179,7 @@ def with_passes(*passes: Pass) -> Setup:
 def test_passes_of_the_target_stand_between_channels_and_storage() -> None:
     setup = with_passes(Pass("mine", "does nothing", lambda graph: graph))
     names = ["scales", "channels", "mine", "sums", "vectors", "storage", "halves", "pools", "order"]
+    names.append("bytes")
     assert [step.name for step in passes_of(setup)] == names
     seen: list[str] = []
     run(

@@ -283,7 +283,10 @@ def way(draw: random.Random, targets: Sequence[str]) -> dict[str, Any]:
     """Return a target, an objective and options, which half of the networks have as they are."""
     chosen: dict[str, Any] = {"target": draw.choice(targets)}
     chosen["objective"] = draw.choice(["heuristic", "latency"])
-    settings = {"keep_constant_channels": draw.choice(["yes", "no"])}
+    settings = {
+        "keep_constant_channels": draw.choice(["yes", "no"]),
+        "storage": draw.choice(["fast", "packed"]),
+    }
     settings |= {name: draw.choice(some) for name, some in SETTINGS[chosen["target"]].items()}
     chosen["settings"] = settings if draw.random() < 0.5 else {}
     return chosen

@@ -10,6 +10,7 @@ from dory_core.hardware.memories import STORAGE_BITS, MemoryHierarchy
 from dory_core.ir import Graph, Layer, Window, storage_for
 from dory_core.kernels.binding import rejection_of
 from dory_core.kernels.kernel import Kernel, Rejection, Traits
+from dory_core.passes import storage
 from dory_core.passes.storage import choose_storage
 from dory_core.testing.graphs import GraphBuilder
 
@@ -174,3 +175,12 @@ def test_candidates_may_be_others_for_packed_tensors() -> None:
 
     graph = network(U4, U4)
     assert bits(choose_storage(graph, STORAGE_BITS, candidates)) == [8, 8, 8]
+
+
+def test_all_but_the_ends_become_bytes() -> None:
+    """Inputs and outputs are as the caller has them; states are no ends."""
+    graph = network(U4, U4, U4)
+    assert bits(graph) == [4, 4, 4, 4]
+    assert bits(storage.in_bytes(graph)) == [4, 8, 8, 4]
+    wide = network(U8, values=U8)
+    assert storage.in_bytes(wide) is wide

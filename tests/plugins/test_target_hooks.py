@@ -106,6 +106,7 @@ def test_defaults_of_options_and_operating_point(plugins: Plugins) -> None:
         "moves": "",
         "output_rows": False,
         "operating_point": "low",
+        "storage": "fast",
     }
     assert ctx.operating_point == POINTS[0]
     assert ctx.memory.cores == 4
@@ -158,7 +159,10 @@ def test_operating_points_may_depend_on_an_option() -> None:
     [
         (
             {"colour": "red"},
-            ["'colour'", "cores, fast, kernels, keep_constant_channels, moves, input_rows, output"],
+            [
+                "'colour'",
+                "cores, fast, kernels, keep_constant_channels, storage, moves, input_rows",
+            ],
         ),
         ({"core": "8"}, ["no option 'core'; did you mean 'cores'?"]),
         ({"cores": "many"}, ["cores", "an integer", "'many'"]),

@@ -1,0 +1,68 @@
+"""Packed activations are stored in bytes where a network is faster so, and fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import dory_core.tools as dory
+from dory_core.api import Graph, ops
+from dory_core.testing.apps import assert_exact, build_app
+from dory_core.testing.graphs import GraphBuilder
+
+POINT = ops.Window(kernel=(1, 1))
+SAME = ops.Window(kernel=(3, 3), pads=(1, 1, 1, 1))
+U4, I4 = (0, 15), (-8, 7)
+PACKED = {"storage": "packed"}
+
+
+def network(values: tuple[int, int], pixels: int = 24) -> Graph:
+    """Return a network whose tensors all have four bits."""
+    b = GraphBuilder((16, pixels, pixels), values=values, name="packed")
+    b.conv(16, SAME, groups=16, output=values)
+    b.conv(32, POINT, output=values)
+    b.conv(32, SAME, groups=32, output=values)
+    b.conv(16, POINT, output=values)
+    return b.graph()
+
+
+@pytest.mark.parametrize("values", [U4, I4], ids=["u4", "i4"])
+def test_bytes_are_faster_and_exact(values: tuple[int, int], tmp_path: Path) -> None:
+    """What the caller hands over and takes stays packed."""
+    plan = build_app(network(values), "gap8", tmp_path / "app", seeds=(0, 1))
+    inner = [step.output.place.tensor.bits for step in plan.steps[:-1]]
+    ends = (plan.inputs[0].tensor.bits, plan.outputs[0].tensor.bits)
+    assert inner == [8, 8, 8] and ends == (4, 4)
+    assert_exact(tmp_path / "app")
+    packed = build_app(network(values), "gap8", tmp_path / "packed", settings=PACKED)
+    assert [step.output.place.tensor.bits for step in packed.steps] == [4, 4, 4, 4]
+    assert_exact(tmp_path / "packed", dma=("late",))
+    assert plan.cycles < 0.9 * packed.cycles
+
+
+def test_they_stay_packed_where_bytes_do_not_fit(tmp_path: Path) -> None:
+    """Within a budget of L2, and where as few bytes as possible are asked for."""
+    graph = network(U4, 48)
+    packed = build_app(graph, "gap8", tmp_path / "packed", settings=PACKED)
+    wide = build_app(graph, "gap8", tmp_path / "wide")
+    used = [plan.levels[1].used for plan in (packed, wide)]
+    assert wide.steps[0].output.place.tensor.bits == 8 and used[0] < used[1]
+    for directory, options in (
+        ("little", {"budgets": {2: used[0]}}),
+        ("least", {"objective": "ram"}),
+    ):
+        plan = build_app(graph, "gap8", tmp_path / directory, **options)
+        assert plan.levels[1].used <= used[0], directory
+        assert_exact(tmp_path / directory, dma=("late",))
+
+
+def test_the_front_has_packed_plans_and_plans_in_bytes() -> None:
+    """The fastest plan is the one in bytes that is compiled, the smallest one is packed."""
+    file = Path(__file__).resolve().parents[4] / "shared/nets/quantlab_mv1_025_96_4b/net.onnx"
+    if not file.is_file():
+        pytest.skip(f"{file} is not there")
+    points = dory.least_ram(file, "gap8").result.points
+    assert points[0].cycles == dory.compile(file, "gap8").cycles
+    packed = dory.compile(file, "gap8", settings=PACKED)
+    assert points[-1].l2_bytes < packed.plan["memory"]["L2"]["used"] < points[0].l2_bytes
