@@ -52,7 +52,7 @@ from dory_core.plan.network_operations import (
     TakeRows,
     View,
 )
-from dory_core.plan.operations import AHEAD, Copy, Mark
+from dory_core.plan.operations import AHEAD, Copy, Mark, MarkKind
 
 
 def verify_contents(program: Program, steps: Sequence[LayerStep]) -> None:
@@ -256,7 +256,7 @@ class _Memory(Held):
     def _use_l1(self, run: PartRun) -> None:
         """Invalidate L1 data that the layer's buffers overlap, except its resident inputs.
 
-        The output of a layer of one tile is added as a whole.
+        The output of a layer of one tile is added as a whole, and so is one that stays in L1.
         """
         who, step, used = run.who, run.step, run.layer.used
         for (first, bytes_), (second, others) in combinations(used.items(), 2):
@@ -275,11 +275,26 @@ class _Memory(Held):
             for r in self.ranges.get(L1, ())
             if r.tensor in resident or not any(r.meets(buffer) for buffer in used.values())
         ]
-        if run.program.loop is None and run.program.parts == 1 and "y" in used:
+        in_rows = run.program.loop is not None and step.output.place.level == 1
+        if in_rows:
+            self._writes_all(run)
+        if (run.program.loop is None or in_rows) and run.program.parts == 1 and "y" in used:
             tensor, start = step.output.place.tensor, used["y"].start
             end = start + step.output.place.size_bytes
             left.append(Range(start, end, tensor.name, step.output.layout))
         self.ranges[L1] = left
+
+    def _writes_all(self, run: PartRun) -> None:
+        """Check that the tiles of a layer are all of an output that stays in L1."""
+        place = run.step.output.place
+        starts, ends = buffers_of_tiles(run.program, run.part, "y", MarkKind.WRITE)
+        last = place.offset
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            if start != last:
+                raise bug(f"{run.who} writes {place.tensor.name} at {start} of L1, after {last}")
+            last = end
+        if last != place.offset + place.size_bytes:
+            raise bug(f"{run.who} writes {place.tensor.name} up to {last} of L1")
 
     def _same_input(self, run: PartRun, access: L2Access) -> None:
         """Check that the previous part has loaded an input that this part does not load."""
@@ -314,7 +329,7 @@ class _Memory(Held):
         source = (memory, start + first.offset, fetched)
         if (coming.memory, coming.source, coming.fetched) != source:
             raise bug(f"other constants than those of {run.who} are loaded ahead for it")
-        start = int(buffers_of_tiles(run.program, run.part, "w")[0])
+        start = int(buffers_of_tiles(run.program, run.part, "w")[0][0])
         if (coming.start, coming.size) != (start, first.size):
             raise bug(f"the constants of {run.who} are loaded ahead to where it has none")
 

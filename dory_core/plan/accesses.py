@@ -206,13 +206,30 @@ def first_copies(program: LayerProgram, part: int) -> Iterator[Copy]:
         yield from (one for one in inner if isinstance(one, Copy))
 
 
-def buffers_of_tiles(program: LayerProgram, part: int, operand: str) -> Any:
-    """Return where in L1 each tile of a part has an operand, in the order of execution."""
+def buffers_of_tiles(
+    program: LayerProgram, part: int, operand: str, kind: MarkKind = MarkKind.READ
+) -> Any:
+    """Return start and end of the bytes of L1 that each tile of a part has of an operand.
+
+    Args:
+        program: That of the layer.
+        part: Number of the part.
+        operand: The operand.
+        kind: Whether the kernel reads it or writes it.
+
+    Returns:
+        An array of two rows, with a column for each tile in the order of execution.
+    """
     mark = next(
         mark
-        for mark in _marks(program, MarkKind.READ)
+        for mark in _marks(program, kind)
         if mark.address is not None and mark.address.operand == operand
     )
+    return _tiles_in_l1(program, part, mark)
+
+
+def _tiles_in_l1(program: LayerProgram, part: int, mark: Mark) -> Any:
+    """Return start and end of the bytes of a mark for each tile, as :func:`buffers_of_tiles`."""
     assert mark.address is not None
     tiles = _tiles(program, part)
     loop = program.loop
@@ -222,15 +239,25 @@ def buffers_of_tiles(program: LayerProgram, part: int, operand: str) -> Any:
         for axis in slot.axes:
             changed[1:] |= np.diff(tiles[axis]) != 0
         tiles[slot.name] = np.cumsum(changed) % slot.copies
-    return np.broadcast_to(evaluate(mark.address.offset, tiles), (count,))
+    start, size = evaluate(mark.address.offset, tiles), evaluate(mark.bytes, tiles)
+    return np.stack([np.broadcast_to(one, (count,)) for one in (start, start + size)])
 
 
 def _used_l1(program: LayerProgram) -> dict[str, tuple[int, int]]:
     """Return start and end of the bytes of L1 that the kernel reads or writes, by buffer."""
     found: dict[str, tuple[int, int]] = {}
+    slots = {slot.name for slot in program.loop.slots} if program.loop is not None else set[str]()
     for mark in _marks(program, MarkKind.READ, MarkKind.WRITE):
         where = mark.address
-        if where is not None and where.memory == L1:
+        if where is None or where.memory != L1:
+            continue
+        moves = isinstance(where.offset, Expr) and where.offset.variables
+        if moves and any(variable.name not in slots for variable in moves):
+            # Tiles are parts of a tensor: the one that begins last may have fewer bytes.
+            parts = range(program.parts)
+            spans = np.concatenate([_tiles_in_l1(program, n, mark) for n in parts], axis=1)
+            found[where.operand] = int(spans[0].min()), int(spans[1].max())
+        else:
             (start, last), (_, size) = bounds(where.offset), bounds(mark.bytes)
             found[where.operand] = (start, last + size)
     return found

@@ -303,12 +303,16 @@ class _Lowering:
         return Address(L1, offset, name)
 
     def _operand(self, name: str) -> Address:
-        """Return where the kernel has an operand: in L1, or in place."""
-        if not self.step.in_place:
-            return self._buffer(name)
+        """Return where the kernel has an operand: in L1, or in place.
+
+        Of a resident tensor each tile is a part.
+        """
         plan = operand_plan(self.step, name)
+        resident = plan.form == Form.RESIDENT
+        if not self.step.in_place and not resident:
+            return self._buffer(name)
         offset = operand_box(self.step, self.tiles, name).offset
-        return Address(l2_memory(plan.place.memory), offset, name)
+        return Address(L1 if resident else l2_memory(plan.place.memory), offset, name)
 
     def _in_l2(self, name: str) -> Argument:
         """Return the first byte of an input's tile in L2; 0 when it is not there."""

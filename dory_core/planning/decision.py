@@ -34,6 +34,11 @@ class L1Residence:
         object.__setattr__(self, "beside", MappingProxyType(dict(self.beside)))
 
     @property
+    def in_l1(self) -> frozenset[str]:
+        """Buffers (x, x2, y) that hold a resident tensor."""
+        return self.found | {"y"} if self.leaves else self.found
+
+    @property
     def unmoved(self) -> frozenset[str]:
         """Buffers (x, x2, y) whose tensor the layer does not move."""
         return self.found if self.stored else self.found | {"y"}

@@ -48,7 +48,7 @@ class PrefetchLayer:
         self.unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
         self.room = budget_bytes // self.unit * self.unit
         schedule = tiled.schedule
-        self.sizes = buffer_bytes(tiled, self.unit)
+        self.sizes = buffer_bytes(tiled, stay, self.unit)
         self.first_bytes = self.sizes.get("w", 0) // schedule.buffering.w
         self.offsets = dict(stay.offsets) or _in_order(self.sizes)
         self.stays = {*stay.found, *(["y"] if stay.leaves else [])}
@@ -140,10 +140,10 @@ class PrefetchLayer:
         return tuple(sorted(tiles, reverse=True))
 
 
-def buffer_bytes(tiled: TiledLayer, unit: int) -> dict[str, int]:
+def buffer_bytes(tiled: TiledLayer, stay: L1Residence, unit: int) -> dict[str, int]:
     """Return the bytes of the buffers of a layer."""
     copies, tile = tiled.schedule.buffering, tiled.tiling.tile
-    buffers = l1_buffers(tiled.layer, tiled.bound, tile, copies)
+    buffers = l1_buffers(tiled.layer, tiled.bound, tile, copies, stay.in_l1)
     return {buffer.name: align_up(int(buffer.total), unit) for buffer in buffers}
 
 

@@ -90,29 +90,35 @@ class ResidentPlanner:
         self.cycles = cache(self._cycles)
 
     def try_to_keep(self, new: ResidentTensor) -> bool:
-        """Make a tensor resident if L1 has room for it and estimated cycles get fewer."""
+        """Make a tensor resident if L1 has room for it and estimated cycles get fewer.
+
+        Layers take the fastest tiles with which it can be, or else the first ones.
+        """
         touched = (new.maker, *new.readers)
-        wholes = [self._with_whole(n, new) for n in touched]
         before = [self.tiled[n] for n in touched]
         old = self.kept.get(new.name)
         cycles = sum(self._cycles_of(n) for n in touched)
-        for n, whole in zip(touched, wholes, strict=True):
-            if whole is None:
-                return False
-            self.tiled[n] = whole
         self._replace(old, new)
-        if (
-            all(self._live_bytes(n) <= self.room for n in range(new.maker, new.last + 1))
-            and sum(self._cycles_of(n) for n in touched) < cycles
-        ):
-            offsets = self._pack(new)
-            if offsets is not None:
-                self.offsets.update(offsets)
-                return True
+        suiting = [self._suiting(n) for n in touched]
+        if all(suiting):
+            fastest = [self._fastest(n, some) for n, some in zip(touched, suiting, strict=True)]
+            firsts = [some[0] for some in suiting]
+            for tilings in (fastest, firsts) if firsts != fastest else (firsts,):
+                for n, one in zip(touched, tilings, strict=True):
+                    self.tiled[n] = one
+                if self._fits(new) and sum(map(self._cycles_of, touched)) < cycles:
+                    offsets = self._pack(new)
+                    if offsets is not None:
+                        self.offsets.update(offsets)
+                        return True
         self._replace(new, old)
         for n, one in zip(touched, before, strict=True):
             self.tiled[n] = one
         return False
+
+    def _fits(self, new: ResidentTensor) -> bool:
+        """Return True when what is live in L1 fits in sum, as long as a tensor stays there."""
+        return all(self._live_bytes(n) <= self.room for n in range(new.maker, new.last + 1))
 
     def _replace(self, old: ResidentTensor | None, new: ResidentTensor | None) -> None:
         """Replace one resident tensor by another one; None for no tensor."""
@@ -127,19 +133,33 @@ class ResidentPlanner:
             for n in range(new.maker, new.last + 1):
                 self.over[n][new.name] = new
 
-    def _with_whole(self, n: int, kept: ResidentTensor) -> TiledLayer | None:
-        """Return a layer in tiles that have a whole tensor in L1: its own, or others."""
-        for one in (self.tiled[n], *self.others(n)):
-            schedules = self.parts(n, one)
-            if n == kept.maker:
-                whole = sum(schedule.count for schedule in schedules) == 1
+    def _suiting(self, n: int) -> list[TiledLayer]:
+        """Return the tilings of a layer, its own first, that let its tensors be resident."""
+        own = self._own(n)
+        return [one for one in (self.tiled[n], *self.others(n)) if self._suits(n, one, own)]
+
+    def _suits(self, n: int, one: TiledLayer, own: Mapping[str, str]) -> bool:
+        """Return True when a tiling lets tensors lie in L1 as wholes, by their buffers."""
+        schedules = self.parts(n, one)
+        for buffer, name in own.items():
+            if buffer == "y":
+                stored = self.kept[name].stored
+                whole = len(schedules) == 1 and _writes_whole(one, schedules[0], stored)
             else:
-                operand = self.flow.reads[n].index(kept.name)
-                x = self.flow.forms[kept.name].tensor
-                whole = all(_reads_whole(one, s, operand, x) for s in schedules)
-            if whole:
-                return one
-        return None
+                x = self.flow.forms[name].tensor
+                whole = all(_reads_whole(one, s, OPERANDS.index(buffer), x) for s in schedules)
+            if not whole:
+                return False
+        return True
+
+    def _fastest(self, n: int, tilings: Sequence[TiledLayer]) -> TiledLayer:
+        """Return the tiling with which a layer takes the fewest cycles, of equals the first."""
+
+        def cycles(one: TiledLayer) -> int:
+            self.tiled[n] = one
+            return self._cycles_of(n)
+
+        return tilings[0] if len(tilings) == 1 else min(tilings, key=cycles)
 
     def _live_bytes(self, n: int) -> int:
         """Return the bytes of L1 that are live while layer n runs."""
@@ -205,11 +225,14 @@ class ResidentPlanner:
 
     def _buffers_of(self, n: int) -> tuple[L1Buffer, ...]:
         one = self._single(n)
-        return self.buffers(n, one.tiling.tile, one.schedule.buffering)
+        own = frozenset(self._own(n))
+        return self.buffers(n, one.tiling.tile, one.schedule.buffering, own)
 
-    def _buffers(self, n: int, tile: Tile, buffering: Buffering) -> tuple[L1Buffer, ...]:
+    def _buffers(
+        self, n: int, tile: Tile, buffering: Buffering, whole: frozenset[str]
+    ) -> tuple[L1Buffer, ...]:
         one = self.tiled[n]
-        return l1_buffers(one.layer, one.bound, tile, buffering)
+        return l1_buffers(one.layer, one.bound, tile, buffering, whole)
 
     def _single(self, n: int) -> TiledLayer:
         """Return a layer with one copy of each buffer that holds a resident tensor."""
@@ -218,11 +241,20 @@ class ResidentPlanner:
         copies = one.schedule.buffering
         if own and sum(schedule.count for schedule in self.parts(n, one)) == 1:
             copies = Buffering()
-        elif own.keys() & set(OPERANDS):
-            copies = replace(copies, x=1)
+        else:
+            copies = replace(
+                copies,
+                x=1 if own.keys() & set(OPERANDS) else copies.x,
+                y=1 if "y" in own else copies.y,
+            )
         if copies == one.schedule.buffering:
             return one
         return replace(one, schedule=replace(one.schedule, buffering=copies))
+
+    @property
+    def total(self) -> int:
+        """Estimated cycles of all layers."""
+        return sum(map(self._cycles_of, range(len(self.tiled))))
 
     def _cycles_of(self, n: int) -> int:
         """Return the estimated cycles of a layer."""
@@ -304,18 +336,40 @@ def _buffers_id(n: int, name: str) -> BlockId:
     return BlockId(name, BlockKind.BUFFERS, (n,))
 
 
+def _writes_whole(tiled: TiledLayer, schedule: Schedule, stored: bool) -> bool:
+    """Return True when the tiles of a layer are all of its output, which lies in L1.
+
+    Args:
+        tiled: The layer.
+        schedule: Its tiles.
+        stored: Whether the output also goes to L2: then it is one tile.
+    """
+    channels, rows, columns, inputs = schedule.counts
+    in_rows = rows == 1 or (_in_rows(tiled) and not stored)
+    return (channels, columns, inputs) == (1, 1, 1) and in_rows
+
+
+def _in_rows(tiled: TiledLayer) -> bool:
+    """Return True when tiles of whole rows follow one another in the tensors of a layer."""
+    layouts = (*tiled.traits.inputs, tiled.traits.output)
+    return not tiled.traits.planar and all(layout.is_hwc for layout in layouts)
+
+
 def _reads_whole(tiled: TiledLayer, schedule: Schedule, operand: int, x: Tensor) -> bool:
     """Return True when a layer has an operand in L1 once, as a whole and as it lies in L2."""
-    _, rows, columns, inputs = schedule.counts
+    channels, rows, columns, inputs = schedule.counts
     all_c, all_h, all_w = tiled.layer.whole_axes(operand)
     splits = schedule.is_channelwise and schedule.c_out[0].x_size < x.channels and not all_c
-    if (rows, columns, inputs) != (1, 1, 1) or splits:
+    if (columns, inputs) != (1, 1) or splits:
+        return False
+    if rows > 1 and (channels > 1 or not _in_rows(tiled)):
         return False
     if tiled.traits.planar and tiled.traits.inputs[operand].is_hwc:
         return False  # it changes its layout on the way
     if tiled.layer.op.reads_vector:
         return True
-    (_, rows), (_, columns) = (
-        read_span(tiled.layer, operand, axis[0]) for axis in (schedule.h, schedule.w)
+    (first, _), (last, height), (_, width) = (
+        read_span(tiled.layer, operand, span)
+        for span in (schedule.h[0], schedule.h[-1], schedule.w[0])
     )
-    return (all_h or rows == x.height) and (all_w or columns == x.width)
+    return (all_h or (first, last + height) == (0, x.height)) and (all_w or width == x.width)

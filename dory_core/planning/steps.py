@@ -268,7 +268,8 @@ class _StepMaker:
             return ()
         if tiled.in_place:
             return place_l1(scratch_buffers(tiled.layer, tiled.bound, tiled.tiling.tile))
-        buffers = l1_buffers(tiled.layer, tiled.bound, tiled.tiling.tile, tiled.schedule.buffering)
+        tile, copies = tiled.tiling.tile, tiled.schedule.buffering
+        buffers = l1_buffers(tiled.layer, tiled.bound, tile, copies, stay.in_l1)
         return place_l1(buffers, stay.offsets)
 
     def _forms(self, parts: Sequence[PartPlan], stay: L1Residence) -> tuple[Form, ...]:

@@ -6,7 +6,7 @@ and its timeline (``schedule.timeline``) follow it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import product
@@ -26,8 +26,10 @@ from dory_core.ir.geometry import (
     extent,
     input_spans,
     is_channelwise,
+    make_tile,
     partial_sum_bytes,
 )
+from dory_core.ir.layout import Layout
 from dory_core.kernels.bound_kernel import BoundKernel
 from dory_core.kernels.call import OPERANDS
 from dory_core.schedule.boxes import tile_bytes
@@ -287,7 +289,11 @@ def _is_zero(size: Number) -> bool:
 
 
 def l1_buffers(
-    layer: Layer, bound: BoundKernel, tile: Tile, buffering: Buffering
+    layer: Layer,
+    bound: BoundKernel,
+    tile: Tile,
+    buffering: Buffering,
+    whole: Collection[str] = (),
 ) -> tuple[L1Buffer, ...]:
     """Return the buffers that a tile needs in L1.
 
@@ -299,18 +305,27 @@ def l1_buffers(
         bound: Its kernel.
         tile: The tile.
         buffering: Copies of the buffers.
+        whole: Those of x, x2 and y that hold the whole tensor, once.
     """
+    full = extent(layer)
+    all_of = make_tile(layer, full.c_out, full.h, full.w) if whole else tile
+
+    def moved(name: str, layout: Layout, copies: int) -> L1Buffer:
+        there = name in whole
+        size = tile_bytes(layer, name, layout, all_of if there else tile)
+        return L1Buffer(name, _aligned(size), 1 if there else copies)
+
     split = tile.c_in < extent(layer).c_in if not is_channelwise(layer) else 0
     traits = bound.traits
     weights = 0 if traits.fetches else bound.weight_bytes(tile)
     scratch = bound.scratch_bytes(tile)
     candidates = [
-        L1Buffer(name, _aligned(tile_bytes(layer, name, layout, tile)), buffering.x)
+        moved(name, layout, buffering.x)
         for name, _, layout in zip(OPERANDS, layer.inputs, traits.inputs, strict=False)
     ]
     candidates += [
         L1Buffer("w", _aligned(weights), buffering.w),
-        L1Buffer("y", _aligned(tile_bytes(layer, "y", traits.output, tile)), buffering.y),
+        moved("y", traits.output, buffering.y),
         L1Buffer("psum", _aligned(partial_sum_bytes(tile)) * split, 1),
         L1Buffer("scratch", _aligned(scratch), 1),
     ]

@@ -73,7 +73,10 @@ def tile_graph(
             layers.append(LayerTilings(one.layer, (), error))
             continue
         others = (tiler.with_whole_input(best, l1_bytes), tiler.in_one_tile(best, l1_bytes))
-        layers.append(LayerTilings(one.layer, (best, *(one for one in others if one is not None))))
+        found = [other for other in others if other is not None]
+        if best.schedule.count > 1 and others[1] is None:
+            found += tiler.in_rows(best, l1_bytes)
+        layers.append(LayerTilings(one.layer, (best, *found)))
     return TiledGraph(bound, tuple(layers))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from dory_core.errors import DoesNotFit, NotSupported
-from dory_core.expr import evaluate
+from dory_core.expr import ceil_div, evaluate
 from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Array, Layer, Requant
 from dory_core.ir.geometry import Tile, is_channelwise
@@ -16,8 +16,9 @@ from dory_core.kernels.bound_kernel import BoundKernel
 from dory_core.kernels.kernel import Kernel, Term
 from dory_core.schedule.boxes import fetch_constraints
 from dory_core.schedule.costs import LayerCosts
-from dory_core.schedule.loops import Schedule
+from dory_core.schedule.loops import Buffering, Schedule, l1_buffers
 from dory_core.schedule.tiling import Tiling
+from dory_core.schedule.timeline import estimate
 from dory_core.tiling.aligned import copy_terms
 from dory_core.tiling.enumeration import whole_size
 from dory_core.tiling.in_place import whole_layer
@@ -30,7 +31,7 @@ from dory_core.tiling.problem import (
 )
 from dory_core.tiling.solve import does_not_fit, proof, solve
 from dory_core.tiling.tiled import TiledLayer
-from dory_core.tiling.variants import Variant, bufferings, cheapest, fits
+from dory_core.tiling.variants import Variant, bufferings, cheapest, fits, schedules
 
 # Objective terms for a layer, kernel and tile; the tile's sizes are expressions.
 TermsHook = Callable[[Layer, Kernel, Tile], Sequence[Term]]
@@ -44,6 +45,9 @@ _BYTE_CYCLES = 0.25
 #: Timelines of likely fast tiles that are compared with those of the best tiles by the objective.
 _WALKS = 16
 
+#: Most tiles of whole rows of a layer whose tensors are resident.
+_MOST_PARTS = 8
+
 #: Tiles of a layer from which the best one by the objective is taken: a timeline is a walk over all
 #: of them. Networks of the collection have at most 256 in a third of L1.
 _MANY_TILES = 1000
@@ -56,6 +60,7 @@ WHOLE_INPUT = (
     "tiles of the whole input, which stays in L1: fewer estimated cycles of the layers together"
 )
 IN_ONE_TILE = "one tile, so that tensors stay in L1: fewer estimated cycles of the layers together"
+IN_ROWS = "tiles of whole rows of tensors in L1: fewer estimated cycles of the layers together"
 SMALLER = "tiles within fewer bytes of L1: fewer estimated cycles of the layers together"
 
 
@@ -164,6 +169,33 @@ class Tiler:
         problem = TilingProblem(whole, budget_bytes, best.buffering)
         return _in_tiles(tiled, problem, best, WHOLE_INPUT)
 
+    def in_rows(self, tiled: TiledLayer, budget_bytes: int) -> tuple[TiledLayer, ...]:
+        """Return a layer in tiles of whole rows, which may be parts of resident tensors.
+
+        They are the fastest ones with the output in L1, with the input there, and with both.
+        """
+        layer, bound = tiled.layer, tiled.bound
+        if len(layer.inputs) != 1 or layer.op.reads_vector:
+            return ()
+        whole = self._formulation(layer, bound)
+        found = list[TiledLayer]()
+        for resident in ({"y"}, {"x"}, {"x", "y"}):
+            copies = Buffering(x=1 if "x" in resident else 2, y=1 if "y" in resident else 2)
+            problem = TilingProblem(whole, budget_bytes, copies)
+            best: Variant | None = None
+            for values in _in_rows(whole):
+                wanted = all(evaluate(c.condition, values) for c in whole.constraints)
+                sizes = l1_buffers(layer, bound, whole.concrete(values), copies, resident)
+                if not wanted or sum(int(one.total) for one in sizes) > budget_bytes:
+                    continue
+                for schedule in schedules(whole, values, copies):
+                    cost = estimate(tiled.costs.in_loops(schedule), schedule, resident=resident)
+                    if best is None or cost.cycles < best.estimate.cycles:
+                        best = Variant(values, copies, schedule, cost)
+            if best is not None:
+                found.append(_in_tiles(tiled, problem, best, IN_ROWS))
+        return tuple(found)
+
     def smaller(self, tiled: TiledLayer, budget_bytes: int) -> TiledLayer | None:
         """Return a tiled layer in the best tiles within fewer bytes of L1, on the same kernel.
 
@@ -243,6 +275,17 @@ class Tiler:
             lambda tile: fetch_constraints(layer, bound, tile, self._hierarchy),
             double_buffers=not link.blocking,  # where the cores wait, a second copy gains nothing
         )
+
+
+def _in_rows(formulation: Formulation) -> Iterator[dict[str, int]]:
+    """Yield the sizes of tiles that split the rows of a layer in 2 to :data:`_MOST_PARTS` parts."""
+    values = {variable.name: variable.bounds[1] for variable in formulation.variables}
+    rows = next((v for v in formulation.variables if v.name == "h"), None)
+    if rows is not None:
+        parts = range(2, _MOST_PARTS + 1)
+        for size in dict.fromkeys(ceil_div(rows.bounds[1], n) for n in parts):
+            if size in rows.domain and size < rows.bounds[1]:
+                yield {**values, "h": size}
 
 
 def _in_tiles(tiled: TiledLayer, problem: TilingProblem, one: Variant, proof: str) -> TiledLayer:

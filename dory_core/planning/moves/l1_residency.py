@@ -65,26 +65,42 @@ def _planned(problem: Problem, decision: Decision) -> Residency:
     def parts(n: int, one: TiledLayer) -> tuple[Schedule, ...]:
         return schedules_of(network.layers[n], one, network.parts_of(n, decision.splits[n]))
 
-    planner = ResidentPlanner(
-        network.layers,
-        tiled,
-        flow,
-        problem.ctx.memory,
-        problem.budgets.bytes[1],
-        others,
-        parts,
-    )
-    for kept in _candidates(tiled, flow):
-        if kept.name not in elsewhere:
-            planner.try_to_keep(kept)
-    return planner.result()
+    found = list[ResidentPlanner]()
+    for order in _ORDERS:
+        planner = ResidentPlanner(
+            network.layers,
+            tiled,
+            flow,
+            problem.ctx.memory,
+            problem.budgets.bytes[1],
+            others,
+            parts,
+        )
+        for kept in sorted(_candidates(tiled, flow), key=lambda one: order(one, flow)):
+            if kept.name not in elsewhere:
+                planner.try_to_keep(kept)
+        found.append(planner)
+    return min(found, key=lambda one: one.total).result()
+
+
+def _shortest(kept: ResidentTensor, flow: LayoutPlan) -> tuple[int, ...]:
+    """Tensors of the shortest live ranges first: they stand in the way of the fewest others."""
+    return (kept.last - kept.maker, kept.maker)
+
+
+def _largest(kept: ResidentTensor, flow: LayoutPlan) -> tuple[int, ...]:
+    """The largest tensors first: they save the most transfers."""
+    return (-flow.forms[kept.name].size_bytes, kept.last - kept.maker, kept.maker)
+
+
+#: Orders in which tensors are tried; the one that saves more is taken.
+_ORDERS = (_shortest, _largest)
 
 
 def _candidates(tiled: Sequence[TiledLayer], flow: LayoutPlan) -> list[ResidentTensor]:
-    """Return the tensors that may be resident, those of the shortest live ranges first.
+    """Return the tensors that may be resident.
 
-    These stand in the way of the fewest others. A tensor is there once for each number of layers
-    that may find it.
+    A tensor is there once for each number of layers that may find it.
     """
     elsewhere = {source for pairs in flow.before for source, _ in pairs} | set(flow.sinks)
     readers_of: dict[str, list[int]] = {name: [] for name in flow.writes}
@@ -100,4 +116,4 @@ def _candidates(tiled: Sequence[TiledLayer], flow: LayoutPlan) -> list[ResidentT
                 break
             stored = name in elsewhere or count < len(readers)
             found.append(ResidentTensor(name, maker, tuple(readers[:count]), stored))
-    return sorted(found, key=lambda kept: (kept.last - kept.maker, kept.maker))
+    return found

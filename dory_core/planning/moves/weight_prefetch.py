@@ -99,7 +99,7 @@ def _plan(
     stays = list(residency.layers)
     unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
     kept = {
-        name: buffer_bytes(one, unit)["y"]
+        name: buffer_bytes(one, stay, unit)["y"]
         for name, one, stay in zip(writes, residency.tiled, stays, strict=True)
         if stay.leaves
     }
