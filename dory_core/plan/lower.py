@@ -312,7 +312,9 @@ class _Lowering:
         if not self.step.in_place and not resident:
             return self._buffer(name)
         offset = operand_box(self.step, self.tiles, name).offset
-        return Address(L1 if resident else l2_memory(plan.place.memory), offset, name)
+        if resident:
+            return self._buffer(name, offset - plan.place.offset)
+        return Address(l2_memory(plan.place.memory), offset, name)
 
     def _in_l2(self, name: str) -> Argument:
         """Return the first byte of an input's tile in L2; 0 when it is not there."""

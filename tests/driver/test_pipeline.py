@@ -147,7 +147,7 @@ def test_bound_layers_name_every_candidate_once(options: CompileOptions, plugins
 
 
 def test_tilings_are_the_best_one_and_those_with_whole_tensors(plugins: Plugins) -> None:
-    found = set[bool]()
+    found = set[str]()
     for l1 in range(4000, 20_000, 2000):
         setup = setup_for(plugins, NAME, None, {1: l1})
         tiled = run(small(), setup, after=IMPORTED, until=TILED)
@@ -155,13 +155,16 @@ def test_tilings_are_the_best_one_and_those_with_whole_tensors(plugins: Plugins)
             best, *others = layer.tilings
             assert all(one.l1_bytes <= l1 for one in layer.tilings)
             for other in others:
+                channels, rows, columns, inputs = other.schedule.counts
                 in_one = other.schedule.count == 1
-                found.add(in_one)
-                assert best.schedule.count > 1 and other.schedule.counts[1:] == (1, 1, 1)
-                assert in_one or best.schedule.counts[1:] != (1, 1, 1)
+                found.add("one" if in_one else "channels" if rows == 1 else "rows")
+                assert best.schedule.count > 1 and (columns, inputs) == (1, 1)
+                assert channels == 1 or rows == 1
+                assert rows == 1 or layer.in_one_tile is None
+                assert channels == 1 or best.schedule.counts[1:] != (1, 1, 1)
                 assert best.kernel is other.kernel and best.traits == other.traits
                 assert not in_one or layer.in_one_tile is other
-    assert found == {False, True}
+    assert found == {"one", "channels", "rows"}
 
 
 # -- passes -------------------------------------------------------------------------------------

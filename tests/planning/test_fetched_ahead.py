@@ -47,7 +47,7 @@ def built(directory: Path, moves: str = "") -> Plan:
         NAME,
         directory,
         plugins=CHIP.plugins(),
-        budgets={1: 12_000, 2: 24_000},
+        budgets={1: 10_000, 2: 24_000},
         settings={"moves": moves},
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from dory_core.ir import Array, Concat, Graph, Lut, Maximum, Mul, Window, requant
 from dory_core.testing.graphs import I8, GraphBuilder
-from tests.planning.test_views import built
+from tests.planning.test_views import STREAMING, built
 
 L2 = (26 << 10, 18 << 10, 10 << 10)
 
@@ -44,5 +45,6 @@ def test_constants_of_rows_are_not_cut_into_stripes(tmp_path: Path) -> None:
     b.conv(8, Window(kernel=(3, 3), pads=(1, 1, 1, 1)), output=I8)
     rows = np.random.default_rng(1).integers(-90, 90, (8, 24, 1))
     b.layer(Maximum, b.last, constant=Array(rows))
-    plan = built(b.graph(), tmp_path / "app", l2=8 << 10)
+    chip = replace(STREAMING, resident_l1=False)  # what is between both layers would stay in L1
+    plan = built(b.graph(), tmp_path / "app", chip, l2=8 << 10)
     assert len(plan.steps[0].parts) > 1 and len(plan.steps[1].parts) == 1

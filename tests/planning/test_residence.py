@@ -204,7 +204,7 @@ def test_what_is_read_as_a_whole_stays_and_is_stored_where_others_read_it(
 @pytest.mark.parametrize(
     ("l1", "stays"),
     [
-        (5600, {"layer_01": 1, "layer_02": 1}),
+        (5600, {"layer_00": 1, "layer_01": 1, "layer_02": 1}),
         (6200, {"layer_00": 3, "layer_01": 1, "layer_02": 1}),
     ],
 )
@@ -362,7 +362,9 @@ def test_the_check_finds_what_does_not_stay(tmp_path: Path) -> None:
         verify(plan, changed(plan, 2, kept=tuple(p for p in between.kept if p != stem)))
     with pytest.raises(DoryError, match=r"layer 2 .* keeps layer_00 .* where it does not lie"):
         over = tuple(replace(b, offsets=(stem.offset,)) if b.name == "y" else b for b in between.l1)
-        verify(plan, changed(plan, 2, l1=over, output=moved(between.output, offset=stem.offset)))
+        wrong_part = replace(between.parts[0], output=stem.offset)
+        output = moved(between.output, offset=stem.offset)
+        verify(plan, changed(plan, 2, l1=over, output=output, parts=(wrong_part,)))
 
 
 def test_the_simulation_finds_what_is_not_kept(tmp_path: Path) -> None:

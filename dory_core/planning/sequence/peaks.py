@@ -65,7 +65,11 @@ class LiveBytes:
         self._like_wholes = cache(lambda n, split: problem.fetched(n, problem.tiled[n], split))
 
     def sequence(self, decision: Decision) -> PartSequence:
-        """Return the sequence of a decision. Raises DoesNotFit when a part has no tiles."""
+        """Return the sequence of a decision.
+
+        Raises:
+            DoesNotFit: When a part has no tiles.
+        """
         splits = decision.splits
         return build_sequence(self._network, decision, lambda n: self._chunks(n, splits[n]))
 
