@@ -251,11 +251,6 @@ class ResidentPlanner:
             return one
         return replace(one, schedule=replace(one.schedule, buffering=copies))
 
-    @property
-    def total(self) -> int:
-        """Estimated cycles of all layers."""
-        return sum(map(self._cycles_of, range(len(self.tiled))))
-
     def _cycles_of(self, n: int) -> int:
         """Return the estimated cycles of a layer."""
         schedules = self.parts(n, self._single(n))

@@ -16,7 +16,7 @@ from dory_core.errors import DoryError, VerificationFailed
 from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.kernels import portable_kernels
 from dory_core.kernels.kernel import Kernel
-from dory_core.plan import Form, LayerStep, OperandPlan, Plan
+from dory_core.plan import Form, LayerStep, OperandPlan, Plan, lower
 from dory_core.simulate.build import MARKS_FOLDER
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
@@ -24,7 +24,7 @@ from dory_core.testing.sanitizers import require_sanitizer
 from dory_core.tiling.tiler import IN_ONE_TILE
 from tests.planning.networks import changed_plan
 from tests.toy.array import BLOCKS, ArrayConv, array_chip
-from tests.toy.chip import NAME, ToyChip
+from tests.toy.chip import NAME, ToyChip, three_levels
 
 pytestmark = pytest.mark.usefixtures("tiles_of_the_objective")
 
@@ -40,6 +40,8 @@ def large(l1_bytes: int = 24 * 1024, **more: Any) -> ToyChip:
 
 
 LARGE = large()
+#: Tensors lie as they are in L2; some of them stay in L1.
+ROWS = replace(three_levels(), resident_l1=True)
 
 
 def build(graph: Graph, chip: ToyChip, directory: Path) -> Plan:
@@ -406,3 +408,66 @@ def test_seeded_faults_of_the_generated_code_are_found(fault: str, tmp_path: Pat
     source.write_text(text.replace(right, wrong))
     with pytest.raises((AssertionError, VerificationFailed), match=message):
         assert_exact(tmp_path / "app", plugins=LARGE.plugins(), dma=("early",))
+
+
+# -- tiles of whole rows ------------------------------------------------------------------------
+
+
+def in_rows(directory: Path) -> Plan:
+    """Return a plan whose first layer makes the rows of a tensor that stays in L1."""
+    b = GraphBuilder((8, 24, 20), name="rows")
+    b.conv(16, POINT)
+    b.conv(8, SAME)
+    plan = build_app(
+        b.graph(), NAME, directory, plugins=ROWS.plugins(), budgets={1: 11_000}, seeds=(0, 1)
+    )
+    assert [step.output.form for step in plan.steps] == [Form.RESIDENT, Form.ROWS]
+    assert all(step.schedule.counts[1] > 1 for step in plan.steps)
+    return plan
+
+
+def test_tiles_of_rows_are_parts_of_a_tensor_in_l1(tmp_path: Path) -> None:
+    plan = in_rows(tmp_path / "app")
+    assert all("whole rows" in step.tiling.proof for step in plan.steps)
+    block = plan.steps[0].block("y")
+    assert block is not None and block.bytes == 16 * 24 * 20 and len(block.offsets) == 1
+    assert_exact(tmp_path / "app", plugins=ROWS.plugins())
+
+
+def test_the_checks_find_rows_that_are_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the tiles of a plan, and of the addresses that are made of it."""
+    plan = in_rows(tmp_path / "app")
+    verify(plan)
+    [part] = plan.steps[0].parts
+    few = replace(part, schedule=replace(part.schedule, h=part.schedule.h[:-1]))
+    with pytest.raises(DoryError, match="layer 0 "):
+        verify(plan, changed(plan, 0, parts=(few,)))
+    box = lower.operand_box
+
+    def early(step: LayerStep, tiles: Any, name: str) -> Any:
+        found = box(step, tiles, name)
+        first = tiles.axes["h"].variable == 0
+        return found if name != "y" else replace(found, offset=found.offset - 320 * (1 - first))
+
+    monkeypatch.setattr(lower, "operand_box", early)
+    with pytest.raises(DoryError, match=r"layer 0 .* writes layer_00 at .* of L1, after"):
+        verify(plan)
+
+
+@pytest.mark.parametrize(
+    ("layer", "right", "wrong"),
+    [(0, "L1_Y + h * 2560", "L1_Y + h * 2240"), (1, "L1_X + x_row[h] * 320", "L1_X + h * 320")],
+)
+def test_wrong_rows_of_generated_code_are_found(
+    layer: int, right: str, wrong: str, tmp_path: Path
+) -> None:
+    """Tiles write or read rows that are others' as well."""
+    in_rows(tmp_path / "app")
+    source = tmp_path / "app" / "src" / f"dory_layer_{layer:02d}.c"
+    text = source.read_text()
+    assert text.count(right) == 1, text
+    source.write_text(text.replace(right, wrong))
+    with pytest.raises((AssertionError, VerificationFailed)):
+        assert_exact(tmp_path / "app", plugins=ROWS.plugins(), dma=("early",))

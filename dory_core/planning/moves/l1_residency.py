@@ -1,8 +1,9 @@
 """Resident tensors: they lie in L1 between layers, and are neither loaded nor stored.
 
-A tensor can be resident when the layer that makes it has all of it in one tile. The layers that
-read it next and have it in L1 as a whole find it there; it is also stored where others read it, or
-it leaves the network. A layer of several tiles may be computed in one.
+A tensor can be resident when the layer that makes it has all of it in one tile, or whole rows of it
+in each tile. The layers that read it next and have it in L1 as a whole find it there; it is also
+stored where others read it, or it leaves the network. A layer of several tiles may be computed in
+one, or in tiles of other rows.
 """
 
 from __future__ import annotations
@@ -65,42 +66,26 @@ def _planned(problem: Problem, decision: Decision) -> Residency:
     def parts(n: int, one: TiledLayer) -> tuple[Schedule, ...]:
         return schedules_of(network.layers[n], one, network.parts_of(n, decision.splits[n]))
 
-    found = list[ResidentPlanner]()
-    for order in _ORDERS:
-        planner = ResidentPlanner(
-            network.layers,
-            tiled,
-            flow,
-            problem.ctx.memory,
-            problem.budgets.bytes[1],
-            others,
-            parts,
-        )
-        for kept in sorted(_candidates(tiled, flow), key=lambda one: order(one, flow)):
-            if kept.name not in elsewhere:
-                planner.try_to_keep(kept)
-        found.append(planner)
-    return min(found, key=lambda one: one.total).result()
-
-
-def _shortest(kept: ResidentTensor, flow: LayoutPlan) -> tuple[int, ...]:
-    """Tensors of the shortest live ranges first: they stand in the way of the fewest others."""
-    return (kept.last - kept.maker, kept.maker)
-
-
-def _largest(kept: ResidentTensor, flow: LayoutPlan) -> tuple[int, ...]:
-    """The largest tensors first: they save the most transfers."""
-    return (-flow.forms[kept.name].size_bytes, kept.last - kept.maker, kept.maker)
-
-
-#: Orders in which tensors are tried; the one that saves more is taken.
-_ORDERS = (_shortest, _largest)
+    planner = ResidentPlanner(
+        network.layers,
+        tiled,
+        flow,
+        problem.ctx.memory,
+        problem.budgets.bytes[1],
+        others,
+        parts,
+    )
+    for kept in _candidates(tiled, flow):
+        if kept.name not in elsewhere:
+            planner.try_to_keep(kept)
+    return planner.result()
 
 
 def _candidates(tiled: Sequence[TiledLayer], flow: LayoutPlan) -> list[ResidentTensor]:
-    """Return the tensors that may be resident.
+    """Return the tensors that may be resident, the largest ones first: they save most transfers.
 
-    A tensor is there once for each number of layers that may find it.
+    Of equals those of the shortest live ranges are first, which stand in the way of the fewest
+    others. A tensor is there once for each number of layers that may find it.
     """
     elsewhere = {source for pairs in flow.before for source, _ in pairs} | set(flow.sinks)
     readers_of: dict[str, list[int]] = {name: [] for name in flow.writes}
@@ -116,4 +101,8 @@ def _candidates(tiled: Sequence[TiledLayer], flow: LayoutPlan) -> list[ResidentT
                 break
             stored = name in elsewhere or count < len(readers)
             found.append(ResidentTensor(name, maker, tuple(readers[:count]), stored))
-    return found
+    sizes = flow.forms
+    return sorted(
+        found,
+        key=lambda kept: (-sizes[kept.name].size_bytes, kept.last - kept.maker, kept.maker),
+    )
