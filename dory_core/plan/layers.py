@@ -28,7 +28,7 @@ class Form(StrEnum):
         BLOCKS: Whole rows of a layout with blocks of channels; one row of the copy is the tile's
             part of a block.
         IN_PLACE: No copy, the kernel works on the tensor in L2.
-        RESIDENT: No copy, the whole tensor is a tile that is resident in L1.
+        RESIDENT: No copy, the tensor is resident in L1; a tile is all of it, or whole rows of it.
     """
 
     ROWS = "rows"

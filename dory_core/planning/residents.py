@@ -25,7 +25,7 @@ from dory_core.tiling.tiled import TiledLayer
 WINDOW = 100
 MARGIN = 8
 
-# Returns other tilings of the layer at a position, which have whole tensors in L1.
+# Returns other tilings of the layer at a position, which let tensors be resident.
 Others = Callable[[int], Sequence[TiledLayer]]
 # Returns the tile loops of the parts of a layer that is tiled so.
 Parts = Callable[[int, TiledLayer], tuple[Schedule, ...]]

@@ -79,8 +79,8 @@ class LayerTilings:
     Attributes:
         layer: The layer.
         tilings: The best one for the layer by itself; then others where they fit, which let tensors
-            be resident in L1: in tiles of the whole input, and in one tile. Empty when no kernel
-            computes the layer.
+            be resident in L1: in tiles of the whole input, in one tile, in tiles of whole rows.
+            Empty when no kernel computes the layer.
         problem: Why no kernel computes the layer.
     """
 

@@ -13,20 +13,21 @@ SHARED = Path(__file__).resolve().parents[4] / "shared"
 #: Cycles of the first inference on GVSOC (`dory: network cycles`), means over two or three places
 #: of the code in L2.
 MEASURED = {
-    "nets/nemo_mv1_025_96/net.onnx": 738_059,
-    "nets/nemo_mv2_035_96/net.onnx": 931_488,
+    "nets/nemo_mv1_025_96/net.onnx": 727_423,
+    "nets/nemo_mv2_035_96/net.onnx": 915_165,
+    "nets/quantlab_mv1_025_96_4b/net.onnx": 731_835,
     "nets/nemo_ds_cnn_kws/net.onnx": 233_662,
     "nets/nemo_eegnet_1d_8b_1xW/net.onnx": 38_425,
     "nets/nemo_TCN_T/net.onnx": 116_194,
     "nets/nemo_PenguiNet_32/net.onnx": 875_715,
     "nets/nemo_NAS_Frontnet/net.onnx": 597_575,
     "nets/nemo_resnet8/net.onnx": 719_677,
-    "nets/nemo_dronet_complete/net.onnx": 2_818_640,
+    "nets/nemo_dronet_complete/net.onnx": 2_814_888,
     "nets/nemo_proxylessnas_pulp_dronet/net.onnx": 6_196_827,
-    "nets_tflite/mlperf_vww_96_int8/net.tflite": 501_817,
+    "nets_tflite/mlperf_vww_96_int8/net.tflite": 492_878,
     "nets_tflite/mlperf_kws_ref_model/net.tflite": 247_964,
     "nets_tflite/esphome_okay_nabu/net.tflite": 50_026,
-    "nets_onnx/qdq_micro_kws_m/net.onnx": 485_763,
+    "nets_onnx/qdq_micro_kws_m/net.onnx": 480_834,
 }
 QUICK = ("eegnet", "TCN_T", "okay_nabu", "ds_cnn")
 
