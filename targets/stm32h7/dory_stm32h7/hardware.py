@@ -165,6 +165,7 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         peak_macs_per_cycle=PEAK_MACS_PER_CYCLE,
         storage_bits=(8, 16, 32),
         in_place=mode != DTCM,
+        resident_l1=mode == DTCM,
         layer_cycles=costs.LAYER,
         smaller_l1=() if by_core or mode != DTCM else costs.SMALLER_L1,
         cache=part.cache if mode == D_CACHE else None,

@@ -76,7 +76,7 @@ def test_activations_pass_through_external_ram(
         tmp_path / "app",
         plugins=plugins,
         budgets={2: 12 * 1024},
-        settings={**RAM, **settings, "moves": "-fused-chains"},
+        settings={**RAM, **settings, "moves": "-fused-chains,-l1-residency"},
         seeds=(0, 1),
     )
     assert plan.levels[1].used <= 12 * 1024
@@ -124,7 +124,7 @@ def test_inputs_and_outputs_larger_than_sram_lie_in_external_ram(
         tmp_path / "app",
         plugins=plugins,
         budgets={2: 8 * 1024},
-        settings={**RAM, "dma": dma, "moves": "-fused-chains"},
+        settings={**RAM, "dma": dma, "moves": "-fused-chains,-l1-residency"},
         seeds=(0, 1),
     )
     assert [place.level for place in (*plan.inputs, *plan.outputs)] == [3, 3]
@@ -146,7 +146,7 @@ def test_a_project_of_the_user_has_both_memories(
         app,
         plugins=plugins,
         budgets={2: 12 * 1024},
-        settings={**settings, "form": "library", "moves": "-fused-chains"},
+        settings={**settings, "form": "library", "moves": "-fused-chains,-l1-residency"},
     )
     text = (app / "README.md").read_text()
     assert "EXTERNAL_FLASH" in text and "EXTERNAL_RAM" in text and "numbers 13 to 15" in text
@@ -181,7 +181,7 @@ def test_qemu_has_both_memories(plugins: Plugins, tmp_path: Path) -> None:
         tmp_path / "app",
         plugins=plugins,
         budgets={2: 12 * 1024},
-        settings={**RAM, **FLASH, "dma": "memcpy", "moves": "-fused-chains"},
+        settings={**RAM, **FLASH, "dma": "memcpy", "moves": "-fused-chains,-l1-residency"},
     )
     assert run_application(tmp_path / "app", plugins=plugins, runner="qemu").exact
 

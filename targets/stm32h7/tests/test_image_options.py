@@ -71,7 +71,7 @@ def test_image_says_itself_that_all_stripes_of_a_fused_chain_are_exact(
         "stm32h7",
         directory,
         plugins=plugins,
-        settings={"vectors": "all"},
+        settings={"vectors": "all", "moves": "-l1-residency"},
         budgets={2: 6 * 1024},
         seeds=(0, 1),
     )

@@ -59,8 +59,9 @@ def depthwise() -> Graph:
 @pytest.mark.parametrize("build", [blocks, pools, depthwise])
 def test_the_least_plan_is_smaller_and_exact(build: Callable[[], Graph], tmp_path: Path) -> None:
     graph = build()
-    fastest = build_app(graph, TARGET, tmp_path / "fastest", objective="cycles")
-    least = build_app(graph, TARGET, tmp_path / "least", objective="ram")
+    budgets = {1: 12 * 1024}  # in which few tensors stay
+    fastest = build_app(graph, TARGET, tmp_path / "fastest", objective="cycles", budgets=budgets)
+    least = build_app(graph, TARGET, tmp_path / "least", objective="ram", budgets=budgets)
     assert any(step.chain > 1 for step in least.steps)
     assert least.levels[1].used < fastest.levels[1].used
     assert least.cycles >= fastest.cycles

@@ -225,7 +225,8 @@ class Session:
         layer = self._layers[index]
         # Layers in several parts hand out stripes.
         complete = len(raw) == layer.layout.size_bytes(layer.tensor)
-        outliving = (*self._loaded_ahead(), *(() if complete else self._found_inputs(index)))
+        stays = self._kept(index) if complete else self._found_inputs(index)
+        outliving = (*self._loaded_ahead(), *stays)
         machine.mdma.require_idle(f"layer {index} ends", outliving)
         if complete:
             execution.values[index] = layer.unpack(raw)
@@ -245,6 +246,12 @@ class Session:
             if later > self._done:
                 return self._l1_blocks(layers[later], "w")[:1]
         return ()
+
+    def _kept(self, index: int) -> Sequence[range]:
+        """Return the addresses of the tensors that stay in L1 after a layer."""
+        start = self._image.symbol("dory_l1_arena").address
+        kept = self.plan["layers"][self._order.index(index)]["kept"]
+        return [range(start + one["offset"], start + one["offset"] + one["bytes"]) for one in kept]
 
     def _found_inputs(self, index: int) -> Sequence[range]:
         """Return the addresses in L1 of inputs that parts of a layer leave for the next part."""
