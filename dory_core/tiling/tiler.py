@@ -178,12 +178,12 @@ class Tiler:
         if len(layer.inputs) != 1 or layer.op.reads_vector:
             return ()
         whole = self._formulation(layer, bound)
-        found = list[TiledLayer]()
+        most, found = 2 if whole.double_buffers else 1, list[TiledLayer]()
         for resident in ({"y"}, {"x"}, {"x", "y"}):
-            copies = Buffering(x=1 if "x" in resident else 2, y=1 if "y" in resident else 2)
+            copies = Buffering(x=1 if "x" in resident else most, y=1 if "y" in resident else most)
             problem = TilingProblem(whole, budget_bytes, copies)
             best: Variant | None = None
-            for values in _in_rows(whole):
+            for values in _row_tiles(whole):
                 wanted = all(evaluate(c.condition, values) for c in whole.constraints)
                 sizes = l1_buffers(layer, bound, whole.concrete(values), copies, resident)
                 if not wanted or sum(int(one.total) for one in sizes) > budget_bytes:
@@ -277,7 +277,7 @@ class Tiler:
         )
 
 
-def _in_rows(formulation: Formulation) -> Iterator[dict[str, int]]:
+def _row_tiles(formulation: Formulation) -> Iterator[dict[str, int]]:
     """Yield the sizes of tiles that split the rows of a layer in 2 to :data:`_MOST_PARTS` parts."""
     values = {variable.name: variable.bounds[1] for variable in formulation.variables}
     rows = next((v for v in formulation.variables if v.name == "h"), None)

@@ -17,6 +17,7 @@ from dory_core.ir import Graph, Layer, Window, requant
 from dory_core.kernels import portable_kernels
 from dory_core.kernels.kernel import Kernel
 from dory_core.plan import Form, LayerStep, OperandPlan, Plan, lower
+from dory_core.schedule.loops import Buffering
 from dory_core.simulate.build import MARKS_FOLDER
 from dory_core.testing.apps import assert_exact, build_app
 from dory_core.testing.graphs import GraphBuilder
@@ -432,6 +433,18 @@ def test_tiles_of_rows_are_parts_of_a_tensor_in_l1(tmp_path: Path) -> None:
     block = plan.steps[0].block("y")
     assert block is not None and block.bytes == 16 * 24 * 20 and len(block.offsets) == 1
     assert_exact(tmp_path / "app", plugins=ROWS.plugins())
+
+
+def test_rows_have_one_copy_where_the_cores_wait_for_each_transfer(tmp_path: Path) -> None:
+    first, *others = ROWS.links
+    chip = replace(ROWS, links=(replace(first, blocking=True), *others))
+    b = GraphBuilder((8, 24, 20), name="rows")
+    b.conv(16, POINT)
+    b.conv(8, SAME)
+    plan = build_app(b.graph(), NAME, tmp_path / "app", plugins=chip.plugins(), budgets={1: 11_000})
+    assert "whole rows" in plan.steps[0].tiling.proof
+    assert all(step.schedule.buffering == Buffering() for step in plan.steps)
+    assert_exact(tmp_path / "app", plugins=chip.plugins())
 
 
 def test_the_checks_find_rows_that_are_not_written(
