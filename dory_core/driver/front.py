@@ -7,12 +7,10 @@ from typing import Any
 
 from dory_core.documents import row
 from dory_core.driver.compiler import CompileOptions
-from dory_core.driver.pipeline import PASSES, TILED, run
+from dory_core.driver.pipeline import PASSES, TILED, run, widened
 from dory_core.driver.setup import Setup
-from dory_core.errors import DoesNotFit, NotSupported
-from dory_core.hardware.options import STORAGE
+from dory_core.errors import DoesNotFit, DoryError, NotSupported
 from dory_core.ir import Graph
-from dory_core.passes.storage import in_bytes
 from dory_core.plan.budgets import Budgets, Code, least_functions, resolve_budgets
 from dory_core.planning.chains.by_rows import refusal
 from dory_core.planning.chains.paths import Chain
@@ -122,18 +120,22 @@ def front_network(options: CompileOptions, plugins: Plugins) -> RamFront:
     unlimited = replace(setup, budgets=resolve_budgets(setup.ctx.memory, budgets))
     packed: Graph = run(options.source, unlimited.packed, until=PASSES)
 
-    def found(graph: Graph) -> RamFront:
-        return front_of(run(graph, unlimited, after=PASSES, until=TILED), setup)
-
-    least, wide = found(packed), in_bytes(packed)
-    if wide is packed or setup.ctx.options.get(STORAGE.name) == "packed":
-        return least
-    try:
-        points = (*least.points, *found(wide).points)
-    except (DoesNotFit, NotSupported):
-        return least
+    found, refusals = list[RamFront](), list[DoryError]()
+    for graph in (packed, widened(packed, setup)):
+        if graph is None:
+            continue
+        try:
+            tiled: TiledGraph = run(graph, unlimited, after=PASSES, until=TILED)
+            found.append(front_of(tiled, setup))
+        except (DoesNotFit, NotSupported) as error:
+            refusals.append(error)
+    if not found:
+        raise refusals[0]
+    if len(found) == 1:
+        return found[0]
+    points = (point for one in found for point in one.points)
     best = not_dominated(points, lambda one: (one.cycles, one.l2_bytes + one.code_bytes))
-    return replace(least, points=tuple(best))
+    return replace(found[0], points=tuple(best))
 
 
 def front_of(tiled: TiledGraph, setup: Setup) -> RamFront:

@@ -173,10 +173,17 @@ def passes_of(setup: Setup) -> tuple[Pass, ...]:
     return passes
 
 
+def widened(graph: Graph, setup: Setup) -> Graph | None:
+    """Return a network with packed activations in bytes; None without any, or to keep them."""
+    wide = in_bytes(graph, setup.ctx.memory.storage_bits)
+    stays = setup.ctx.options.get(STORAGE.name) == "packed"
+    return None if stays or wide is graph else wide
+
+
 def _faster_in_bytes(graph: Graph, setup: Setup) -> Graph:
     """Return a network with packed activations in bytes, where its plan is faster then."""
-    wide, storage = in_bytes(graph), setup.ctx.options.get(STORAGE.name)
-    if wide is graph or setup.objective == "ram" or storage == "packed":
+    wide = None if setup.objective == "ram" else widened(graph, setup)
+    if wide is None:
         return graph
     quiet = replace(setup, watch=None, progress=None)
 

@@ -49,16 +49,24 @@ def choose_storage(graph: Graph, widths: Sequence[int], kernels: Candidates) -> 
     return replace(graph, tensors=stored)
 
 
-def in_bytes(graph: Graph) -> Graph:
+def in_bytes(graph: Graph, widths: Sequence[int]) -> Graph:
     """Return ``graph`` with whole bytes for all activations but its inputs and outputs.
 
-    Kernels that compute on bytes need not take tiles apart then, nor pack them.
+    Kernels that compute on bytes need not take tiles apart then, nor pack them. State that is also
+    an input or an output stays as it is, at both ends.
+
+    Args:
+        graph: The network.
+        widths: As for :func:`choose_storage`.
     """
-    ends = {*graph.inputs, *graph.outputs}
+    kept = {*graph.inputs, *graph.outputs}
+    for state in graph.states:
+        ends = {state.read, state.written}
+        kept |= ends if ends & kept else set()
     wide = {
-        name: replace(tensor, bits=_BYTE)
+        name: _stored(tensor, _BYTE, widths)
         for name, tensor in graph.tensors.items()
-        if tensor.bits < _BYTE and name not in ends
+        if tensor.bits < _BYTE and name not in kept
     }
     return replace(graph, tensors={**graph.tensors, **wide}) if wide else graph
 

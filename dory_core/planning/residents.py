@@ -92,25 +92,21 @@ class ResidentPlanner:
     def try_to_keep(self, new: ResidentTensor) -> bool:
         """Make a tensor resident if L1 has room for it and estimated cycles get fewer.
 
-        Layers take the fastest tiles with which it can be, or else the first ones.
+        Layers take the fastest tiles with which it can be.
         """
         touched = (new.maker, *new.readers)
         before = [self.tiled[n] for n in touched]
         old = self.kept.get(new.name)
         cycles = sum(self._cycles_of(n) for n in touched)
         self._replace(old, new)
-        suiting = [self._suiting(n) for n in touched]
-        if all(suiting):
-            fastest = [self._fastest(n, some) for n, some in zip(touched, suiting, strict=True)]
-            firsts = [some[0] for some in suiting]
-            for tilings in (fastest, firsts) if firsts != fastest else (firsts,):
-                for n, one in zip(touched, tilings, strict=True):
-                    self.tiled[n] = one
-                if self._fits(new) and sum(map(self._cycles_of, touched)) < cycles:
-                    offsets = self._pack(new)
-                    if offsets is not None:
-                        self.offsets.update(offsets)
-                        return True
+        fastest = [self._fastest(n) for n in touched]
+        for n, one in zip(touched, fastest, strict=True):
+            self.tiled[n] = one or self.tiled[n]
+        if all(fastest) and self._fits(new) and sum(map(self._cycles_of, touched)) < cycles:
+            offsets = self._pack(new)
+            if offsets is not None:
+                self.offsets.update(offsets)
+                return True
         self._replace(new, old)
         for n, one in zip(touched, before, strict=True):
             self.tiled[n] = one
@@ -133,11 +129,6 @@ class ResidentPlanner:
             for n in range(new.maker, new.last + 1):
                 self.over[n][new.name] = new
 
-    def _suiting(self, n: int) -> list[TiledLayer]:
-        """Return the tilings of a layer, its own first, that let its tensors be resident."""
-        own = self._own(n)
-        return [one for one in (self.tiled[n], *self.others(n)) if self._suits(n, one, own)]
-
     def _suits(self, n: int, one: TiledLayer, own: Mapping[str, str]) -> bool:
         """Return True when a tiling lets tensors lie in L1 as wholes, by their buffers."""
         schedules = self.parts(n, one)
@@ -152,14 +143,21 @@ class ResidentPlanner:
                 return False
         return True
 
-    def _fastest(self, n: int, tilings: Sequence[TiledLayer]) -> TiledLayer:
-        """Return the tiling with which a layer takes the fewest cycles, of equals the first."""
+    def _fastest(self, n: int) -> TiledLayer | None:
+        """Return the fastest tiling of a layer that lets its tensors be resident; None without any.
+
+        Of equals it is the one that the layer has.
+        """
+        before, own = self.tiled[n], self._own(n)
+        suiting = [one for one in (before, *self.others(n)) if self._suits(n, one, own)]
 
         def cycles(one: TiledLayer) -> int:
             self.tiled[n] = one
             return self._cycles_of(n)
 
-        return tilings[0] if len(tilings) == 1 else min(tilings, key=cycles)
+        found = min(suiting, key=cycles, default=None)
+        self.tiled[n] = before
+        return found
 
     def _live_bytes(self, n: int) -> int:
         """Return the bytes of L1 that are live while layer n runs."""

@@ -315,7 +315,7 @@ def l1_buffers(
         size = tile_bytes(layer, name, layout, all_of if there else tile)
         return L1Buffer(name, _aligned(size), 1 if there else copies)
 
-    split = tile.c_in < extent(layer).c_in if not is_channelwise(layer) else 0
+    split = tile.c_in < full.c_in if not is_channelwise(layer) else 0
     traits = bound.traits
     weights = 0 if traits.fetches else bound.weight_bytes(tile)
     scratch = bound.scratch_bytes(tile)

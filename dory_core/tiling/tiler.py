@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from dory_core.errors import DoesNotFit, NotSupported
-from dory_core.expr import ceil_div, evaluate
+from dory_core.expr import ceil_div
 from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Array, Layer, Requant
 from dory_core.ir.geometry import Tile, is_channelwise
@@ -18,7 +19,6 @@ from dory_core.schedule.boxes import fetch_constraints
 from dory_core.schedule.costs import LayerCosts
 from dory_core.schedule.loops import Buffering, Schedule, l1_buffers
 from dory_core.schedule.tiling import Tiling
-from dory_core.schedule.timeline import estimate
 from dory_core.tiling.aligned import copy_terms
 from dory_core.tiling.enumeration import whole_size
 from dory_core.tiling.in_place import whole_layer
@@ -31,7 +31,7 @@ from dory_core.tiling.problem import (
 )
 from dory_core.tiling.solve import does_not_fit, proof, solve
 from dory_core.tiling.tiled import TiledLayer
-from dory_core.tiling.variants import Variant, bufferings, cheapest, fits, schedules
+from dory_core.tiling.variants import Variant, bufferings, cheapest, fits, is_legal
 
 # Objective terms for a layer, kernel and tile; the tile's sizes are expressions.
 TermsHook = Callable[[Layer, Kernel, Tile], Sequence[Term]]
@@ -145,8 +145,7 @@ class Tiler:
         formulation = self._formulation(layer, bound)
         values = {variable.name: variable.bounds[1] for variable in formulation.variables}
         problem = TilingProblem(formulation, budget_bytes)
-        wanted = all(evaluate(c.condition, values) for c in formulation.constraints)
-        if not wanted or not fits(problem, values):
+        if not is_legal(formulation, values) or not fits(problem, values):
             return None
         only = cheapest(formulation, [(problem.buffering, values)], tiled.costs)
         assert only is not None  # it is the cheapest of one
@@ -181,18 +180,14 @@ class Tiler:
         most, found = 2 if whole.double_buffers else 1, list[TiledLayer]()
         for resident in ({"y"}, {"x"}, {"x", "y"}):
             copies = Buffering(x=1 if "x" in resident else most, y=1 if "y" in resident else most)
-            problem = TilingProblem(whole, budget_bytes, copies)
-            best: Variant | None = None
-            for values in _row_tiles(whole):
-                wanted = all(evaluate(c.condition, values) for c in whole.constraints)
+            fitting = []
+            for values in filter(partial(is_legal, whole), _row_tiles(whole)):
                 sizes = l1_buffers(layer, bound, whole.concrete(values), copies, resident)
-                if not wanted or sum(int(one.total) for one in sizes) > budget_bytes:
-                    continue
-                for schedule in schedules(whole, values, copies):
-                    cost = estimate(tiled.costs.in_loops(schedule), schedule, resident=resident)
-                    if best is None or cost.cycles < best.estimate.cycles:
-                        best = Variant(values, copies, schedule, cost)
+                if sum(int(one.total) for one in sizes) <= budget_bytes:
+                    fitting.append((copies, values))
+            best = cheapest(whole, fitting, tiled.costs, resident=resident)
             if best is not None:
+                problem = TilingProblem(whole, budget_bytes, copies)
                 found.append(_in_tiles(tiled, problem, best, IN_ROWS))
         return tuple(found)
 

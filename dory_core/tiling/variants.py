@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -55,6 +55,11 @@ def fits(problem: TilingProblem, values: dict[str, int]) -> bool:
     return int(evaluate(problem.bytes_used, values)) <= problem.budget_bytes
 
 
+def is_legal(formulation: Formulation, values: dict[str, int]) -> bool:
+    """Return True when a tile meets the constraints of the formulation."""
+    return all(evaluate(c.condition, values) for c in formulation.constraints)
+
+
 def schedules(
     formulation: Formulation, values: dict[str, int], buffering: Buffering
 ) -> Iterator[Schedule]:
@@ -78,6 +83,7 @@ def cheapest(
     costs: LayerCosts,
     best: Variant | None = None,
     byte_cycles: float = 0.0,
+    resident: Collection[str] = (),
 ) -> Variant | None:
     """Return the candidate with the fewest estimated cycles; the first of equals wins.
 
@@ -87,6 +93,7 @@ def cheapest(
         costs: The costs of the layer.
         best: The best variant found before.
         byte_cycles: Cycles that a byte of the layer's constants counts as.
+        resident: Tensors (x, x2, y) that lie in L1 and are not moved.
     """
 
     def weight(schedule: Schedule) -> float:
@@ -96,7 +103,7 @@ def cheapest(
     for buffering, values in candidates:
         for schedule in schedules(formulation, values, buffering):
             mine, extra = costs.in_loops(schedule), weight(schedule)
-            found = estimate(mine, schedule)
+            found = estimate(mine, schedule, resident=resident)
             if least is None or found.cycles + extra < least:
                 best, least = Variant(values, buffering, schedule, found), found.cycles + extra
     return best

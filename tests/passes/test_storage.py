@@ -178,9 +178,22 @@ def test_candidates_may_be_others_for_packed_tensors() -> None:
 
 
 def test_all_but_the_ends_become_bytes() -> None:
-    """Inputs and outputs are as the caller has them; states are no ends."""
+    """Inputs and outputs are as the caller has them."""
     graph = network(U4, U4, U4)
     assert bits(graph) == [4, 4, 4, 4]
-    assert bits(storage.in_bytes(graph)) == [4, 8, 8, 4]
+    assert bits(storage.in_bytes(graph, STORAGE_BITS)) == [4, 8, 8, 4]
+    assert bits(storage.in_bytes(graph, (4, 16, 32))) == [4, 16, 16, 4]
     wide = network(U8, values=U8)
-    assert storage.in_bytes(wide) is wide
+    assert storage.in_bytes(wide, STORAGE_BITS) is wide
+
+
+@pytest.mark.parametrize("is_output", [False, True])
+def test_both_ends_of_state_are_stored_alike(is_output: bool) -> None:
+    """Also where what is left is an output, which stays as the caller has it."""
+    b = GraphBuilder((6, 5, 4), values=U4)
+    old = b.state((6, 5, 4), U4)
+    new = b.conv(6, Window(kernel=(1, 1)), source=old, output=U4)
+    last = new if is_output else b.conv(6, Window(kernel=(1, 1)), output=U4)
+    graph = b.graph((last,), {old: new})
+    tensors = storage.in_bytes(graph, STORAGE_BITS).tensors
+    assert tensors[old].bits == tensors[new].bits == (4 if is_output else 8)

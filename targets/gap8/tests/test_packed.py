@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from test_measured import network_of
 
 import dory_core.tools as dory
 from dory_core.api import Graph, ops
@@ -59,9 +60,7 @@ def test_they_stay_packed_where_bytes_do_not_fit(tmp_path: Path) -> None:
 
 def test_the_front_has_packed_plans_and_plans_in_bytes() -> None:
     """The fastest plan is the one in bytes that is compiled, the smallest one is packed."""
-    file = Path(__file__).resolve().parents[4] / "shared/nets/quantlab_mv1_025_96_4b/net.onnx"
-    if not file.is_file():
-        pytest.skip(f"{file} is not there")
+    file = network_of("nets/quantlab_mv1_025_96_4b/net.onnx")
     points = dory.least_ram(file, "gap8").result.points
     assert points[0].cycles == dory.compile(file, "gap8").cycles
     packed = dory.compile(file, "gap8", settings=PACKED, objective="ram")
