@@ -18,6 +18,8 @@ from dory_core.plan.blocks import WEIGHTS
 from dory_core.plan.budgets import for_simulation
 from dory_core.planning.cutting import ChunkBytes, groups_of_all, least_groups, with_split
 from dory_core.planning.decision import Decision
+from dory_core.planning.moves import l1_residency
+from dory_core.planning.moves.l1_residency import with_residents
 from dory_core.planning.packing.one_memory import peak_within
 from dory_core.planning.problem import Problem
 from dory_core.planning.sequence.peaks import LiveBytes, Peak
@@ -27,12 +29,16 @@ from dory_core.tiling.outer import group_spans
 _MOST_STEPS = 100
 
 
-def streamed(problem: Problem) -> tuple[Decision, ...]:
+def streamed(problem: Problem, residents: bool = True) -> tuple[Decision, ...]:
     """Return decisions with which a network fits, found by the cascade.
 
     Groups of layers that keep channels apart move slices of pixels instead of rows, but other
     layers may need fewer transfers where their constants are fetched in groups. So there is a
     decision without such groups, and one that has them.
+
+    Args:
+        problem: The network.
+        residents: Whether tensors that stay in L1 between layers take no room of L2.
 
     Raises:
         DoesNotFit: Names the layer, what is live there and its bytes.
@@ -43,7 +49,7 @@ def streamed(problem: Problem) -> tuple[Decision, ...]:
     most = tuple(cuts.groups for cuts in problem.network.cuts)
     for groups in dict.fromkeys((groups_of_all(problem), most)):
         try:
-            decision = _Cascade(problem, groups).run()
+            decision = _cut(problem, groups, residents)
         except DoesNotFit as error:
             refusals.append(error)
         else:
@@ -55,7 +61,28 @@ def streamed(problem: Problem) -> tuple[Decision, ...]:
 
 def in_smallest_parts(problem: Problem) -> Decision:
     """Return the decision of the cascade with groups of all layers. Raises: as :func:`streamed`."""
-    return _Cascade(problem, tuple(cuts.groups for cuts in problem.network.cuts)).run()
+    return _cut(problem, tuple(cuts.groups for cuts in problem.network.cuts))
+
+
+def _cut(problem: Problem, groups: Sequence[int], residents: bool = True) -> Decision:
+    """Return the decision of the cascade, with resident tensors if it fits so.
+
+    Args:
+        problem: The network.
+        groups: The most groups of channels of each layer.
+        residents: As for :func:`streamed`.
+
+    Raises:
+        DoesNotFit: As :func:`streamed`.
+    """
+    cascade = _Cascade(problem, groups)
+    in_l1 = cascade.residents() if residents else frozenset()
+    if in_l1:
+        try:
+            return cascade.run(in_l1)
+        except DoesNotFit:
+            cascade = _Cascade(problem, groups)
+    return cascade.run()
 
 
 class _Cascade:
@@ -83,16 +110,35 @@ class _Cascade:
         self.fixed = problem.network.fixed
         self.live = LiveBytes(problem)
 
-    def run(self) -> Decision:
-        groups = least_groups(self.problem, self.chunk_bytes.large, self.most_groups)
-        pairs = zip(self.network.cuts, groups, strict=True)
-        decision = Decision(tuple(c.whole._replace(groups=n) for c, n in pairs), streamed=True)
-        counted = self.live.counted(decision)
+        least = least_groups(problem, self.chunk_bytes.large, groups)
+        pairs = zip(self.network.cuts, least, strict=True)
+        self.start = Decision(tuple(c.whole._replace(groups=n) for c, n in pairs), streamed=True)
+
+    def residents(self) -> frozenset[str]:
+        """Return the tensors that may stay in L1 where only constants are cut."""
+        off = l1_residency.NAME in self.problem.switched_off
+        if off or not self.problem.ctx.memory.resident_l1:
+            return frozenset()
+        return with_residents(self.problem, self.start, 0).resident
+
+    def run(self, in_l1: frozenset[str] = frozenset()) -> Decision:
+        """Return the decision that fits.
+
+        Args:
+            in_l1: Tensors that stay in L1 between layers as long as these are not cut.
+
+        Raises:
+            DoesNotFit: As :func:`streamed`.
+        """
+        counted = self.live.counted(replace(self.start, in_l1=in_l1))
         for _ in range(_MOST_STEPS * len(self.layers)):
             peak = Peak(counted)
             if peak.bytes <= self.limit:
-                if self._fits(counted.decision):
-                    return counted.decision
+                found = counted.decision
+                if in_l1:
+                    found = with_residents(self.problem, found, 0)
+                if self._fits(found):
+                    return found
                 lost = 0 if self.peak is None else max(0, self.peak - self.budget) // 2
                 self.limit = min(self.limit, peak.bytes) - max(self.alignment, lost)
             decision = self._relieve(counted.decision, peak, peak.bytes - self.limit)

@@ -69,6 +69,8 @@ def groups_of_all(problem: Problem) -> tuple[int, ...]:
 def with_split(problem: Problem, decision: Decision, n: int, split: Split) -> Decision:
     """Return the decision with another split of a layer, and the better outer loop for it.
 
+    Whether its tensors may stay in L1 depends on its parts: they are not to be resident any more.
+
     Args:
         problem: The network.
         decision: The decision.
@@ -76,7 +78,9 @@ def with_split(problem: Problem, decision: Decision, n: int, split: Split) -> De
         split: Its new split; the outer loop is chosen.
     """
     split = split._replace(stripes_outer=_stripes_outer(problem, decision, n, split))
-    return decision.with_split(n, split)
+    flow = problem.network.flow
+    in_l1 = decision.in_l1.difference(flow.reads[n], (flow.writes[n],))
+    return replace(decision.with_split(n, split), in_l1=in_l1)
 
 
 def _stripes_outer(problem: Problem, decision: Decision, n: int, split: Split) -> bool:

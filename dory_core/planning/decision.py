@@ -84,6 +84,7 @@ class Decision:
         arena_bytes: Bytes of L2 within which constants are fetched early; 0 for no early fetch.
         residency: Tiles and resident tensors of the layers; None for the best tiles of their
             parts and no resident tensor.
+        in_l1: Tensors that are to be resident without room in L2, while there is no residency.
         prefetches: Weight prefetch, by the layer that starts the load: the layer that it is for,
             and the load.
     """
@@ -95,6 +96,7 @@ class Decision:
     fused: frozenset[str] = frozenset()
     arena_bytes: int = 0
     residency: Residency | None = None
+    in_l1: frozenset[str] = frozenset()
     prefetches: Mapping[int, tuple[int, AheadLoad]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -103,7 +105,7 @@ class Decision:
     @property
     def resident(self) -> frozenset[str]:
         """Tensors that need no block of L2."""
-        return frozenset() if self.residency is None else self.residency.tensors
+        return self.in_l1 if self.residency is None else self.residency.tensors
 
     def with_split(self, n: int, split: Split) -> Decision:
         """Return the decision with another split of layer ``n``."""
@@ -111,4 +113,4 @@ class Decision:
 
     def in_parts(self) -> Decision:
         """Return the decision without what was decided in L1, which holds only for its parts."""
-        return replace(self, residency=None, prefetches={})
+        return replace(self, residency=None, in_l1=frozenset(), prefetches={})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from dory_core.errors import DoesNotFit
 from dory_core.hardware.target import TargetContext
@@ -282,23 +283,31 @@ def _below(
 def _streamed(problem: Problem) -> tuple[list[Planned], list[DoesNotFit]]:
     """Return the fastest plans of a streamed network, and the errors of what does not fit.
 
-    The cascade cuts layers only until the network fits. In parts that are cut for less L2, smaller
-    constants are there earlier, which may be faster within all of L2.
+    First is the least error of what fits L2 and not the level below.
+
+    Tensors that stay in L1 leave L2 to others. Where the cascade does not count on them, and cuts
+    layers for less L2, smaller constants are there earlier, which may be faster within all of L2.
     """
-    found, refusals, known = list[Planned](), list[DoesNotFit](), list[Decision]()
+    found, known = list[Planned](), list[Decision]()
+    refusals, below = list[DoesNotFit](), list[DoesNotFit]()
     most = problem.budgets.bytes[HOME]
-    for room in (most, int(most * _LESS_ROOM)) if problem.thorough else (most,):
+    rooms = {True: most, False: int(most * _LESS_ROOM)} if problem.thorough else {True: most}
+    for residents, room in rooms.items():
         within = replace(problem.budgets, bytes={**problem.budgets.bytes, HOME: room})
         try:
-            decisions = streamed(replace(problem, budgets=within))
+            decisions = streamed(replace(problem, budgets=within), residents)
             starts, refused = _evaluated(problem, [one for one in decisions if one not in known])
-            known += decisions
-            refusals += refused
-            if starts:
-                found.append(fastest_of(problem, starts))
         except DoesNotFit as error:
             refusals.append(error)
-    return found, refusals
+            continue
+        known += decisions
+        refusals += refused
+        try:
+            found += [fastest_of(problem, starts)] if starts else []
+        except DoesNotFit as error:
+            below.append(error)
+    below.sort(key=lambda error: error.needed_bytes or inf)
+    return found, [*below, *refusals]
 
 
 def problems_of(tiling: Tilings, ctx: TargetContext, budgets: Budgets) -> list[Problem]:

@@ -51,7 +51,7 @@ class Problem:
         network: The layers and how they may be cut.
         tiled: The best tiles of each layer as a whole.
         constants: Bytes of each layer's constants that are fetched when the network is streamed.
-        thorough: Whether a streamed network is also cut as for less L2.
+        thorough: Whether a streamed network is also cut without resident tensors, for less L2.
     """
 
     tiling: Tilings

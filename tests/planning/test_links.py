@@ -121,6 +121,13 @@ def test_rolling_buffers_move_in_whole_units_but_for_their_ends(
         b.conv(count, window)
     b.conv(channels, Window(kernel=(1, 1)))
     toy = streaming({"alignment_bytes": 8}, {"alignment_bytes": below}, 8 * 1024, 3000, cores=4)
-    plan = build_app(b.graph(), NAME, tmp_path, plugins=toy.plugins(), seeds=(0, 1))
+    plan = build_app(
+        b.graph(),
+        NAME,
+        tmp_path,
+        settings={"moves": "-l1-residency"},
+        plugins=toy.plugins(),
+        seeds=(0, 1),
+    )
     assert any(step.output.place.passing for step in plan.steps)
     assert_exact(tmp_path, plugins=toy.plugins())

@@ -211,7 +211,7 @@ def test_a_group_that_reads_other_channels_than_its_own_is_found(
     l2: int, level: int, plugins: Plugins, tmp_path: Path
 ) -> None:
     graph = next(case for case in CASES if case.name == "many_filters").build()
-    plan = plan_graph(graph, plugins, l2)
+    plan = plan_graph(graph, plugins, l2, moves="-l1-residency")
     verify_contents(plan.program, plan.steps)
     layer = next(
         n
@@ -290,6 +290,7 @@ def test_a_repaired_packing_with_two_live_blocks_in_one_place_is_found(
     faulty: bool, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = next(case for case in CASES if case.name == "two_outputs")
+    off = "-l1-residency"
     mine, repairs = one_memory.repaired, list[dict[BlockId, int]]()
 
     def repaired(requests: Sequence[Request], *rest: Any) -> dict[BlockId, int] | None:
@@ -304,14 +305,14 @@ def test_a_repaired_packing_with_two_live_blocks_in_one_place_is_found(
     monkeypatch.setattr(one_memory, "repaired", repaired)
     monkeypatch.setattr(one_memory, "lowest_place", as_they_are)
     if not faulty:
-        check_plan(plan_graph(case.build(), plugins, 6_000))
+        check_plan(plan_graph(case.build(), plugins, 6_000, moves=off))
         assert repairs
         return
     with pytest.raises(DoryError, match="are both live"):
-        plan_graph(case.build(), plugins, 6_000)
+        plan_graph(case.build(), plugins, 6_000, moves=off)
     monkeypatch.setattr("dory_core.planning.fitting.verify_planned", lambda *_: None)
     with pytest.raises(DoryError, match="memory plan is wrong"):
-        plan_graph(case.build(), plugins, 6_000)
+        plan_graph(case.build(), plugins, 6_000, moves=off)
     monkeypatch.setattr("dory_core.planning.planner.verify_contents", lambda *_: None)
     with pytest.raises(Wrong):
-        check_plan(plan_graph(case.build(), plugins, 6_000))
+        check_plan(plan_graph(case.build(), plugins, 6_000, moves=off))

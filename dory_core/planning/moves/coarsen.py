@@ -8,6 +8,7 @@ tried in L2 again, the largest first, then every layer with fewer stripes and gr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from dory_core.planning.cutting import (
     ChunkBytes,
@@ -19,6 +20,7 @@ from dory_core.planning.cutting import (
 )
 from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import Candidate
+from dory_core.planning.moves.l1_residency import with_residents
 from dory_core.planning.packing.one_memory import peak_within
 from dory_core.planning.problem import Problem
 from dory_core.planning.sequence.peaks import LiveBytes
@@ -29,9 +31,8 @@ _ROOMS = (1.0, 15 / 16)
 
 def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     """Yield the decision with as little moved and cut as fits."""
-    fitting = candidate.decision
-    if fitting.streamed and problem.link is not None:
-        found = coarser(problem, fitting)
+    if candidate.decision.streamed and problem.link is not None:
+        found = coarser(problem, candidate.decision)
         if found is not None:
             yield found
 
@@ -43,11 +44,13 @@ def coarser(problem: Problem, fitting: Decision) -> Decision | None:
         problem: A network that is streamed.
         fitting: A decision without fused chains that fits.
     """
-    live = LiveBytes(problem)
+    live, start = LiveBytes(problem), replace(fitting.in_parts(), in_l1=fitting.resident)
     for share in _ROOMS:
-        decision = coarsened(problem, fitting, _Trials(live, fitting, int(problem.room * share)))
-        if decision == fitting:
+        decision = coarsened(problem, start, _Trials(live, start, int(problem.room * share)))
+        if decision == start:
             return None
+        if fitting.residency is not None:
+            decision = with_residents(problem, decision, fitting.arena_bytes)
         requests = tuple(live.sequence(decision).requests.values())
         if peak_within(requests, problem.alignment, problem.room) <= problem.room:
             return decision

@@ -61,7 +61,6 @@ class LiveBytes:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self._network = problem.network
-        self._chunks = cache(lambda n, split: problem.fetched(n, problem.part(n, split), split))
         self._like_wholes = cache(lambda n, split: problem.fetched(n, problem.tiled[n], split))
 
     def sequence(self, decision: Decision) -> PartSequence:
@@ -70,8 +69,9 @@ class LiveBytes:
         Raises:
             DoesNotFit: When a part has no tiles.
         """
-        splits = decision.splits
-        return build_sequence(self._network, decision, lambda n: self._chunks(n, splits[n]))
+        tiled, splits = self.problem.residency(decision).tiled, decision.splits
+        chunks = (self.problem.fetched(n, one, splits[n]) for n, one in enumerate(tiled))
+        return build_sequence(self._network, decision, tuple(chunks).__getitem__)
 
     def about(self, decision: Decision, layers: range | None = None) -> PartSequence:
         """Return about the sequence of a decision: parts have the tiles of whole layers.
@@ -127,6 +127,7 @@ class LiveBytes:
         pairs = zip(before.splits, after.splits, strict=True)
         changed = [n for n, (one, other) in enumerate(pairs) if one != other]
         names = (before.in_l3 ^ after.in_l3) | (before.spilled ^ after.spilled)
+        names |= before.resident ^ after.resident
         # Which layers a spilled tensor waits for depends on the positions of all of them.
         alive = {name for n in changed for name in self._network.alive[n]} & after.spilled
         names |= {name for name in alive if self._waits(before, name) != self._waits(after, name)}
