@@ -160,11 +160,14 @@ class _Cascade:
             if finer is not None:
                 return finer
         steps = list(self._activation_steps(decision, peak, excess))
-        if steps:
-            return min(steps, key=lambda step: step[0])[1]
+        best = min(steps, key=lambda step: step[0])[1] if steps else None
+        if best is not None and best.in_l1 == decision.in_l1:
+            return best
         finer = self._finer_chunks(decision, peak)
         if finer is not None:
             return finer
+        if best is not None:
+            return best
         # They do not suffice, but the refusal states the bytes of the smallest parts.
         striped = next(self._striped(decision, peak, excess), None)
         if striped is not None:

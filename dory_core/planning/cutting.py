@@ -69,7 +69,7 @@ def groups_of_all(problem: Problem) -> tuple[int, ...]:
 def with_split(problem: Problem, decision: Decision, n: int, split: Split) -> Decision:
     """Return the decision with another split of a layer, and the better outer loop for it.
 
-    Whether its tensors may stay in L1 depends on its parts: they are not to be resident any more.
+    Its output is not to be resident any more, nor are inputs of which its parts read a piece.
 
     Args:
         problem: The network.
@@ -79,8 +79,9 @@ def with_split(problem: Problem, decision: Decision, n: int, split: Split) -> De
     """
     split = split._replace(stripes_outer=_stripes_outer(problem, decision, n, split))
     flow = problem.network.flow
-    in_l1 = decision.in_l1.difference(flow.reads[n], (flow.writes[n],))
-    return replace(decision.with_split(n, split), in_l1=in_l1)
+    in_pieces = split.stripes > 1 or is_channelwise(problem.network.layers[n])
+    moved = (flow.writes[n], *(flow.reads[n] if in_pieces else ()))
+    return replace(decision.with_split(n, split), in_l1=decision.in_l1.difference(moved))
 
 
 def _stripes_outer(problem: Problem, decision: Decision, n: int, split: Split) -> bool:
