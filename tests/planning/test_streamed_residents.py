@@ -72,9 +72,7 @@ def parts(plan: Plan) -> int:
 
 
 @pytest.mark.parametrize("sanitizer", [None, "address,undefined"])
-def test_layers_whose_tensors_stay_in_l1_are_not_cut(
-    sanitizer: str | None, tmp_path: Path
-) -> None:
+def test_layers_whose_tensors_stay_in_l1_are_not_cut(sanitizer: str | None, tmp_path: Path) -> None:
     if sanitizer is not None:
         require_sanitizer(sanitizer)
     graph = small_tensors()
