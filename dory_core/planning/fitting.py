@@ -272,7 +272,7 @@ def _below(
             ways, refused = _streamed(problem)
             refusals += refused
             if ways:
-                return problem, min(ways, key=lambda one: one.cycles)
+                return problem, min(ways, key=price)
         raise next_to_code(refusals[0], ctx, budgets, code, streamed=True)
     except DoesNotFit:
         if needed:

@@ -10,7 +10,7 @@ import pytest
 from dory_core.driver.compiler import CompileOptions, compile_network
 from dory_core.plan import Plan
 from dory_core.plugins.manager import load_plugins
-from tests.nets import net
+from tests.nets import net, tflite_net
 from tests.planning.properties import (
     PROPERTIES,
     constants_are_fetched_several_layers_ahead,
@@ -27,11 +27,15 @@ REAL: dict[str, tuple[str, Mapping[int, int]]] = {
     "mv2_035_96 in 60 kB": ("nemo_mv2_035_96", {2: 60_000}),
     "mv1_100_128 in 139 kB": ("nemo_mv1_100_128", {2: 139_059}),
     "PenguiNet in 81 kB": ("nemo_PenguiNet_32", {2: 81_536}),
+    "Dronet of QuantLab": ("quantlab_Dronet", {}),
+    "ds_cnn in 10 kB": ("nemo_ds_cnn_kws", {2: 9_824}),
 }
+#: One that stays in L2.
+WHOLE = {"ds_cnn": ("nemo_ds_cnn_kws", dict[int, int]())}
 
 
 def _planned(name: str) -> Plan:
-    folder, budgets = REAL[name]
+    folder, budgets = {**REAL, **WHOLE}[name]
     source = net(folder)
     options = CompileOptions(
         source.onnx,
@@ -110,3 +114,25 @@ def test_finer_chunks_pay() -> None:
         return compile_network(options, load_plugins()).plan.cycles
 
     assert cycles("") < 0.98 * cycles("-finer-chunks")
+
+
+def test_of_plans_that_are_as_fast_the_one_with_less_l2_is_taken(
+    plan_of: Callable[[str], Plan],
+) -> None:
+    """Another one has as many cycles, and 382,848 B."""
+    (l2,) = (level for level in plan_of("Dronet of QuantLab").levels if level.name == "L2")
+    assert l2.used < 310_000
+
+
+def test_a_network_whose_tensors_stay_in_l1_is_hardly_slower_in_a_third_of_l2(
+    plan_of: Callable[[str], Plan],
+) -> None:
+    """It had stripes of tensors in L3 before, and 2.5 times the cycles."""
+    assert plan_of("ds_cnn in 10 kB").cycles < 1.1 * plan_of("ds_cnn").cycles
+
+
+def test_what_does_not_fit_with_tensors_in_l1_is_cut_without_them() -> None:
+    """Stripes of its layers need less of L2 than its constants beside tensors in L1."""
+    path = tflite_net("openmv_fomo_face").path
+    options = CompileOptions(path, "gap8", "tflite", budgets={2: 16_926}, plan_only=True)
+    assert compile_network(options, load_plugins()).plan.transfers
