@@ -136,10 +136,11 @@ class _Cascade:
         for _ in range(_MOST_STEPS * len(self.layers)):
             peak = Peak(counted)
             if peak.bytes <= self.limit:
-                found = counted.decision
-                if in_l1:
+                found = counted.decision if self._fits(counted.decision) else None
+                if in_l1 and found is not None:
                     found = with_residents(self.problem, found, 0)
-                if self._fits(found):
+                    found = found if self._fits(found) else None
+                if found is not None:
                     return found
                 lost = 0 if self.peak is None else max(0, self.peak - self.budget) // 2
                 self.limit = min(self.limit, peak.bytes) - max(self.alignment, lost)
@@ -162,9 +163,11 @@ class _Cascade:
             if finer is not None:
                 return finer
         steps = list(self._activation_steps(decision, peak, excess))
-        best = min(steps, key=lambda step: step[0])[1] if steps else None
-        if best is not None and best.in_l1 == decision.in_l1:
-            return best
+        (moved, _), best = min(steps, key=lambda step: step[0], default=((0, 0), None))
+        if best is not None:
+            out = sum(self.forms[name].size_bytes for name in decision.in_l1 - best.in_l1)
+            if not out or 2 * out <= moved:
+                return best
         finer = self._finer_chunks(decision, peak)
         if finer is not None:
             return finer
