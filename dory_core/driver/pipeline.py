@@ -161,8 +161,8 @@ def passes_of(setup: Setup) -> tuple[Pass, ...]:
         Pass("order", "orders branches for the least memory", order_branches),
         Pass(
             "bytes",
-            "stores packed activations in bytes where that is faster and fits",
-            lambda graph: _faster_in_bytes(graph, setup),
+            "stores packed activations in bytes where that is faster, or smaller, and fits",
+            lambda graph: _better_in_bytes(graph, setup),
         ),
     )
     passes = tuple(step for step in passes if setup.joins or not step.joins)
@@ -180,21 +180,26 @@ def widened(graph: Graph, setup: Setup) -> Graph | None:
     return None if stays or wide is graph else wide
 
 
-def _faster_in_bytes(graph: Graph, setup: Setup) -> Graph:
-    """Return a network with packed activations in bytes, where its plan is faster then."""
-    wide = None if setup.objective == "ram" else widened(graph, setup)
+def _better_in_bytes(graph: Graph, setup: Setup) -> Graph:
+    """Return a network with packed activations in bytes, where its plan is better then.
+
+    It is faster, or where the least RAM is wanted, data and code take fewer bytes of L2.
+    """
+    wide = widened(graph, setup)
     if wide is None:
         return graph
     quiet = replace(setup, watch=None, progress=None)
 
-    def cycles(one: Graph) -> float:
+    def cost(one: Graph) -> float:
         try:
             plan: Plan = run(one, quiet, after=PASSES)
         except (DoesNotFit, NotSupported):
             return inf
-        return plan.cycles
+        if setup.objective != "ram":
+            return plan.cycles
+        return plan.code_bytes + next(one.used for one in plan.levels if one.name == "L2")
 
-    return wide if cycles(wide) < (1 - LEAST_GAIN) * cycles(graph) else graph
+    return wide if cost(wide) < (1 - LEAST_GAIN) * cost(graph) else graph
 
 
 def _import(source: Source, setup: Setup) -> Graph:

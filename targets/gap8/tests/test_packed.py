@@ -59,9 +59,12 @@ def test_they_stay_packed_where_bytes_do_not_fit(tmp_path: Path) -> None:
 
 
 def test_the_front_has_packed_plans_and_plans_in_bytes() -> None:
-    """The fastest plan is the one in bytes that is compiled, the smallest one is packed."""
+    """The fastest plan is in bytes; it is compiled, or the one with the least data and code."""
     file = network_of("nets/quantlab_mv1_025_96_4b/net.onnx")
     points = dory.least_ram(file, "gap8").result.points
     assert points[0].cycles == dory.compile(file, "gap8").cycles
     packed = dory.compile(file, "gap8", settings=PACKED, objective="ram")
-    assert points[-1].l2_bytes == packed.plan["memory"]["L2"]["used"] < points[0].l2_bytes
+    sizes = [point.l2_bytes for point in points]
+    assert packed.plan["memory"]["L2"]["used"] in sizes[1:]
+    least = dory.compile(file, "gap8", objective="ram")
+    assert least.plan["memory"]["L2"]["used"] == min(sizes) == sizes[-1]
