@@ -77,7 +77,7 @@ STAGES: Mapping[str, tuple[str, int]] = {
     "residual spilled": ("residual", 18_000),
     "input in L3": ("input_and_output", 9_000),
     "output in L3": ("input_and_output", 9_000),
-    "columns": ("temporal", 6_000),
+    "columns": ("temporal", 12_000),
     "add with one operand from L3": ("residual", 18_000),
     "add with both operands from L3": ("adds", 3_000),
     "max pool tiled": ("adds", 3_000),
