@@ -152,7 +152,7 @@ def test_outputs_that_were_spilled_are_read_where_they_return(plugins: Plugins) 
     case = next(c for c in CASES if c.name == "output_with_late_reader")
     found = False
     for l2 in range(6_000, 14_000, 250):
-        plan = plan_graph(case.build(), plugins, l2)
+        plan = plan_graph(case.build(), plugins, l2, moves="-l1-residency")
         check_plan(plan)
         backs = {t.block.tensor for t in plan.transfers if t.block.kind is BlockKind.BACK}
         found |= bool(backs & {place.tensor.name for place in plan.outputs})
