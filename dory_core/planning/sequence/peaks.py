@@ -61,6 +61,7 @@ class LiveBytes:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self._network = problem.network
+        self._chunks = cache(lambda n, split: problem.fetched(n, problem.part(n, split), split))
         self._like_wholes = cache(lambda n, split: problem.fetched(n, problem.tiled[n], split))
 
     def sequence(self, decision: Decision) -> PartSequence:
@@ -69,9 +70,8 @@ class LiveBytes:
         Raises:
             DoesNotFit: When a part has no tiles.
         """
-        tiled, splits = self.problem.residency(decision).tiled, decision.splits
-        chunks = (self.problem.fetched(n, one, splits[n]) for n, one in enumerate(tiled))
-        return build_sequence(self._network, decision, tuple(chunks).__getitem__)
+        splits = decision.splits
+        return build_sequence(self._network, decision, lambda n: self._chunks(n, splits[n]))
 
     def about(self, decision: Decision, layers: range | None = None) -> PartSequence:
         """Return about the sequence of a decision: parts have the tiles of whole layers.
