@@ -24,6 +24,9 @@ ATOM, PRODUCT, SUM, COMPARISON, CHOICE = 5, 4, 3, 2, 1
 _FEW = 4
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
+#: By the values of a table: name and values of the table that it is a multiple of, and the factor.
+Multiples = Mapping[tuple[int, ...], tuple[str, tuple[int, ...], int]]
+
 
 @dataclass(slots=True)
 class Reader:
@@ -37,6 +40,7 @@ class Reader:
         part: Variable whose tables are columns, ``part->name``.
         copied: Whether ``part`` points to a copy, which has its number as a column.
         struct: What stands before the name of a table that is a member of a struct.
+        multiples: Tables that are read as multiples of others, and these.
         tables: Tables that the texts so far need, by name.
         columns: Columns that the texts so far need, by name.
     """
@@ -45,6 +49,7 @@ class Reader:
     part: str = "part"
     copied: bool = False
     struct: str = ""
+    multiples: Multiples = field(default_factory=dict)
     tables: dict[str, tuple[int, ...]] = field(default_factory=dict)
     columns: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -127,6 +132,8 @@ class Reader:
             form = closed_form(values, bracketed(self._read_as(term.index, signed), ATOM))
             if form is not None:
                 return form
+            term, multiple = self._base(term)
+            factor *= multiple
         text = self._factor(term, signed)
         return text if factor == 1 else (f"{bracketed(text, PRODUCT)} * {factor}", PRODUCT)
 
@@ -154,6 +161,12 @@ class Reader:
             return f"(uint32_t)({self.part} - parts)"
         self.columns["number"] = tuple(range(part.bounds[1] + 1))
         return f"{self.part}->number"
+
+    def _base(self, term: Lookup) -> tuple[Lookup, int]:
+        """Return the table that a table is a multiple of, and the factor."""
+        values = tuple(int(v) for v in term.values)
+        name, base, factor = self.multiples.get(values, (term.name, values, 1))
+        return Lookup(name, base, term.index), factor
 
     def _table(self, term: Lookup) -> str:
         column = self._is_column(term)
@@ -210,6 +223,26 @@ def _line(values: Sequence[int]) -> tuple[int, int] | None:
     if step < 0 or any(b - a != step for a, b in pairwise(values)):
         return None
     return values[0], step
+
+
+def multiples(tables: Mapping[str, tuple[int, ...]]) -> Multiples:
+    """Return which tables are multiples of others: of those with the smallest values."""
+    found: dict[tuple[int, ...], tuple[str, tuple[int, ...], int]] = {}
+    for name, values in sorted(tables.items(), key=lambda table: sum(map(abs, table[1]))):
+        bases = (one for one in found.values() if len(one[1]) == len(values))
+        own = (name, values, 1)
+        found[values] = next((one for base in bases if (one := _times(base, values))), own)
+    return found
+
+
+def _times(
+    base: tuple[str, tuple[int, ...], int], values: tuple[int, ...]
+) -> tuple[str, tuple[int, ...], int] | None:
+    """Return a table with the factor that makes other values of it; None without any."""
+    name, small, _ = base
+    factor = next((v // s for s, v in zip(small, values, strict=True) if s), 0)
+    is_multiple = factor > 0 and all(factor * s == v for s, v in zip(small, values, strict=True))
+    return (name, small, factor) if is_multiple else None
 
 
 def _has_negatives(value: Value) -> bool:

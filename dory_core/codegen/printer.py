@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 
 from dory_core.codegen.arguments import call_lines
-from dory_core.codegen.cexpr import INDENT, c_type, wrapped
+from dory_core.codegen.cexpr import INDENT, Multiples, c_type, multiples, wrapped
 from dory_core.codegen.copies import Copies
 from dory_core.codegen.names import function_parameters, function_symbol, layer_arenas
 from dory_core.codegen.rows import OWN_ROW, OWN_TABLES, Rows
@@ -46,7 +46,7 @@ _RAGGED = re.compile(r"\b(?:t\.)?\w+ == \d+ \? \d+ : \d+\b")
 #: Such a size has a name where a loop needs it at least as often.
 _NAMED_FROM = 3
 #: Most words of tables that a function copies to the stack.
-_STACK_WORDS = 72
+_STACK_WORDS = 28
 #: Who performs marks: the simulation.
 _MARKS = "marks"
 #: Names of the macros of bytes.
@@ -91,16 +91,20 @@ def print_layer(
     """
     near = delays and function.program.loop is not None
 
-    def printed(tables_near: bool) -> tuple[LayerText, int]:
-        """Return the C, and how many words its tables have."""
-        values = Values(prefix, steps[0], function, near, tables_near)
+    def printed(
+        tables_near: bool, known: Multiples
+    ) -> tuple[LayerText, dict[str, tuple[int, ...]]]:
+        """Return the C, and its tables."""
+        values = Values(prefix, steps[0], function, near, tables_near, known)
         rows = Rows(prefix, steps, function, near)
         copies = Copies(values, cores)
         text = _Printer(steps[0], function.program, cores, values, copies, rows).text()
-        return text, sum(map(len, values.reader.tables.values()))
+        return text, values.reader.tables
 
-    text, words = printed(near)
-    return printed(False)[0] if near and words > _STACK_WORDS else text
+    known = multiples(printed(near, {})[1])
+    text, tables = printed(near, known)
+    too_long = near and sum(map(len, tables.values())) > _STACK_WORDS
+    return printed(False, known)[0] if too_long else text
 
 
 @dataclass(slots=True)

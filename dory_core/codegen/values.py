@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dory_core.codegen.arguments import ArgumentText
-from dory_core.codegen.cexpr import Reader
+from dory_core.codegen.cexpr import Multiples, Reader
 from dory_core.codegen.names import table_symbol, weights_symbol
 from dory_core.expr import Expr, Var
 from dory_core.plan import LayerStep
@@ -40,6 +40,7 @@ class Values:
         function: The function.
         own_part: Whether it has a copy of its part.
         own_tables: Whether it has a copy of its tables.
+        multiples: Tables that are read as multiples of others, and these.
         axes: Axes of the tile loop, from the outermost to the innermost.
         slots: Slots of double-buffered operands.
         single: True when the loop has one axis, which is its counter; otherwise the position is a
@@ -54,6 +55,7 @@ class Values:
     function: LayerFunction
     own_part: bool = False
     own_tables: bool = False
+    multiples: Multiples = field(default_factory=dict)
     axes: tuple[LoopAxis, ...] = ()
     slots: tuple[Slot, ...] = ()
     single: bool = False
@@ -71,7 +73,7 @@ class Values:
         if loop is not None:
             self.axes, self.slots, self.single = loop.axes, loop.slots, len(loop.axes) == 1
         struct = "by_tile->" if self.own_tables else ""
-        self.reader = Reader({}, copied=self.own_part, struct=struct)
+        self.reader = Reader({}, copied=self.own_part, struct=struct, multiples=self.multiples)
         names = {axis.name: axis.name if self.single else f"t.{axis.name}" for axis in self.axes}
         self.reader.variables = names
         for slot in self.slots:

@@ -40,7 +40,7 @@ OBJECTIVES = ("heuristic", "latency")
 
 #: Cycles that a byte of constants counts as: kernels pad the constants of every tile, and a network
 #: has room for few more bytes. The latency objective counts no bytes.
-_BYTE_CYCLES = 0.25
+_BYTE_CYCLES = 1.5
 
 #: Timelines of likely fast tiles that are compared with those of the best tiles by the objective.
 _WALKS = 16
@@ -252,8 +252,7 @@ class Tiler:
         In one tile tensors may stay in L1: several are tried where targets ask for smaller ones.
         Fully connected layers wait for constants, which others load: by themselves they say little.
         """
-        least = 1 if self._hierarchy.smaller_l1 else 2
-        return least <= schedule.count < _MANY_TILES and not layer.op.reads_vector
+        return schedule.count < _MANY_TILES and not layer.op.reads_vector
 
     def _formulation(self, layer: Layer, bound: BoundKernel) -> Formulation:
         link = self._hierarchy.link(1)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dory_core.codegen.cexpr import Reader, c_type, closed_form, wrapped
+from dory_core.codegen.cexpr import Reader, c_type, closed_form, multiples, wrapped
 from dory_core.expr import Expr, Var, ceil_div, evaluate, lookup, maximum, minimum
 from dory_core.simulate.compiler import find_compiler
 
@@ -139,6 +139,20 @@ def test_what_is_irregular_becomes_a_table_once() -> None:
     assert reader.text(lookup("x_h", rows, ROW) + 1) == "x_h[t.h] + 1"
     assert reader.text(lookup("x_h", [1, 5, 2, 3], ROW)) == "x_h_2[t.h]"
     assert reader.tables == {"x_h": (7, 9, 8, 9), "x_h_2": (1, 5, 2, 3)}
+
+
+def test_tables_that_are_multiples_of_another_one_are_read_from_it() -> None:
+    """Bytes of constants follow from output channels; equal tables are one."""
+    tables = {"w": (48, 24, 48, 36), "y_c": (4, 2, 4, 3), "x": (4, 2, 4, 3), "z": (8, 4, 8, 7)}
+    reader = Reader(NAMES, struct="by_tile->", multiples=multiples(tables))
+    read = {name: reader.text(lookup(name, values, ROW) * 2) for name, values in tables.items()}
+    assert read == {
+        "w": "by_tile->y_c[t.h] * 24",
+        "y_c": "by_tile->y_c[t.h] * 2",
+        "x": "by_tile->y_c[t.h] * 2",
+        "z": "by_tile->z[t.h] * 2",
+    }
+    assert reader.tables == {"y_c": (4, 2, 4, 3), "z": (8, 4, 8, 7)}
 
 
 def test_what_differs_between_parts_is_a_column_of_their_table() -> None:

@@ -80,10 +80,12 @@ def test_equal_layers_share_and_are_exact(name: str, tmp_path: Path) -> None:
         assert codes[number] == {"layer": first, "row": row, "rows": len(function.steps)}
 
 
+#: Cycles of a tile with which no layer is faster in several.
+_SLOW_TILES = 10_000
 AHEAD = {
-    "in one tile": (chain(6), {}, ToyChip()),
+    "in one tile": (chain(6), {}, ToyChip(step_cycles=_SLOW_TILES)),
     "in tiles": (chain(6, 2, 20), {"l1": 1300}, ToyChip()),
-    "on one core": (chain(6), {}, ToyChip(cores=1)),
+    "on one core": (chain(6), {}, ToyChip(cores=1, step_cycles=_SLOW_TILES)),
 }
 
 

@@ -26,8 +26,8 @@ def network() -> GraphBuilder:
     return net
 
 
-def application(directory: Path, cores: int, budgets: dict[int, int]) -> Plan:
-    toy = ToyChip(cores=cores, any_core=cores > 1)
+def application(directory: Path, cores: int, budgets: dict[int, int], step_cycles: int = 0) -> Plan:
+    toy = ToyChip(cores=cores, any_core=cores > 1, step_cycles=step_cycles)
     return build_app(network().graph(), NAME, directory, budgets=budgets, plugins=toy.plugins())
 
 
@@ -79,7 +79,7 @@ def check_format(app: Path) -> None:
 
 
 def test_a_layer_in_one_tile_is_straight_line_code(tmp_path: Path) -> None:
-    plan = application(tmp_path / "app", 4, {1: 60_000})
+    plan = application(tmp_path / "app", 4, {1: 60_000}, step_cycles=10_000)
     for step in plan.steps:
         assert step.tile_count == 1
         text = (tmp_path / "app" / "src" / f"dory_layer_{step.index:02d}.c").read_text()

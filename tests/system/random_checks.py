@@ -86,7 +86,7 @@ def check(way: Way, network: Network, l1_bytes: int, mode: str, seed: int, objec
         assert_exact(folder / "app", plugins=way.plugins, dma=(mode,), repeat=2, seed=seed)
 
 
-budgets = st.sampled_from([4096, 6000, 8192, 11111, 16384, 22528, 38236, 52064, 65536])
+budgets = st.sampled_from([4096, 6000, 8192, 11111, 16384, 22528, 38236, 56208, 65536])
 modes = st.sampled_from(DMA_MODES)
 seeds = st.integers(1, 1000)
 

@@ -33,10 +33,10 @@ from tests.system.test_static_analysis import (
 )
 
 ARM = "arm-none-eabi-gcc"
-#: Stack of the core that has least, in bytes, and what of it is not the network's: interrupts, and
-#: what the operating system of gap8 has on it.
+#: Stack of the core that has least, in bytes, less what is not the network's: interrupts, and the
+#: main program of gap8.
 STACK_BYTES = {
-    "gap8": STACK_CORE_BYTES - 128,
+    "gap8": STACK_CORE_BYTES - 16,
     "stm32h7": STM32_STACK_BYTES * 3 // 4,
     "diana": DIANA_STACK_BYTES * 3 // 4,
 }

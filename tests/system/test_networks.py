@@ -110,7 +110,7 @@ def test_network_is_exact_with_other_l1_budgets_or_says_what_is_missing(
         assert not (tmp_path / "app").exists()
         return
     assert all(step.l1_bytes <= l1 for step in result.plan.steps)
-    l1_is_the_chips = l1 <= 52064
+    l1_is_the_chips = l1 <= 56208
     assert l1_is_the_chips == ("L1 budget" not in result.plan.reason)
     assert not result.plan.deployable or l1_is_the_chips
     assert_exact(tmp_path / "app", plugins=plugins)

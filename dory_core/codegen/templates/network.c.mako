@@ -175,7 +175,7 @@ int ${plan.prefix}_network_run(const dory_network_io_t *io) {
 % if body.events:
   uint8_t *const memories[] = {${", ".join(("io->l1", *l2_bases(plan)))}};
 % if plan.transfers:
-  dory_ticket_t tickets[${ticket_count(plan)}] = {0};
+  static dory_ticket_t tickets[${ticket_count(plan)}]; /* of core 0; stacks are small */
 % endif
 % if pass_by_rows and plan.cores > 1:
   if (dory_core_id() == 0) {

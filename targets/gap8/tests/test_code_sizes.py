@@ -234,7 +234,7 @@ def test_what_every_tile_runs_lies_together(tmp_path: Path) -> None:
     """Sections lie in the order of their beginnings: strips, the kernel's function, the others."""
     command = chip_command()
     b = GraphBuilder((16, 12, 12))
-    b.conv(16, SAME, groups=16)
+    b.conv(32, SAME, groups=16)
     [step] = build_app(b.graph(), "gap8", tmp_path).steps
     symbol, text = step.kernel.symbol, tmp_path / "kernel.s"
     includes = (f"-I{path}" for path in INCLUDES)

@@ -15,7 +15,7 @@ from dory_core.testing.cases import Case, network_cases
 class TestGap8(TargetConformance):
     """GAP8 computes everything, down to 16 KiB of L1."""
 
-    capabilities = Capabilities(target="gap8", l1_budgets=(16384, 52064))
+    capabilities = Capabilities(target="gap8", l1_budgets=(16384, 56208))
 
 
 @pytest.mark.slow

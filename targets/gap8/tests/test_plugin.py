@@ -48,12 +48,12 @@ def test_the_plugin_loads_with_its_hooks() -> None:
     assert plugins.states[0].state == "loaded"
 
 
-def test_stacks_leave_52064_bytes_of_l1_to_eight_cores() -> None:
+def test_stacks_leave_56208_bytes_of_l1_to_eight_cores() -> None:
     hierarchy = context().memory
-    assert hierarchy.level(1).usable_bytes == 65536 - 2048 - 7 * 1632 == 52064
+    assert hierarchy.level(1).usable_bytes == 65536 - 1348 - 7 * 1140 == 56208
     assert hierarchy.level(2).memories[0].size_bytes == 524288
     assert hierarchy.level(3).usable_bytes == (8 << 20) - 64  # the allocator's own block
-    assert context(1).memory.level(1).usable_bytes == 65536 - 2048
+    assert context(1).memory.level(1).usable_bytes == 65536 - 1348
 
 
 def test_every_width_is_stored_but_with_kernels_of_bytes() -> None:
@@ -342,8 +342,8 @@ def test_temporal_layers_that_fit_are_one_tile_of_odd_channels_and_pixels() -> N
 
 def test_depthwise_planes_of_a_tile_are_as_many_as_fit(tmp_path: Path) -> None:
     """The copies of a core's channels share one ticket, so that nothing else limits them."""
-    net = GraphBuilder((600, 3, 3), values=(0, 1020))
-    net.conv(600, ops.Window(kernel=(2, 2)), groups=600)
+    net = GraphBuilder((1200, 3, 3), values=(0, 1020))
+    net.conv(1200, ops.Window(kernel=(2, 2)), groups=1200)
     plan = build_app(net.graph(), "gap8", tmp_path / "app")
     assert plan.steps[0].kernel.name == "dory_gap8_depthwise"
     planes = read_plan(tmp_path / "app")["layers"][0]["tiles"]["c_out"]

@@ -42,8 +42,12 @@ def test_of_few_tiles_that_are_tried_one_is_about_the_fastest(
         assert best <= one <= 1.005 * best
 
 
+#: Bytes of L1 in which the tensors of :func:`stays` fit one by one, and not with what computes them.
+STAYS = {1: 52_064}
+
+
 def stays() -> GraphBuilder:
-    """Return layers whose tensors fit into L1 one by one, and not with what computes them."""
+    """Return layers with tensors of 18 and 36 kB."""
     b = GraphBuilder((8, 48, 48), name="stays")
     b.conv(8, SAME, groups=8)
     b.conv(16, POINT)
@@ -55,13 +59,13 @@ def test_in_tiles_of_rows_input_and_output_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pixels wait neither for their output to be stored nor for the next layer to load it."""
-    plan = build_app(stays().graph(), "gap8", tmp_path / "app")
+    plan = build_app(stays().graph(), "gap8", tmp_path / "app", budgets=STAYS)
     point, half = plan.steps[1:]
     assert "tiles of whole rows" in point.tiling.proof and point.schedule.counts[1] > 1
     assert point.output.form.name == half.inputs[0].form.name == "RESIDENT"
     assert_exact(tmp_path / "app")
     monkeypatch.setattr("dory_core.tiling.tiler.Tiler.in_rows", lambda *_: ())
-    other = build_app(stays().graph(), "gap8", tmp_path / "other")
+    other = build_app(stays().graph(), "gap8", tmp_path / "other", budgets=STAYS)
     assert other.steps[1].output.form.name != "RESIDENT"
     assert other.cycles > 1.02 * plan.cycles
     assert other.levels[1].used > plan.levels[1].used
@@ -72,11 +76,11 @@ def test_tiles_of_the_whole_input_let_it_stay_where_others_are_faster(
 ) -> None:
     """Where tiles of rows are not looked at."""
     monkeypatch.setattr("dory_core.tiling.tiler.Tiler.in_rows", lambda *_: ())
-    plan = build_app(stays().graph(), "gap8", tmp_path / "app")
+    plan = build_app(stays().graph(), "gap8", tmp_path / "app", budgets=STAYS)
     point = plan.steps[1]
     assert "tiles of the whole input" in point.tiling.proof and point.schedule.count > 1
     assert point.inputs[0].form.name == "RESIDENT"
     assert_exact(tmp_path / "app")
     monkeypatch.setattr("dory_core.tiling.tiler.Tiler.with_whole_input", lambda *_: None)
-    other = build_app(stays().graph(), "gap8", tmp_path / "other")
+    other = build_app(stays().graph(), "gap8", tmp_path / "other", budgets=STAYS)
     assert other.steps[1].inputs[0].form.name != "RESIDENT" and other.cycles > plan.cycles

@@ -296,7 +296,7 @@ class DepthwiseHwcKernel(ClusterKernel):
 
     def call(self, layer: Layer) -> FunctionCall:
         """One call with the tile's sizes and padding along the kernel's axes."""
-        conv, form = layer.of(ops.Conv), form_of(layer)
+        form = form_of(layer)
         x_a, x_b = form.axes(size("x_h"), size("x_w"))
         y_a, y_b = form.axes(size("y_h"), size("y_w"))
         x_step = form.axes(size("x_w") * size("x_c"), size("x_c"))
@@ -304,7 +304,6 @@ class DepthwiseHwcKernel(ClusterKernel):
         pad_a, pad_b = form.axes(size("pad_top"), size("pad_left"))
         arguments = (
             *tile_arguments("x", "weights", "y", "scratch", "x_c", "y_c"),
-            ("multiplier", layer.output.channels // conv.groups),
             ("x_a", x_a),
             ("x_b", x_b),
             ("x_step_a", x_step[0]),
@@ -326,6 +325,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         chosen, form = weighted_epilogue(layer), form_of(layer)
         end = f"{chosen.bits}-bit requantisation" if chosen.steps else "no requantisation"
         assembly = str(int(self._in_assembly(layer)))
+        multiplier = layer.output.channels // layer.of(ops.Conv).groups
         own: tuple[tuple[str, str], ...] = (
             ("DORY_WALK", str(WALK_ANY)),
             ("DORY_BANK", str(BANK)),
@@ -348,6 +348,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         macros = (
             *vector_macros(x),
             ("DORY_CORES", str(self.cores)),
+            ("DORY_MULTIPLIER", str(multiplier)),
             ("DORY_DOT4Z", f"dory_gap8_dot4z_{x}"),
             ("DORY_SHUFFLE_X", f"dory_gap8_shuffle4_{x}"),
             ("DORY_Y_T", c_type(y)),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dory_core.api import Tile
 
 # Pointers to inputs that a core has room for on its stack.
-STACK_POINTERS = 100
+STACK_POINTERS = 24
 # Windows at a border that a core has room for: the last one of a row and the first of the next.
 COPIES = 2
 

@@ -182,7 +182,7 @@ static inline void dory_block_four(const dory_block_t *b, dory_block_y_t *first,
 }
 
 /* Computes `groups` times four channels of `fours` blocks of pixels. */
-static inline void dory_block_run(const dory_block_t *b) {
+static DORY_GAP8_NOINLINE void dory_block_run(const dory_block_t *b) {
   const int32_t step = b->x_step / (int32_t)sizeof(DORY_X_T);
   dory_block_y_t *y = b->y;
 #if DORY_BLOCK_ROW_TERMS

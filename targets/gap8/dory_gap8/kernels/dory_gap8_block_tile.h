@@ -3,21 +3,26 @@
  *
  *   DORY_CORES          cores of the cluster
  *   DORY_BLOCK_ENDS     whether dory_block_fours computes channels that make no four (0 where not defined)
+ *   DORY_BLOCK_DEEP     whether what includes it takes much of a core's stack itself (0 where not defined)
  */
 #include <string.h>
 
 #include "dory_gap8_block_impl.h"
 #include "dory_gap8_share.h"
 
+/* Channels that wait on the stack, as sums or as bytes. */
 #if DORY_BLOCK_FORM == DORY_BLOCK_RAW
 #include "dory_gap8_requant_impl.h"
-#define DORY_BLOCK_CHUNK 16 /* channels whose sums wait on the stack */
+#define DORY_BLOCK_CHUNK (DORY_BLOCK_DEEP ? 8 : 16)
 #else
 #define DORY_BLOCK_CHUNK 32
 #endif
 
 #ifndef DORY_BLOCK_ENDS
 #define DORY_BLOCK_ENDS 0
+#endif
+#ifndef DORY_BLOCK_DEEP
+#define DORY_BLOCK_DEEP 0
 #endif
 
 /* Clears n inputs, a word at a time as far as possible, whatever their alignment. */
@@ -122,20 +127,22 @@ static inline void dory_block_start(dory_block_t *b, const dory_block_tile_t *t,
 
 /* Computes the channels of the core from c for the first `pixels` of a block by way of the stack;
  * y: the first of them. */
-static DORY_GAP8_NOINLINE void dory_block_rest(const dory_block_t *start, const dory_block_tile_t *t,
+static DORY_GAP8_NOINLINE void dory_block_rest(dory_block_t *b, const dory_block_tile_t *t,
                                                int32_t c, int32_t pixels, DORY_Y_T *y) {
-  dory_block_t b = *start;
-  const int32_t first_row = (int32_t)(b.weights - dory_block_weights(t, t->channels.first));
-  const int32_t pitch = b.y_bytes / (int32_t)sizeof(dory_block_y_t);
-  b.y_bytes = DORY_BLOCK_CHUNK * (int32_t)sizeof(dory_block_y_t);
+  const int8_t *const weights = b->weights;
+  const int32_t *const parameters = b->parameters;
+  const int32_t groups = b->groups, y_bytes = b->y_bytes;
+  const int32_t first_row = (int32_t)(weights - dory_block_weights(t, t->channels.first));
+  const int32_t pitch = y_bytes / (int32_t)sizeof(dory_block_y_t);
+  b->y_bytes = DORY_BLOCK_CHUNK * (int32_t)sizeof(dory_block_y_t);
   for (; c < t->channels.end; c += DORY_BLOCK_CHUNK) {
     dory_block_y_t chunk[DORY_BLOCK_PIXELS * DORY_BLOCK_CHUNK] DORY_GAP8_WORDS;
     const int32_t n = dory_gap8_min(DORY_BLOCK_CHUNK, t->channels.end - c);
-    b.groups = (n + 3) >> 2;
-    b.weights = dory_block_weights(t, c) + first_row;
-    b.parameters = t->parameters + c * DORY_BLOCK_PARAMETERS;
-    b.y = chunk;
-    dory_block_run(&b);
+    b->groups = (n + 3) >> 2;
+    b->weights = dory_block_weights(t, c) + first_row;
+    b->parameters = t->parameters + c * DORY_BLOCK_PARAMETERS;
+    b->y = chunk;
+    dory_block_run(b);
     for (int32_t j = 0; j < pixels; j++) {
       const dory_block_y_t *const from = chunk + j * DORY_BLOCK_CHUNK;
       DORY_Y_T *const to = y + j * pitch + c;
@@ -150,6 +157,10 @@ static DORY_GAP8_NOINLINE void dory_block_rest(const dory_block_t *start, const 
       }
     }
   }
+  b->weights = weights;
+  b->parameters = parameters;
+  b->groups = groups;
+  b->y_bytes = y_bytes;
 }
 
 /* Whether the block stores all channels of the core itself, so that it may go on to the next pixels. */

@@ -2,6 +2,7 @@
  * DORY_KERNEL, see dory_gap8_depthwise_strips.h, configured by dory_gap8_requant_impl.h and
  *
  *   DORY_CORES   cores that share a tile
+ *   DORY_MULTIPLIER  output channels of an input channel
  *   DORY_WALK    outputs along b whose inputs are in the scratch at a time
  *   DORY_BANK    bytes between the scratches of two cores, which begin in different banks of L1 by it
  *   DORY_X_T, DORY_X4_T, DORY_LOAD4_X, DORY_DOT4   an input; four of them and their operations
@@ -106,10 +107,10 @@ static inline void dory_prepare(const dory_gap8_strips_t *a, dory_strip_t *s, in
 static inline void dory_channels(const dory_gap8_strips_t *a, dory_strip_t *s, dory_gap8_group_t g,
                                  int32_t c, int32_t end, const uint8_t *x, DORY_Y_T *y) {
   s->y_back = s->count * s->y_step - 1;
-  s->channels = a->multiplier == 1 ? end - c : 1;
+  s->channels = DORY_MULTIPLIER == 1 ? end - c : 1;
   for (; c < end; c += s->channels) {
     s->channel = g.first + c;
-    s->x = x + (g.lane + dory_gap8_source(a, c)) * s->lane_bytes;
+    s->x = x + (g.lane + dory_gap8_source(c)) * s->lane_bytes;
     s->weights = (const int8_t *)a->weights + s->channel * s->row;
 #if DORY_STRIP_ASM
     s->parameters = a->requant.channels + (DORY_PER_CHANNEL ? s->channel * DORY_Q_WORDS : 0);

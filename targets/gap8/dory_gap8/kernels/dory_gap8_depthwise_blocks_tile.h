@@ -31,6 +31,8 @@ static inline void dory_run(dory_strip_t *s, int32_t half) {
   dory_strip_run(s);
 }
 
+#if DORY_MULTIPLIER > 1
+
 /* One strip of the output channels from k to end of a group, several of which have one input. */
 static DORY_GAP8_NOINLINE void dory_multiplied(dory_strip_t *s, dory_gap8_group_t g, int32_t k,
                                                int32_t end, int32_t half) {
@@ -39,13 +41,15 @@ static DORY_GAP8_NOINLINE void dory_multiplied(dory_strip_t *s, dory_gap8_group_
   for (; k < end; k++) {
     next = *s;
     next.channels = 1;
-    next.lane = 4 * (g.lane + dory_gap8_source(s->tile, k));
+    next.lane = 4 * (g.lane + dory_gap8_source(k));
     next.y = y + k;
     dory_select(&next, g.first + k);
     dory_run(&next, half);
   }
   *s = next;
 }
+
+#endif
 
 /* Computes one tile. Every core calls it; no core reads what another one writes. */
 void DORY_KERNEL(const dory_gap8_strips_t *a) {
@@ -107,28 +111,28 @@ void DORY_KERNEL(const dory_gap8_strips_t *a) {
     s.channels = end - u.channel;
     s.strips = 1;
     dory_select(&s, g.first + u.channel);
-    if (a->multiplier > 1) {
-      dory_lay(&s);
-      dory_multiplied(&s, g, u.channel, end, strip == half);
-    } else {
-#if DORY_STRIP_ASM && DORY_GAP8_XPULPV2
-      const int32_t wide = a->x_c >= 4; /* narrow pixels have no words to load */
-      if (!wide) {
-        dory_lay(&s);
-      }
+#if DORY_MULTIPLIER > 1
+    dory_lay(&s);
+    dory_multiplied(&s, g, u.channel, end, strip == half);
 #else
-      const int32_t wide = 1;
-#endif
-      if (wide && u.left >= 2 * g.count && s.channels == g.count) {
-        s.strips = strips - strip;
-        if (u.left < s.strips * g.count) {
-          s.strips = dory_gap8_div(u.left, g.count);
-        }
-      }
-      strip += s.strips - 1;
-      u.left -= (s.strips - 1) * g.count;
-      dory_run(&s, strip == half);
+#if DORY_STRIP_ASM && DORY_GAP8_XPULPV2
+    const int32_t wide = a->x_c >= 4; /* narrow pixels have no words to load */
+    if (!wide) {
+      dory_lay(&s);
     }
+#else
+    const int32_t wide = 1;
+#endif
+    if (wide && u.left >= 2 * g.count && s.channels == g.count) {
+      s.strips = strips - strip;
+      if (u.left < s.strips * g.count) {
+        s.strips = dory_gap8_div(u.left, g.count);
+      }
+    }
+    strip += s.strips - 1;
+    u.left -= (s.strips - 1) * g.count;
+    dory_run(&s, strip == half);
+#endif
     u.left -= end - u.channel;
     u.channel = 0;
     strip++;

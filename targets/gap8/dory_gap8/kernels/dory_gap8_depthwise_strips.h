@@ -8,7 +8,7 @@
  * its value is DORY_PAD_WORD.
  *
  * The channels of all strips in a row are the units of work that the cores share; DORY_CORES is their
- * number. */
+ * number. An input channel has DORY_MULTIPLIER output channels. */
 #include "dory_gap8_requant_impl.h"
 #include "dory_gap8_share.h"
 
@@ -42,7 +42,7 @@ typedef struct {
 static inline dory_gap8_units_t dory_gap8_units(const dory_gap8_strips_t *s, int32_t positions,
                                                 int32_t lay) {
   const int32_t core = (int32_t)dory_core_id();
-  const int32_t channels = 4 * s->multiplier;
+  const int32_t channels = 4 * DORY_MULTIPLIER;
   const int32_t rounds = dory_gap8_ceil_div(s->x_c, 4 * DORY_CORES);
   const int32_t total = s->y_c * positions;
   const int32_t per_core = dory_gap8_ceil_div(total, DORY_CORES);
@@ -74,17 +74,17 @@ typedef struct {
 } dory_gap8_group_t;
 
 static inline dory_gap8_group_t dory_gap8_group(const dory_gap8_strips_t *s, int32_t number) {
-  const int32_t x_c = 4 * number, y_c = x_c * s->multiplier;
+  const int32_t x_c = 4 * number, y_c = x_c * DORY_MULTIPLIER;
   const int32_t last = s->x_c < 4 ? 0 : s->x_c - 4;
   const int32_t base = dory_gap8_min(x_c, last);
   const dory_gap8_group_t g = {base, x_c - base, y_c,
-                               dory_gap8_min(4 * s->multiplier, s->y_c - y_c)};
+                               dory_gap8_min(4 * DORY_MULTIPLIER, s->y_c - y_c)};
   return g;
 }
 
 /* The input channel, counted from that of the group, of its output channel c. */
-static inline int32_t dory_gap8_source(const dory_gap8_strips_t *s, int32_t c) {
-  return s->multiplier == 1 ? c : dory_gap8_div(c, s->multiplier);
+static inline int32_t dory_gap8_source(int32_t c) {
+  return DORY_MULTIPLIER == 1 ? c : dory_gap8_div(c, DORY_MULTIPLIER);
 }
 
 /* Orders of shuffles that transpose: elements 0 and 1, 2 and 3 of two words in turn; the upper halves

@@ -176,10 +176,18 @@ static inline void dory_finish(const dory_matmul_t *m, const int32_t acc[4], int
     b3 = DORY_DOT4(xb, v3, b3);                                                      \
   }
 
+/* Blocks have functions of their own where their weights, taken apart for inputs of two bytes, do not
+ * fit the registers: what one of them keeps on the stack has gone when the next one runs. */
+#if DORY_COLUMN_BITS > 8 && DORY_W_BITS < 8
+#define DORY_BLOCK static DORY_GAP8_NOINLINE
+#else
+#define DORY_BLOCK static inline
+#endif
+
 /* In every block the first pass takes the whole groups, the second one what is left. */
-static inline void dory_block_4x2(const dory_matmul_t *m, const dory_column_t *p,
-                                  const dory_column_t *q, uint8_t *y0, uint8_t *y1, int32_t *p0,
-                                  int32_t *p1, int32_t c) {
+DORY_BLOCK void dory_block_4x2(const dory_matmul_t *m, const dory_column_t *p,
+                               const dory_column_t *q, uint8_t *y0, uint8_t *y1, int32_t *p0,
+                               int32_t *p1, int32_t c) {
   const uint8_t *w0 = m->weights + c * m->row;
   const uint8_t *w1 = w0 + m->row;
   const uint8_t *w2 = w1 + m->row;
@@ -218,9 +226,9 @@ static inline void dory_block_4x2(const dory_matmul_t *m, const dory_column_t *p
     *b = DORY_DOT4(dory_inputs(x1, v), weights, *b);                         \
   }
 
-static inline void dory_block_1x2(const dory_matmul_t *m, const dory_column_t *p,
-                                  const dory_column_t *q, const int32_t *p0, const int32_t *p1,
-                                  int32_t c, int32_t *a, int32_t *b) {
+DORY_BLOCK void dory_block_1x2(const dory_matmul_t *m, const dory_column_t *p,
+                               const dory_column_t *q, const int32_t *p0, const int32_t *p1,
+                               int32_t c, int32_t *a, int32_t *b) {
   const uint8_t *w = m->weights + c * m->row;
   const uint8_t *x0 = p->x, *x1 = q->x;
   int32_t groups = m->groups;
@@ -248,8 +256,8 @@ static inline void dory_block_1x2(const dory_matmul_t *m, const dory_column_t *p
     a3 = DORY_DOT4(xa, dory_weights(w3, v), a3);           \
   }
 
-static inline void dory_block_4x1(const dory_matmul_t *m, const dory_column_t *p, uint8_t *y,
-                                  int32_t *psum, int32_t c) {
+DORY_BLOCK void dory_block_4x1(const dory_matmul_t *m, const dory_column_t *p, uint8_t *y,
+                               int32_t *psum, int32_t c) {
   const uint8_t *w0 = m->weights + c * m->row;
   const uint8_t *w1 = w0 + m->row;
   const uint8_t *w2 = w1 + m->row;
@@ -278,8 +286,8 @@ static inline void dory_block_4x1(const dory_matmul_t *m, const dory_column_t *p
 
 #define DORY_STEP_1X1(v) acc = DORY_DOT4(dory_inputs(x, v), dory_weights(w, v), acc);
 
-static inline int32_t dory_block_1x1(const dory_matmul_t *m, const dory_column_t *p,
-                                     const int32_t *psum, int32_t c) {
+DORY_BLOCK int32_t dory_block_1x1(const dory_matmul_t *m, const dory_column_t *p,
+                                  const int32_t *psum, int32_t c) {
   const uint8_t *w = m->weights + c * m->row;
   const uint8_t *x = p->x;
   int32_t acc = dory_start(m, psum, c);

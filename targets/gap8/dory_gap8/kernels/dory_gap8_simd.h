@@ -253,32 +253,38 @@ static inline uint32_t dory_gap8_bytes_sra(uint32_t w, int n) {
 
 #endif
 
-/* Four neighbouring elements of 16 bits, for which the chip has no operation with 8-bit weights. */
+/* Four neighbouring elements of 16 bits, for which the chip has no operation with 8-bit weights: in
+ * registers, which compilers do not do with arrays. */
 typedef struct {
-  uint16_t e[4];
+  uint16_t a, b, c, d;
 } dory_gap8_u16x4_t;
 typedef struct {
-  int16_t e[4];
+  int16_t a, b, c, d;
 } dory_gap8_i16x4_t;
 
 #define DORY_GAP8_FOUR_WIDE(type, name)                                                       \
   static inline type dory_gap8_load4_##name(const void *p) {                                  \
+    const uint8_t *const from = p;                                                            \
     type v;                                                                                   \
-    memcpy(&v, p, sizeof v);                                                                  \
+    memcpy(&v.a, from, sizeof v.a);                                                           \
+    memcpy(&v.b, from + 2, sizeof v.b);                                                       \
+    memcpy(&v.c, from + 4, sizeof v.c);                                                       \
+    memcpy(&v.d, from + 6, sizeof v.d);                                                       \
     return v;                                                                                 \
   }                                                                                           \
   static inline void dory_gap8_store4_##name(void *p, type v) {                               \
     memcpy(p, &v, sizeof v);                                                                  \
   }                                                                                           \
   static inline int32_t dory_gap8_dot4_##name(type x, dory_gap8_i8x4_t w, int32_t acc) {      \
-    return acc + x.e[0] * dory_gap8_get4_i8(w, 0) + x.e[1] * dory_gap8_get4_i8(w, 1) +        \
-           x.e[2] * dory_gap8_get4_i8(w, 2) + x.e[3] * dory_gap8_get4_i8(w, 3);               \
+    return acc + x.a * dory_gap8_get4_i8(w, 0) + x.b * dory_gap8_get4_i8(w, 1) +              \
+           x.c * dory_gap8_get4_i8(w, 2) + x.d * dory_gap8_get4_i8(w, 3);                     \
   }                                                                                           \
-  static inline type dory_gap8_max4_##name(type a, type b) {                                  \
-    for (int i = 0; i < 4; i++) {                                                             \
-      a.e[i] = a.e[i] > b.e[i] ? a.e[i] : b.e[i];                                             \
-    }                                                                                         \
-    return a;                                                                                 \
+  static inline type dory_gap8_max4_##name(type x, type y) {                                  \
+    x.a = x.a > y.a ? x.a : y.a;                                                              \
+    x.b = x.b > y.b ? x.b : y.b;                                                              \
+    x.c = x.c > y.c ? x.c : y.c;                                                              \
+    x.d = x.d > y.d ? x.d : y.d;                                                              \
+    return x;                                                                                 \
   }
 
 DORY_GAP8_FOUR_WIDE(dory_gap8_u16x4_t, u16)

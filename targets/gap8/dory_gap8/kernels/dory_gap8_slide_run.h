@@ -65,7 +65,7 @@ static inline void dory_apart_run(const dory_block_t *b) {
 #endif
 
 /* Computes `groups` times four channels of `fours` blocks of pixels. */
-static inline void dory_block_run(const dory_block_t *b) {
+static DORY_GAP8_NOINLINE void dory_block_run(const dory_block_t *b) {
   const int32_t y_step = b->y_bytes / (int32_t)sizeof(dory_block_y_t);
 #if DORY_APART
   if (b->table != NULL) {

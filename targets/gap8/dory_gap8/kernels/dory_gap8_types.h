@@ -82,7 +82,6 @@ typedef struct {
   void *y;
   void *scratch;       /* transposed input, a part for each core */
   int32_t x_c, y_c;
-  int32_t multiplier;  /* output channels per input channel */
   int32_t x_a, x_b, x_step_a, x_step_b; /* elements along an axis, and between neighbours */
   int32_t y_a, y_b, y_step_a, y_step_b;
   int32_t pad_a, pad_b; /* zeros before the first element */

@@ -17,10 +17,10 @@
  * Pixels that are no words
  * are always read tap by tap, the last inputs of a tap together with the first ones of the next,
  * which weights of zero cancel. */
+#define DORY_TAPS (DORY_KERNEL_H * DORY_KERNEL_W)
+#define DORY_BLOCK_DEEP (DORY_TAPS > 1)
 #include "dory_gap8_block_tile.h"
 #include "dory_gap8_types.h"
-
-#define DORY_TAPS (DORY_KERNEL_H * DORY_KERNEL_W)
 
 #if DORY_TAPS == 1 && DORY_STRIDE_H == 1 && DORY_STRIDE_W == 1 && DORY_WORDS
 

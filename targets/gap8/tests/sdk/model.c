@@ -362,7 +362,7 @@ int pi_cluster_send_task_to_cl_async(struct pi_device *device, struct pi_cluster
   const uint32_t size =
       task->stack_size + task->slave_stack_size * (uint32_t)(task->nb_cores - 1);
   (void)device;
-  if (task->stack_size > 2048 || task->stack_size < 1998 || task->slave_stack_size != 1632)
+  if (task->stack_size > 1348 || task->stack_size < 1300 || task->slave_stack_size != 1140)
     model_fail("the stacks are not those of the memory hierarchy");
   if (stacks != size) {
     if (stacks) model_fail("the stacks change their size");
