@@ -42,7 +42,7 @@ def test_of_few_tiles_that_are_tried_one_is_about_the_fastest(
         assert best <= one <= 1.005 * best
 
 
-#: Bytes of L1 in which the tensors of :func:`stays` fit one by one, and not with what computes them.
+#: Bytes of L1 for the tensors of :func:`stays` one by one, but not with what computes them.
 STAYS = {1: 52_064}
 
 
