@@ -46,7 +46,7 @@ _RAGGED = re.compile(r"\b(?:t\.)?\w+ == \d+ \? \d+ : \d+\b")
 #: Such a size has a name where a loop needs it at least as often.
 _NAMED_FROM = 3
 #: Most words of tables that a function copies to the stack.
-_STACK_WORDS = 28
+_STACK_WORDS = 24
 #: Who performs marks: the simulation.
 _MARKS = "marks"
 #: Names of the macros of bytes.
