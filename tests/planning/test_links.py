@@ -120,7 +120,7 @@ def test_rolling_buffers_move_in_whole_units_but_for_their_ends(
     for count, window in ((channels, Window(kernel=(1, 1))), (channels, row), (12, row)):
         b.conv(count, window)
     b.conv(channels, Window(kernel=(1, 1)))
-    toy = streaming({"alignment_bytes": 8}, {"alignment_bytes": below}, 8 * 1024, 3000, cores=4)
+    toy = streaming({"alignment_bytes": 8}, {"alignment_bytes": below}, 8 * 1024, 2900, cores=4)
     plan = build_app(
         b.graph(),
         NAME,
