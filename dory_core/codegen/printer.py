@@ -101,8 +101,10 @@ def print_layer(
         text = _Printer(steps[0], function.program, cores, values, copies, rows).text()
         return text, values.reader.tables
 
-    known = multiples(printed(near, {})[1])
-    text, tables = printed(near, known)
+    text, tables = printed(near, {})
+    known = multiples(tables)
+    if len({name for name, _, _ in known.values()}) < len(tables):
+        text, tables = printed(near, known)
     too_long = near and sum(map(len, tables.values())) > _STACK_WORDS
     return printed(False, known)[0] if too_long else text
 

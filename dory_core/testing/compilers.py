@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -66,6 +66,18 @@ def deepest_stack(compile_all: Sequence[str], folder: Path, root: str) -> int:
             frames[title] = int(size)
         for source, target in re.findall(r'sourcename: "([^"]+)" targetname: "([^"]+)"', text):
             calls.setdefault(source, set()).add(target)
+
+    return deepest_call(frames, calls, root)
+
+
+def deepest_call(frames: Mapping[str, int], calls: Mapping[str, set[str]], root: str) -> int:
+    """Return the most bytes of stack that a function and what it calls take.
+
+    Args:
+        frames: Bytes of each function by itself.
+        calls: What each of them calls.
+        root: Name of the function.
+    """
 
     @cache
     def deepest(name: str) -> int:

@@ -3,7 +3,7 @@
  * dory_gap8_depthwise_strips.h, configured by
  *
  *   DORY_CORES      cores that share a tile
- *   DORY_MULTIPLIER  output channels of an input channel
+ *   DORY_MULTIPLIER output channels of an input channel
  *   DORY_WALK       outputs along b whose inputs are in the scratch at a time
  *   DORY_STRIP_ASM  whether the assembly for the chip has this requantisation and type of output
  *   DORY_X_SIGNED   whether inputs are signed
