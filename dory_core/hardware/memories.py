@@ -186,8 +186,7 @@ class MemoryHierarchy:
             A copy with padding is zeroed first, in a cycle per byte.
         smaller_l1: Bytes of L1, rising, within which fully connected layers are planned as well
             where the cores wait for their constants: all within the most, and each within those
-            with which it is fastest. Where there are any, tiles of other layers need not fill L1:
-            loads and stores of several overlap with work.
+            with which it is fastest.
         resident_l1: True when a tensor that is whole in L1 stays resident for its readers
             (``dory_core.planning.residence``).
         engine_peaks: Name and upper bound in MACs per cycle of each engine of kernels.

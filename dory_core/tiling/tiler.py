@@ -249,8 +249,9 @@ class Tiler:
     def _may_be_split(self, layer: Layer, schedule: Schedule) -> bool:
         """Return True when likely faster tiles than the best by the objective are looked for.
 
-        In one tile tensors may stay in L1: several are tried where targets ask for smaller ones.
-        Fully connected layers wait for constants, which others load: by themselves they say little.
+        Several tiles are also tried where one is the best by the objective: their loads and stores
+        overlap with work. Fully connected layers wait for constants, which others load: by
+        themselves they say little.
         """
         return schedule.count < _MANY_TILES and not layer.op.reads_vector
 
