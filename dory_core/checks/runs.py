@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dory_core.checks.held import Range
+from dory_core.checks.held import Range, bug
 from dory_core.expr import evaluate
 from dory_core.ir.geometry import axis_span, is_channelwise
 from dory_core.kernels.call import OPERANDS
@@ -138,4 +138,7 @@ class WeightPrefetch:
         """Return the prefetch that a copy of a part starts."""
         values = {"part": run.part}
         start, source = (int(evaluate(a.offset, values)) for a in (copy.l1, copy.l2))
-        return cls(copy.l2.memory, source, start, int(evaluate(copy.shape[0], values)))
+        row, rows = (int(evaluate(size, values)) for size in copy.shape[:2])
+        if rows > 1 and {copy.l1_strides[0], copy.l2_strides[0]} != {row}:
+            raise bug(f"{run.who} loads constants ahead in rows that are not next to each other")
+        return cls(copy.l2.memory, source, start, row * rows)

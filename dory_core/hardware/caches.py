@@ -62,6 +62,7 @@ class InstructionCache:
         busy_cycles: Most cycles per such line that transfers in flight add.
         miss_cycles: Cycles per line that was replaced since the tile before.
         wait_cycles: Cycles from the start of transfers to the first miss after it.
+        words_wait: Share of a load by words for which misses wait, see ``Link.words_per_cycle``.
     """
 
     size_bytes: int
@@ -73,6 +74,7 @@ class InstructionCache:
     busy_cycles: float
     miss_cycles: float
     wait_cycles: float
+    words_wait: float = 1.0
 
     def misses(self, running_bytes: int) -> tuple[Misses, ...]:
         """Return the misses of each tile of a layer; those of the rest are as the last.

@@ -15,10 +15,10 @@ tensor.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
-from dory_core.hardware.links import Link
+from dory_core.hardware.links import WORD_BYTES, Link
 
 DMA = "dma"
 PIECES = "pieces"
@@ -73,6 +73,11 @@ class Charge:
     issue_cycles: float
     commands: int
     bytes: int
+
+    def by_words(self, link: Link, words_per_cycle: float) -> Charge:
+        """Return the cost of the same copy as a load by words."""
+        data = self.bytes / (WORD_BYTES * words_per_cycle)
+        return replace(self, cycles=link.setup_cycles + data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,9 @@ from dory_core.errors import require
 # Arenas start on multiples of it (DORY_ARENA_ALIGN), so no link can ask for more.
 MOST_ALIGNMENT = 16
 
+#: Bytes that a load by words asks for at once.
+WORD_BYTES = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Link:
@@ -39,6 +42,10 @@ class Link:
             ``dory_core.hardware.copies`` uses these fields to decide how each copy is made.
         contention: Share of a transfer's time by which it delays a kernel that runs meanwhile: both
             want the banks of the upper memory.
+        words_per_cycle: Words of four bytes per cycle of a load that asks for each word by itself,
+            which lets other accesses to the lower memory through. 0 where no load does.
+        least_words_per_cycle: The same where the lower memory answers late. Loads are by words only
+            where a kernel hides them at this rate.
     """
 
     upper: int
@@ -58,6 +65,8 @@ class Link:
     core_cycles_per_byte: float = 1.0
     port_bytes_per_cycle: float = 0.0
     contention: float = 0.0
+    words_per_cycle: float = 0.0
+    least_words_per_cycle: float = 0.0
 
     def __post_init__(self) -> None:
         what = f"link of levels {self.upper} and {self.lower}"
@@ -75,6 +84,16 @@ class Link:
             f"{what}: max_bytes {self.max_bytes} is less than alignment_bytes {unit}",
         )
         require(self.dimensions in (1, 2, 3), f"{what}: dimensions are 1, 2 or 3")
+        slow = self.least_words_per_cycle
+        require(
+            self.words_per_cycle == 0 or (self.is_plain and 0 < slow <= self.words_per_cycle),
+            f"{what}: words_per_cycle {self.words_per_cycle} wants a DMA that moves any rows, and "
+            f"a least_words_per_cycle up to it, which is {slow}",
+        )
+        require(
+            WORD_BYTES * self.words_per_cycle <= self.rate,
+            f"{what}: words_per_cycle {self.words_per_cycle} is more than {self.rate} B/cycle",
+        )
         require(
             self.core_cycles_per_byte >= 0 and (self.dma or self.core_cycles_per_byte > 0),
             f"{what}: without a DMA core_cycles_per_byte is more than 0",

@@ -313,7 +313,12 @@ def _memory_json(step: LayerStep) -> dict[str, Any]:
 
 
 def _ahead_json(ahead: Ahead) -> dict[str, Any]:
-    return {"step": ahead.step, "tile": ahead.tile, "first": ahead.first}
+    return {
+        "step": ahead.step,
+        "tile": ahead.tile,
+        "first": ahead.first,
+        "by_words": ahead.by_words,
+    }
 
 
 def _weights_json(step: LayerStep) -> dict[str, Any] | None:

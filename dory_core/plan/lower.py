@@ -191,12 +191,14 @@ class _Lowering:
         """
         if self.step.ahead is not None and self.step.ahead.first == first:
             reason = "the first constants of the next layer travel while this one computes"
-            yield When(AtTile(self.step.ahead.tile), tuple(load_for_later(self.later)), reason)
+            yield When(
+                AtTile(self.step.ahead.tile), tuple(load_for_later(self.step, self.later)), reason
+            )
 
     def _tile(self) -> Iterator[Operation]:
         """Yield what happens to the only tile between its arrival and the end of the kernel."""
         yield self._meeting()
-        yield from load_for_later(self.later)
+        yield from load_for_later(self.step, self.later)
         yield from self._marks()
         yield from (self._call(), _COMPUTED)
 

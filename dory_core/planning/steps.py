@@ -116,7 +116,7 @@ def make_steps(
         if load is not None:
             arrivals[user] = step.timelines[-1].left
             fetched = program.runs_of(user)[0].weights is not None
-            step = replace(step, ahead=Ahead(user, load.tile, fetched, load.first))
+            step = replace(step, ahead=Ahead(user, load.tile, fetched, load.first, load.by_words))
         steps.append(step)
     return tuple(steps)
 

@@ -87,12 +87,14 @@ class AheadLoad:
         tile: Number of the tile before whose kernel it starts.
         charge: What it costs.
         first: Whether it starts before the loads of the next tile, not after them.
+        by_words: Whether it is a load by words (``Link.words_per_cycle``), not a burst.
     """
 
     layer: int
     tile: int
     charge: Charge
     first: bool = False
+    by_words: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +200,11 @@ class _Walk:
         self._stores = "y" not in resident
         self._link_name, self._blocking = link_name(link), link.blocking
         self._contention = link.contention
+        cache = costs.hierarchy.instructions
+        self._words_wait = 1.0 if cache is None else cache.words_wait
         self._now = float(costs.hierarchy.layer_cycles)  # of the cores
         self._free = arrives or 0.0  # when the engine has done everything started so far
+        self._words = 0.0  # cycles of it that load by words, at the end
         self._loaded = 0.0  # when the data of the next tile is there
         self._stored = [0.0] * schedule.buffering.y  # when each copy of y has been stored
         self._compute = self._stall = self._busy = 0.0
@@ -286,11 +291,15 @@ class _Walk:
         ahead = self._ahead
         if ahead is not None and ahead.tile == step.index and ahead.first == first:
             self._start(f"load w of layer {ahead.layer}", ahead.tile, ahead.charge)
+            if ahead.by_words:
+                self._words = ahead.charge.cycles - ahead.charge.issue_cycles
 
     def _fetch(self, misses: Misses) -> None:
         """Fetch instructions that are not in the cache, while transfers may be in flight."""
         left = max(self._free - self._now, 0.0)
-        self._now += misses.cycles + min(misses.waits, left)
+        words = min(self._words, left)
+        slowing = left - words + words * self._words_wait
+        self._now += misses.cycles + min(misses.waits, slowing)
 
     def _call(self, step: TileStep) -> None:
         """Compute a tile."""
@@ -327,7 +336,7 @@ class _Walk:
         # Of a transfer's cycles the issuing core spends issue_cycles, the engine the others.
         work = max(charge.cycles - charge.issue_cycles, 0.0)
         begin = max(now, self._free)
-        self._free = begin + work
+        self._free, self._words = begin + work, 0.0
         self._busy += work
         self._event(self._link_name, name, step, begin, self._free)
         if self._blocking:

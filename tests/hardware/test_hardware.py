@@ -38,6 +38,18 @@ IMPOSSIBLE: dict[str, tuple[Callable[[], object], str]] = {
         lambda: replace(DMA, port_bytes_per_cycle=-1.0),
         "port_bytes_per_cycle is -1.0",
     ),
+    "words without a least rate": (
+        lambda: replace(DMA, words_per_cycle=1.0),
+        "a least_words_per_cycle up to it, which is 0.0",
+    ),
+    "words faster than bursts": (
+        lambda: replace(DMA, words_per_cycle=3.0, least_words_per_cycle=0.5),
+        "words_per_cycle 3.0 is more than",
+    ),
+    "words of a DMA of one row": (
+        lambda: replace(DMA, words_per_cycle=1.0, least_words_per_cycle=0.5, dimensions=1),
+        "words_per_cycle 1.0 wants a DMA that moves any rows",
+    ),
     "unaligned link": (lambda: replace(DMA, alignment_bytes=0), "alignment_bytes 0 is no power"),
     "odd link": (lambda: replace(DMA, alignment_bytes=12), "12 is no power of two up to 16"),
     "wide link": (lambda: replace(DMA, alignment_bytes=32), "32 is no power of two up to 16"),

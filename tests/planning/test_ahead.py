@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -10,13 +11,18 @@ from typing import Any
 
 import pytest
 
+import dory_core.plan.lower
 from dory_core.checks.contents import verify_contents
 from dory_core.errors import DoryError, VerificationFailed
+from dory_core.hardware.caches import InstructionCache
+from dory_core.hardware.code_sizes import CodeSizes
 from dory_core.ir import Graph, Layer
 from dory_core.ir.geometry import Tile
 from dory_core.kernels.kernel import Kernel, Term
 from dory_core.plan import Ahead, LayerStep, Plan
+from dory_core.plan.ahead import load_for_later
 from dory_core.plan.network import lower, lower_network
+from dory_core.plan.operations import Copy, Operation
 from dory_core.planning.prefetch_layers import PrefetchLayer
 from dory_core.planning.residents import ResidentPlanner
 from dory_core.plugins.manager import Plugins
@@ -165,6 +171,63 @@ WRONG = {
     "too few bytes": (0, r"(\*ahead = .*, )(\d+)\)\)", r"\g<1>\2 - 8))", "nothing wrote"),
     "no mark": (0, r"DORY_AHEAD", "", "never waited for"),
 }
+
+
+#: A chip whose instructions wait for bursts, as they do not wait for loads by words.
+WORDS = replace(
+    CHIP,
+    memories=(CHIP.memories[0], replace(SRAM, code=CodeSizes(*[0] * 13, kernel=1920))),
+    links=(replace(DMA, words_per_cycle=0.9, least_words_per_cycle=0.5),),
+    instructions=InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 500.0, 4.0, 50.0, words_wait=0.1),
+)
+
+
+def test_loads_by_words_are_rows_of_words(tmp_path: Path) -> None:
+    plan = built(tmp_path / "app", WORDS)
+    later = [step.ahead.step for step in plan.steps if step.ahead and step.ahead.by_words]
+    sources = [path.read_text() for path in sorted((tmp_path / "app" / "src").glob("dory_layer*"))]
+    rows = re.findall(r"AHEAD\(\w+\(DORY_LOAD_ROWS\([^;]*,\s+4,\s+(\d+),\s+4\)", "".join(sources))
+    blocks = [plan.steps[n].weights for n in later]
+    assert rows and [4 * int(n) for n in rows] == [
+        block.chunks[0].tiles[0][0].size for block in blocks if block is not None
+    ]
+    assert_exact(tmp_path / "app", plugins=WORDS.plugins())
+
+
+def test_loads_by_words_are_hidden_where_the_memory_answers_late(tmp_path: Path) -> None:
+    late = replace(WORDS, links=(replace(WORDS.links[0], least_words_per_cycle=0.00001),))
+    for chip, by_words in ((WORDS, True), (late, False)):
+        plan = built(tmp_path / str(by_words), chip)
+        loads = [step.ahead for step in plan.steps if step.ahead is not None]
+        assert any(load.by_words for load in loads) == by_words
+
+
+def test_rows_of_a_load_that_are_apart_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = built(tmp_path / "app", WORDS)
+    verify(plan, 0)
+
+    def apart(*layers: LayerStep | None) -> Iterator[Operation]:
+        for one in load_for_later(*layers):
+            assert isinstance(one, Copy)
+            yield replace(one, l2_strides=(8, 0))
+
+    monkeypatch.setattr(dory_core.plan.lower, "load_for_later", apart)
+    with pytest.raises(DoryError, match="in rows that are not next to each other"):
+        verify(plan, 0)
+
+
+WRONG_WORDS = {
+    "a row too few": (2, r"(\*ahead = .*, 4, )(\d+)(, 4\))", r"\g<1>\2 - 1\3", "nothing wrote"),
+    "rows apart": (2, r"(\*ahead = .*, 4, \d+, )4\)", r"\g<1>8)", "does not lie inside"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_WORDS)
+def test_seeded_faults_of_loads_by_words_are_found(what: str, tmp_path: Path) -> None:
+    built(tmp_path / "app", WORDS)
+    assert_fault_is_found(tmp_path / "app", WRONG_WORDS[what], WORDS.plugins())
 
 
 def assert_fault_is_found(app: Path, fault: tuple[int, str, str, str], plugins: Plugins) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from dory_core.hardware.caches import InstructionCache, Misses
 from dory_core.hardware.code_sizes import CodeSizes
-from dory_core.hardware.copies import AS_IT_IS, CORES, PIECES, Carriage, DmaCost
+from dory_core.hardware.copies import AS_IT_IS, CORES, PIECES, Carriage, Charge, DmaCost
 from dory_core.hardware.links import Link
 from dory_core.hardware.memories import Level, Memory, MemoryHierarchy
 from dory_core.ir.geometry import make_tile
@@ -18,7 +18,7 @@ from dory_core.kernels.binding import bind_kernel
 from dory_core.schedule.copies import box_transfer
 from dory_core.schedule.costs import LayerCosts
 from dory_core.schedule.loops import Buffering, LoopOrder, make_schedule
-from dory_core.schedule.timeline import estimate
+from dory_core.schedule.timeline import AheadLoad, estimate, loaded_estimate
 from tests.tiling.sample_layers import SampleKernel, add, conv, random_layer, tensor
 
 
@@ -92,6 +92,17 @@ def test_misses_of_instructions_wait_behind_the_loads_in_flight():
     assert costs.misses[0] == (128.0, 192.0)
     expected = 266 + 22 + first + 1000 + 22 + 22 + second + 1000 + 22
     assert estimate(costs, schedule, resident=("y",)).cycles == round(expected)
+
+
+@pytest.mark.parametrize(("by_words", "waits"), [(False, 192), (True, 100)])
+def test_misses_wait_for_a_share_of_a_load_by_words(by_words, waits):
+    """64 lines of which each waits for 3 cycles of a load that takes 400."""
+    costs = costs_with(InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 3.0, 4.0, 50.0, words_wait=0.25))
+    tile = make_tile(POINTWISE, 8, 8, 8)
+    schedule = make_schedule(POINTWISE, tile, Buffering(1, 1, 1), has_weights=False)
+    ahead = AheadLoad(1, 0, Charge(400, 0, 1, 400), by_words=by_words)
+    cycles, left = loaded_estimate(costs, schedule, ("x", "y"), None, ahead)
+    assert (cycles, left) == (22 + 64 * 2 + waits + 1000 + 22, 0)
 
 
 def test_each_miss_waits_for_as_long_as_transfers_have_been_under_way():

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from dory_core.api import (
     DmaHal,
+    InstructionCache,
     Kernel,
     Layer,
     Level,
@@ -62,6 +63,7 @@ class ToyChip:
     resident_l1: bool = False
     step_cycles: int = 0
     conversion_cycles: float = 0.0
+    instructions: InstructionCache | None = None
     operating_points: tuple[OperatingPoint, ...] = ()
     terms: Terms | None = None
 
@@ -82,6 +84,7 @@ class ToyChip:
             resident_l1=self.resident_l1,
             step_cycles=self.step_cycles,
             conversion_cycles=self.conversion_cycles,
+            instructions=self.instructions,
         )
 
     @hookimpl

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from dory_core.hardware.links import WORD_BYTES
 from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.plan.blocks import align_up, level_alignment
 from dory_core.planning.decision import Decision, Residency
@@ -222,26 +223,42 @@ def _steps(
                 yield _Way(way.cycles + cycles, arrives, place, way, load, offsets, top)
 
 
+def _loads(way: _Way, one: PrefetchLayer, following: PrefetchLayer) -> Iterator[AheadLoad]:
+    """Yield the loads that a layer may start for the following one.
+
+    Those by words are hidden by the layer even where the memory answers late.
+    """
+    link = following.costs.constants_link
+    burst = first_weights(following.costs, following.tiled.schedule)
+    for tile in one.tiles_to_start_at():
+        load = AheadLoad(following.tiled.layer.op.index, tile, burst)
+        yield load
+        if link.words_per_cycle == 0 or burst.bytes % WORD_BYTES:
+            continue
+        late = replace(load, charge=burst.by_words(link, link.least_words_per_cycle), by_words=True)
+        cycles, left = one.cycles(way.arrives, late)
+        if left == 0 and cycles <= one.cycles(way.arrives, load)[0]:
+            yield replace(late, charge=burst.by_words(link, link.words_per_cycle))
+
+
 def _cheapest(
     way: _Way, one: PrefetchLayer, following: PrefetchLayer
 ) -> tuple[AheadLoad, int, float] | None:
-    """Return with which tile a layer best loads for the following one, and what that costs.
+    """Return how and with which tile a layer best loads for the following one, and what that costs.
 
     The costs are its cycles, and for how many more the link is busy then. None when both layers are
     not faster by it. Of two loads that start at a tile the shorter one is the first where that
     takes no more cycles: code that starts the second one may have to wait for the first.
     """
-    charge = first_weights(following.costs, following.tiled.schedule)
     best = None
     least = one.cycles(way.arrives, None)[0] + following.cycles(None, None)[0]
-    for tile in one.tiles_to_start_at():
-        load = AheadLoad(following.tiled.layer.op.index, tile, charge)
+    for load in _loads(way, one, following):
         cycles, arrives = one.cycles(way.arrives, load)
         both = cycles + following.cycles(arrives, None)[0]
         if both < least:
             best, least = (load, cycles, arrives), both
     last = one.tiled.schedule.count - 1
-    if best is None or best[0].tile == last or charge.bytes >= one.next_bytes:
+    if best is None or best[0].tile == last or best[0].charge.bytes >= one.next_bytes:
         return best
     load = replace(best[0], first=True)
     cycles, arrives = one.cycles(way.arrives, load)

@@ -141,6 +141,8 @@ CLUSTER_DMA = Link(
     element_cycles=1.0,
     port_bytes_per_cycle=4.0,
     contention=0.2,
+    words_per_cycle=0.97,
+    least_words_per_cycle=0.5,
 )
 
 # The instruction cache of the cluster: 4 KiB in lines of 16 bytes, four ways, one refill at a time
@@ -159,6 +161,7 @@ CODE_CACHE = InstructionCache(
     busy_cycles=40.0,
     miss_cycles=12.0,
     wait_cycles=100.0,
+    words_wait=0.5,
 )
 # What the tile loop takes per tile beyond that: 70 to 130 cycles, and what cores wait for each
 # other where their shares of a tile differ.

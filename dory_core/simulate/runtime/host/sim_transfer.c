@@ -452,7 +452,9 @@ void sim_take_ahead(void) {
     if (open->ticket == 0 || !open->ahead) continue;
     open->ahead = 0;
     const dory_copy_t *const copy = &open->what.copy;
-    sim_keep((uint32_t)((const uint8_t *)copy->dst - sim_l1.base), sim_row_bytes(copy));
+    /* rows of constants lie dense in L1 */
+    sim_keep((uint32_t)((const uint8_t *)copy->dst - sim_l1.base),
+             (uint32_t)sim_copy_bytes(copy));
   }
 }
 
