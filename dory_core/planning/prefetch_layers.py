@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from dory_core.hardware.copies import CORES
 from dory_core.hardware.memories import MemoryHierarchy
@@ -132,6 +132,12 @@ class PrefetchLayer:
         copies = self.tiled.schedule.buffering
         early = {"x": copies.x, "x2": copies.x, "w": copies.w}
         return sum(self.sizes.get(name, 0) // n for name, n in early.items() if n > 1)
+
+    def kernel_cycles(self, tile: int) -> float:
+        """Return the cycles of the kernel on a tile, misses of instructions included."""
+        schedule, misses = self.tiled.schedule, self.costs.misses
+        step = next(islice(schedule.steps(), tile, None))
+        return misses[min(tile, len(misses) - 1)].cycles + self.costs.compute(schedule, step)
 
     def tiles_to_start_at(self) -> tuple[int, ...]:
         """Return the tiles with which the layer may start a load for the next one."""

@@ -19,7 +19,7 @@ from dory_core.ir import Layer
 from dory_core.ir.geometry import Tile
 from dory_core.kernels.bound_kernel import BoundKernel
 from dory_core.schedule.copies import PLAIN, LayerCopies, moves_all, weight_unit
-from dory_core.schedule.loops import Phase, Schedule
+from dory_core.schedule.loops import Phase, Schedule, TileStep
 
 
 def link_name(link: Link) -> str:
@@ -124,6 +124,12 @@ class LayerCosts:
         if key not in self._calls:
             self._calls[key] = int(self.bound.cycles(Tile(*key)))
         return self._calls[key]
+
+    def compute(self, schedule: Schedule, step: TileStep) -> int:
+        """Return the cycles of the kernel on a tile of a tile loop."""
+        h, w = schedule.h[step.h], schedule.w[step.w]
+        _, channels = schedule.input_channels(step)
+        return self.call(schedule.c_out[step.o].size, h.size, w.size, channels, h.x_size, w.x_size)
 
     def copy(self, operand: str, *sizes: int) -> Charge:
         """Return the cost of a copy of a tile, see ``LayerCopies.copy``."""

@@ -303,11 +303,7 @@ class _Walk:
 
     def _call(self, step: TileStep) -> None:
         """Compute a tile."""
-        schedule = self._schedule
-        h, w = schedule.h[step.h], schedule.w[step.w]
-        _, channels = schedule.input_channels(step)
-        c_out = schedule.c_out[step.o].size
-        cycles: float = self._costs.call(c_out, h.size, w.size, channels, h.x_size, w.x_size)
+        cycles: float = self._costs.compute(self._schedule, step)
         cycles += self._contention * min(max(self._free - self._now, 0.0), cycles)
         self._event("cores", "compute", step.index, self._now, self._now + cycles)
         self._compute += cycles

@@ -223,10 +223,11 @@ def _steps(
                 yield _Way(way.cycles + cycles, arrives, place, way, load, offsets, top)
 
 
-def _loads(way: _Way, one: PrefetchLayer, following: PrefetchLayer) -> Iterator[AheadLoad]:
+def _loads(one: PrefetchLayer, following: PrefetchLayer) -> Iterator[AheadLoad]:
     """Yield the loads that a layer may start for the following one.
 
-    Those by words are hidden by the layer even where the memory answers late.
+    Those by words are over with the kernel that they start before, even where the memory answers
+    late.
     """
     link = following.costs.constants_link
     burst = first_weights(following.costs, following.tiled.schedule)
@@ -235,10 +236,10 @@ def _loads(way: _Way, one: PrefetchLayer, following: PrefetchLayer) -> Iterator[
         yield load
         if link.words_per_cycle == 0 or burst.bytes % WORD_BYTES:
             continue
-        late = replace(load, charge=burst.by_words(link, link.least_words_per_cycle), by_words=True)
-        cycles, left = one.cycles(way.arrives, late)
-        if left == 0 and cycles <= one.cycles(way.arrives, load)[0]:
-            yield replace(late, charge=burst.by_words(link, link.words_per_cycle))
+        late = burst.by_words(link, link.least_words_per_cycle)
+        if late.cycles <= one.kernel_cycles(tile):
+            charge = burst.by_words(link, link.words_per_cycle)
+            yield replace(load, charge=charge, by_words=True)
 
 
 def _cheapest(
@@ -252,7 +253,7 @@ def _cheapest(
     """
     best = None
     least = one.cycles(way.arrives, None)[0] + following.cycles(None, None)[0]
-    for load in _loads(way, one, following):
+    for load in _loads(one, following):
         cycles, arrives = one.cycles(way.arrives, load)
         both = cycles + following.cycles(arrives, None)[0]
         if both < least:
