@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
 
 #: Raised whenever a key comes, goes or changes: this dory reads only its own documents.
-PLAN_VERSION = 11
+PLAN_VERSION = 12
 GENERATOR = "dory"
 
 

@@ -128,7 +128,8 @@ def stack_bytes(cores: int) -> int:
 # (towards L1 rows of 8 bytes and more are free), 17 for each further plane, a command of its own;
 # rows of one byte take a cycle each. The port of L2 is busy for a cycle per 4 bytes: 8192 bytes
 # take 2086 cycles until the next access of L2 gets through, 32768 bytes 8231. A wait of the HAL is
-# such an access. Beside a load of 2100 cycles, 1x1 kernels take 442 cycles longer.
+# such an access. Beside a load of 2100 cycles, 1x1 kernels take 442 cycles longer. Loads by words
+# take a cycle per word; MCHAN may give half of that, see README.md.
 CLUSTER_DMA = Link(
     upper=1,
     lower=2,
@@ -151,6 +152,7 @@ CLUSTER_DMA = Link(
 # of the first tile adds 7 cycles: the cycles of kernels contain the rest. Kernels that do not say
 # what they run take 0.7 of their code, the mean of the others. Further tiles: the misses of random
 # replacement, which are those that GVSOC counts in layers with 2 to 12 tiles of 118 to 311 lines.
+# For loads by words they wait for 0.2 to 0.8 of the load (180 layers of eleven networks on GVSOC).
 CODE_CACHE = InstructionCache(
     size_bytes=4096,
     line_bytes=16,
