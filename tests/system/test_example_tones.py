@@ -42,7 +42,7 @@ def test_golden_has_an_input_of_every_class() -> None:
 
 
 def test_l1_that_an_application_reserves_is_little_more_than_what_is_live(tmp_path: Path) -> None:
-    """15,360 bytes are live at once, prefetches included; of equally fast plans the lowest is taken."""
+    """15,360 bytes are live at once; of equally fast plans the lowest one is taken."""
     plugins = load_plugins()
     compile_network(
         CompileOptions(TONES / "net.tflite", "gap8", "tflite", tmp_path / "app"), plugins
