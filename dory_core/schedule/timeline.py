@@ -297,8 +297,7 @@ class _Walk:
     def _fetch(self, misses: Misses) -> None:
         """Fetch instructions that are not in the cache, while transfers may be in flight."""
         left = max(self._free - self._now, 0.0)
-        words = min(self._words, left)
-        slowing = left - words + words * self._words_wait
+        slowing = left - (1 - self._words_wait) * min(self._words, left)
         self._now += misses.cycles + min(misses.waits, slowing)
 
     def _call(self, step: TileStep) -> None:

@@ -204,14 +204,17 @@ def _steps(
     ways: Sequence[_Way], one: PrefetchLayer, following: PrefetchLayer | None
 ) -> Iterator[_Way]:
     """Yield the ways through a layer to the following one."""
+    loads: list[AheadLoad] = []
+    if following is not None and following.can_be_loaded:
+        loads = list(_loads(one, following))
     for way in ways:
         alone = one.placed(way.weights, None) if way.weights is not None else None
         cycles, _ = one.cycles(way.arrives, None)
         top = max(way.top, one.end(alone))
         yield _Way(way.cycles + cycles, before=way, offsets=alone, top=top)
-        if following is None or not following.can_be_loaded:
+        if following is None or not loads:
             continue
-        ahead = _cheapest(way, one, following)
+        ahead = _cheapest(way, one, following, loads)
         if ahead is None:
             continue
         load, cycles, arrives = ahead
@@ -243,7 +246,7 @@ def _loads(one: PrefetchLayer, following: PrefetchLayer) -> Iterator[AheadLoad]:
 
 
 def _cheapest(
-    way: _Way, one: PrefetchLayer, following: PrefetchLayer
+    way: _Way, one: PrefetchLayer, following: PrefetchLayer, loads: Sequence[AheadLoad]
 ) -> tuple[AheadLoad, int, float] | None:
     """Return how and with which tile a layer best loads for the following one, and what that costs.
 
@@ -253,7 +256,7 @@ def _cheapest(
     """
     best = None
     least = one.cycles(way.arrives, None)[0] + following.cycles(None, None)[0]
-    for load in _loads(one, following):
+    for load in loads:
         cycles, arrives = one.cycles(way.arrives, load)
         both = cycles + following.cycles(arrives, None)[0]
         if both < least:
