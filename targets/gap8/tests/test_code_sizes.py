@@ -151,6 +151,11 @@ def kernels_of(plan: Plan) -> int:
     return plan.code_bytes - functions - events - fixed
 
 
+def kernel_level(app: Path, source: str) -> str:
+    """Return the optimisation of a kernel in the application's Makefile."""
+    return "-Os" if "DORY_STRIP_ASM 1" in (app / source).read_text() else "-O3"
+
+
 def test_kernels_have_the_sizes_of_the_table(tmp_path: Path) -> None:
     command = chip_command()
     network = next(case for case in network_cases() if case.name == "residual").build()
@@ -159,7 +164,9 @@ def test_kernels_have_the_sizes_of_the_table(tmp_path: Path) -> None:
     ):
         app = tmp_path / str(number)
         sources = {f"kernels/{s.kernel.symbol}.c" for s in plan.steps if not s.is_view}
-        compiled = sum(compiled_bytes(app, name, command, "-O3") for name in sorted(sources))
+        compiled = sum(
+            compiled_bytes(app, name, command, kernel_level(app, name)) for name in sorted(sources)
+        )
         assert kernels_of(plan) == pytest.approx(compiled, rel=0.15)
 
 
@@ -271,6 +278,14 @@ def test_a_tile_runs_a_part_of_the_code(template: str) -> None:
     macros |= {"DORY_STRIDE": "2" if way == "s2" else "1", "DORY_APART": str(int(way == "apart"))}
     assert template_of(kind, macros) == template
     assert 0 < running_bytes(kind, macros) == RUNNING[template] <= max(KERNELS[template])
+
+
+@pytest.mark.parametrize("template", ["depthwise_3x3", "depthwise_5x5", "depthwise_any"])
+def test_code_around_assembly_is_compiled_for_size(template: str) -> None:
+    plain = {"DORY_STRIDE": "1", "DORY_Q_FORM": "DORY_Q_NARROW", "DORY_STEPS": "1"}
+    strips = plain | {"DORY_STRIP_ASM": "1"}
+    assert kernel_bytes(template, strips) < kernel_bytes(template, plain)
+    assert running_bytes(template, strips) < running_bytes(template, plain)
 
 
 def test_more_requantisation_is_no_less_code() -> None:

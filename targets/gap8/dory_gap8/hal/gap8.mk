@@ -14,9 +14,11 @@ APP_INC := inc src hal/include hal/gap8 kernels kernels/external
 # The SDK's rules give no optimisation of their own. Kernels are for speed; the loops around them
 # share a small instruction cache with them, and L2 with the data. So do the loops of kernels whose
 # inner loops are assembly, unless sums go through C (raw), and those of tables. Larger windows and
-# slides are faster with -O3.
+# slides are faster with -O3; around the strips of depthwise kernels that are assembly, the least code
+# is.
 OPTIMISE ?= -O3
 OPTIMISE_SMALL ?= $(OPTIMISE:-O3=-O2)
+OPTIMISE_LEAST ?= $(OPTIMISE:-O3=-Os)
 SMALL := filled gather held lut window_1x1
 REPEAT ?= 1
 APP_CFLAGS += -Os -DDORY_GAP8_REPEAT=$(REPEAT)
@@ -29,6 +31,8 @@ $(addprefix %/,$(patsubst %.c,%.o,$(wildcard kernels/*.c kernels/external/*.c)))
 SMALL := $(wildcard $(SMALL:%=kernels/dory_gap8_%_*.c))
 SMALL := $(foreach file,$(SMALL),$(if $(findstring _raw_,$(file)),,$(file)))
 $(addprefix %/,$(SMALL:.c=.o)): APP_CFLAGS += $(OPTIMISE_SMALL)
+LEAST := $(shell grep -ls 'define DORY_STRIP_ASM 1' kernels/*.c)
+$(addprefix %/,$(LEAST:.c=.o)): APP_CFLAGS += $(OPTIMISE_LEAST)
 
 # One file with all layers: an open file costs memory, the name of each one too.
 GOLDEN_FILE := $(CURDIR)/BUILD/golden.bin
