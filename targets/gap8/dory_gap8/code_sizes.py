@@ -1,7 +1,8 @@
 """What code takes of L2, measured: objects of the SDK's compiler, sections of code and constants.
 
-GCC 5.4 with XpulpV2, as the application's Makefile compiles: kernels with -O3, those around strips in
-assembly and functions of layers with -Os. ``tests/test_code_sizes.py`` compares both with what compilers say.
+GCC 5.4 with XpulpV2, as the Makefile of an application compiles: kernels with -O3, functions of
+layers and kernels around strips in assembly with -Os. ``tests/test_code_sizes.py`` compares both
+with what compilers say.
 """
 
 from __future__ import annotations
@@ -152,8 +153,8 @@ RUNNING: Mapping[str, int] = {
 }
 #: What these run beyond that for a second limb.
 _RUNNING_LIMBS = 250
-#: Both tables hold what -O3 makes. What -Os saves around strips in assembly, of an object and of what
-#: a call runs: the median of 29 instances, and traces of four networks.
+#: Both tables hold what -O3 makes. What -Os saves around strips in assembly, of an object and of
+#: what a call runs: the median of 29 instances, and traces of four networks.
 _SAVED: Mapping[str, tuple[int, int]] = {
     "depthwise_3x3": (410, 100),
     "depthwise_3x3 s2": (430, 100),

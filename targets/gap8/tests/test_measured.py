@@ -30,7 +30,7 @@ MEASURED = {
     "nets_onnx/qdq_micro_kws_m/net.onnx": 483_450,
 }
 QUICK = ("eegnet", "TCN_T", "okay_nabu", "ds_cnn")
-#: okay_nabu has layers that find the kernel of the layer before in the cache; estimates do not know.
+#: Layers of okay_nabu find the kernel of the layer before in the cache: estimates do not know.
 #: In eight other orders of the objects it takes 45,870 cycles, 4 % less than estimated.
 BOUNDS = {"nets_tflite/esphome_okay_nabu/net.tflite": 0.06}
 
