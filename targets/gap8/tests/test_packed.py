@@ -58,13 +58,23 @@ def test_they_stay_packed_where_bytes_do_not_fit(tmp_path: Path) -> None:
         assert_exact(tmp_path / directory, dma=("late",))
 
 
-def test_the_front_has_packed_plans_and_plans_in_bytes() -> None:
-    """The fastest plan is in bytes; it is compiled, or the one with the least data and code."""
-    file = network_of("nets/quantlab_mv1_025_96_4b/net.onnx")
+@pytest.mark.parametrize(
+    ("name", "has_packed"),
+    [
+        ("quantlab_mixed_conv", False),
+        pytest.param("quantlab_mv1_025_96_4b", True, marks=pytest.mark.slow),
+    ],
+)
+def test_the_front_has_packed_plans_and_plans_in_bytes(name: str, has_packed: bool) -> None:
+    """The fastest plan is in bytes; it is compiled, or the one with the least data and code.
+
+    Functions that unpack take more code than the tensors of a small network lose.
+    """
+    file = network_of(f"nets/{name}/net.onnx")
     points = dory.least_ram(file, "gap8").result.points
     assert points[0].cycles == dory.compile(file, "gap8").cycles
     packed = dory.compile(file, "gap8", settings=PACKED, objective="ram")
     sizes = [point.l2_bytes for point in points]
-    assert packed.plan["memory"]["L2"]["used"] in sizes[1:]
+    assert (packed.plan["memory"]["L2"]["used"] in sizes[1:]) == has_packed
     least = dory.compile(file, "gap8", objective="ram")
     assert least.plan["memory"]["L2"]["used"] == min(sizes) == sizes[-1]
