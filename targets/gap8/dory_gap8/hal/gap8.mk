@@ -14,8 +14,8 @@ APP_INC := inc src hal/include hal/gap8 kernels kernels/external
 # The SDK's rules give no optimisation of their own. Kernels are for speed; the loops around them
 # share a small instruction cache with them, and L2 with the data. So do the loops of kernels whose
 # inner loops are assembly, unless sums go through C (raw), and those of tables. Larger windows and
-# slides are faster with -O3; around the strips of depthwise kernels that are assembly, the least code
-# is.
+# slides are faster with -O3. Depthwise kernels whose strips are assembly are compiled for size: they run
+# fewer lines of the cache.
 OPTIMISE ?= -O3
 OPTIMISE_SMALL ?= $(OPTIMISE:-O3=-O2)
 OPTIMISE_LEAST ?= $(OPTIMISE:-O3=-Os)
