@@ -2,6 +2,7 @@
 
 from dory_core.ir import float_requant, mean_requant
 from dory_core.ir.requantisation.halves import integer_form
+from dory_core.ir.requantisation.high_product import HighProduct, high_product
 from dory_core.ir.requantisation.layers import cached_per_layer, search_steps, steps_of_sums
 from dory_core.ir.requantisation.lines import exact_addend_interval
 from dory_core.ir.requantisation.narrow import (
@@ -25,6 +26,7 @@ from dory_core.ir.requantisation.staircase import (
 from dory_core.ir.requantisation.tables import byte_table
 
 __all__ = [
+    "HighProduct",
     "Narrow",
     "PairLine",
     "SignedStaircase",
@@ -33,6 +35,7 @@ __all__ = [
     "byte_table",
     "exact_addend_interval",
     "float_requant",
+    "high_product",
     "integer_form",
     "mean_requant",
     "narrow",

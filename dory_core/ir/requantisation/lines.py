@@ -53,10 +53,11 @@ def exact_addend_interval(stairs: Staircase, mul: Integers, div: int) -> tuple[I
     return lo, hi
 
 
-def end_bounds(stairs: Staircase, div: int, limit: int) -> tuple[Integers, Integers]:
+def end_bounds(stairs: Staircase, div: int | Integers, limit: int) -> tuple[Integers, Integers]:
     """Return the least value of the line at the lower end and the greatest at the upper end.
 
-    Beyond a bound of the clip the line goes where it likes, within ``limit``.
+    Beyond a bound of the clip the line goes where it likes, within ``limit``. ``div`` is one
+    number, or one of each channel.
     """
     lo, hi = stairs.clip if stairs.clip is not None else (None, None)
     above = np.where(stairs.first == lo, -limit, np.maximum(stairs.first * div, -limit))
@@ -83,21 +84,29 @@ class Points:
     free: npt.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, stairs: Staircase, x_lo: Integers, x_hi: Integers, div: int, limit: int) -> Points:
+    def of(
+        cls,
+        stairs: Staircase,
+        x_lo: Integers,
+        x_hi: Integers,
+        div: int | Integers,
+        limit: int,
+    ) -> Points:
         """Return the points that a line must keep to.
 
         Args:
             stairs: The staircase of each channel.
             x_lo: The least x of the domain, shape (C,).
             x_hi: The largest one.
-            div: Levels are multiplied by it.
+            div: Levels are multiplied by it; one number, or one of each channel, shape (C,).
             limit: Bound of the magnitude of the line.
         """
         above = np.full((len(x_lo), 2), -limit)
         below = np.full((len(x_lo), 2), limit - 1)
         above[:, 0], below[:, 1] = end_bounds(stairs, div, limit)
         end_x = np.stack([x_lo, x_hi], axis=1)
-        return cls(stairs.thresholds, stairs.levels * div, end_x, above, below, stairs.constant)
+        levels = stairs.levels * np.reshape(div, (-1, 1))
+        return cls(stairs.thresholds, levels, end_x, above, below, stairs.constant)
 
     def columns(self, stride: int) -> Points:
         """Return every ``stride``-th point and the last."""

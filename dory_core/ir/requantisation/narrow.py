@@ -109,7 +109,7 @@ def narrow_32(stairs: Stairs) -> Narrow | None:
 
 def narrow_clamped(stairs: Stairs) -> Narrow | None:
     """Return parameters that fit 32 bits when the accumulator is clamped first."""
-    return _narrow(stairs, reach(_whole(stairs)), 0)
+    return _narrow(stairs, reach(whole_of(stairs)), 0)
 
 
 def narrow_limbs(stairs: Stairs, clamped: bool = False) -> Narrow | None:
@@ -119,8 +119,8 @@ def narrow_limbs(stairs: Stairs, clamped: bool = False) -> Narrow | None:
         stairs: The staircase of each channel.
         clamped: Whether the accumulator is clamped first.
     """
-    bound = reach(_whole(stairs)) if clamped else None
-    x_lo, x_hi = _domain(_whole(stairs), bound)
+    bound = reach(whole_of(stairs)) if clamped else None
+    x_lo, x_hi = _domain(whole_of(stairs), bound)
     largest = max(abs(int(x_lo.min())), abs(int(x_hi.max())), 1)
     # |x * mul_low| <= 2^31 - 1 for |mul_low| <= 2^(low_bits - 1)
     low_bits = min(_WORD + 1 - largest.bit_length(), _MOST_LOW_BITS)
@@ -140,8 +140,8 @@ def narrow_product(stairs: Stairs, shift: int, wide: bool = False) -> Narrow | N
         wide: Whether mul may exceed 32 bits; where there is nothing for a wide one, there is
             nothing for any smaller shift.
     """
-    sides, whole = _sides(stairs), _whole(stairs)
-    if not _are_numbers(sides):
+    sides, whole = sides_of(stairs), whole_of(stairs)
+    if not are_numbers(sides):
         return None
     largest = max(-int(whole.first.min()), int(whole.last.max()) + 1)
     bits = _PRODUCT if wide else min(_PRODUCT, _WORD + shift)
@@ -160,16 +160,17 @@ def widest(stairs: Stairs) -> Narrow | None:
     return _narrow(stairs, None, 0, _PRODUCT)
 
 
-def _sides(stairs: Stairs) -> tuple[Staircase, ...]:
+def sides_of(stairs: Stairs) -> tuple[Staircase, ...]:
     """Return the staircases that have an addend of their own: of x >= 0 before that of x < 0."""
     return (stairs,) if isinstance(stairs, Staircase) else (stairs.above, stairs.below)
 
 
-def _whole(stairs: Stairs) -> Staircase:
+def whole_of(stairs: Stairs) -> Staircase:
+    """Return the staircase on the whole interval."""
     return stairs if isinstance(stairs, Staircase) else stairs.whole
 
 
-def _are_numbers(sides: Sequence[Staircase]) -> bool:
+def are_numbers(sides: Sequence[Staircase]) -> bool:
     """Return True when int64 holds everything."""
     arrays = [a for s in sides for a in (s.thresholds, s.x_lo, s.x_hi)]
     return all(a.dtype != object for a in arrays)
@@ -182,10 +183,22 @@ def _found(
     bound: Integers | None = None,
     low_bits: int = 0,
 ) -> Narrow:
-    mul, (add, *other) = found
+    mul, adds = found
     if not isinstance(stairs, SignedStaircase):
-        return Narrow(mul, add, shift, bound, low_bits)
-    return Narrow(mul, add, shift, bound, low_bits, other[0], stairs.offset)
+        return Narrow(mul, adds[0], shift, bound, low_bits)
+    add, negative = addends_in_reach(stairs, adds)
+    return Narrow(mul, add, shift, bound, low_bits, negative, stairs.offset)
+
+
+def addends_in_reach(
+    stairs: SignedStaircase, adds: Sequence[Integers]
+) -> tuple[Integers, Integers]:
+    """Return the addends of x >= 0 and of x < 0: the same two for channels that reach one side.
+
+    A channel that does not reach its turn does not fall there.
+    """
+    above = np.where(stairs.whole.x_hi < 0, adds[1], adds[0])
+    return above, np.where(stairs.whole.x_lo >= 0, adds[0], adds[1])
 
 
 def reach(stairs: Staircase) -> Integers:
@@ -227,18 +240,33 @@ def widest_shift(stairs: Staircase) -> int:
     """Return the largest shift but two with which all lines may fit 62 bits."""
     moving = np.flatnonzero(~stairs.constant)
     part = stairs.take(moving) if len(moving) else stairs
-    return _largest_shift(part, part.x_lo, part.x_hi, _PRODUCT) - 2
+    return int(largest_shifts(part, part.x_lo, part.x_hi, _PRODUCT).min()) - 2
 
 
-def _largest_shift(stairs: Staircase, x_lo: Integers, x_hi: Integers, bits: int) -> int:
-    """Return the shift, or one more, with which all values on [x_lo, x_hi] fit ``bits`` bits."""
+def mean_slopes(stairs: Staircase) -> npt.NDArray[np.float64]:
+    """Return the slope from the first threshold of each channel to the last one, shape (C,)."""
     levels = np.broadcast_to(stairs.levels, stairs.thresholds.shape)
     width = np.maximum(stairs.thresholds[:, -1] - stairs.thresholds[:, 0], 1)
-    slope = (levels[:, -1] - levels[:, 0]) / width
+    slopes: npt.NDArray[np.float64] = (levels[:, -1] - levels[:, 0]) / width
+    return slopes
+
+
+def largest_shifts(stairs: Staircase, x_lo: Integers, x_hi: Integers, bits: int) -> Integers:
+    """Return the shift of each channel, or one more, with which its line fits, shape (C,).
+
+    Args:
+        stairs: The staircase of each channel.
+        x_lo: The least x of the domain, shape (C,).
+        x_hi: The largest one.
+        bits: Bits of the magnitude of the line.
+    """
+    levels = np.broadcast_to(stairs.levels, stairs.thresholds.shape)
+    slope = mean_slopes(stairs)
     low = levels[:, 0] - slope * (stairs.thresholds[:, 0] - x_lo)
     high = levels[:, -1] + slope * (x_hi - stairs.thresholds[:, -1])
-    largest = max(float(-low.min()), float(high.max()), 1.0)
-    return bits - int(np.floor(np.log2(largest)))
+    largest = np.maximum(np.maximum(-low, high), 1.0)
+    shifts: Integers = bits - np.floor(np.log2(largest)).astype(np.int64)
+    return shifts
 
 
 def _narrow(
@@ -252,8 +280,8 @@ def _narrow(
         low_bits: As in :class:`Narrow`.
         word: Bits of the magnitude of the sum without the low limb.
     """
-    sides, whole = _sides(stairs), _whole(stairs)
-    if not _are_numbers(sides):
+    sides, whole = sides_of(stairs), whole_of(stairs)
+    if not are_numbers(sides):
         return None
     bits = word + low_bits
     moving = np.flatnonzero(~whole.constant)
@@ -264,7 +292,7 @@ def _narrow(
     if len(moving):
         part = whole.take(moving)
         domain = _domain(part, None if bound is None else bound[moving])
-        largest = min(largest, _largest_shift(part, *domain, bits))
+        largest = min(largest, int(largest_shifts(part, *domain, bits).min()))
     for shift in range(largest, max(largest - _SHIFTS, low_bits - 1), -1):
         found = _parameters(sides, bound, shift, 1 << bits, 1 << low_bits)
         if found is not None:

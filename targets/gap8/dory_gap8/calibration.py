@@ -34,6 +34,9 @@ EPILOGUE_NONE = 8
 # the assembly kernel of a 1x1 layer of 64 channels 2.1 and 3.9 cycles per output.
 CLAMP_EXTRA = 2
 LIMBS_EXTRA = 4
+# The upper word of a product: four cycles more than the lower one, a shift of the accumulator, and
+# one more word of parameters.
+HIGH_EXTRA = 6
 # Another addend below zero: two more words of parameters and four instructions, by counting them.
 TURNED_EXTRA = 6
 # A step in binary32: twenty instructions instead of five, by counting them; two more to see that an
@@ -44,8 +47,6 @@ EVEN_WIDE = 2
 # Only a step: another one in sequence, that of an operand of a sum, that of a pool.
 STEP_32 = 5
 STEP_64 = 43
-# One in 64 bits that is a product of two words: layer 47 of mcunet_detection on GVSOC.
-STEP_HIGH = 17
 # Division by 2^k - 1 adds this; by any other number a division, in software for 64 bits.
 ONES_EXTRA = 12
 DIVISION_32 = 40
@@ -76,13 +77,15 @@ IM2COL_CHANNELS = 4
 # further segment of it; per four pixels, per row of their windows and, at borders, per tap (by
 # counting instructions: three windows of which all taps lie in the tile, and one at the border);
 # per call, fork and barrier included. RAW: tenths of a cycle of an output without its
-# requantisation in C. TURNED: another addend below zero is 14 instructions for four outputs, none
-# of which waits. ROW_CALL: a call where pixels follow one another and nothing is known of rows.
+# requantisation in C. HIGH: the upper word of a product, by counting. TURNED: another addend below
+# zero is 14 instructions for four outputs, none of which waits. ROW_CALL: a call where pixels
+# follow one another and nothing is known of rows.
 BLOCK_STEP = 245
 BLOCK_UNALIGNED = 25
 BLOCK_OUTPUT = 47
 BLOCK_CLAMP = 12
 BLOCK_LIMBS = 25
+BLOCK_HIGH = 52
 BLOCK_GROUP = 20
 BLOCK_SEGMENT = 14
 BLOCK_PIXELS = 108
@@ -204,11 +207,13 @@ DEPTHWISE_FIELD = 5
 # Depthwise on tiles with channels last: strips of four outputs, see dory_gap8_depthwise_strips.h.
 # Filters up to 3x3: instructions of the assembly, counted by test_assembly_cycles.py. In turn
 # the sums of four outputs with stride 1 and stride 2, and what becomes of them: four instructions
-# each, more for a second limb, a clamp, another addend below zero.
+# each, more for a second limb, the upper word of a product (a shift, and four cycles more for each
+# of them), a clamp, another addend below zero.
 STRIP_S1 = 15
 STRIP_S2 = 24
 STRIP_OUTPUTS = 16
 STRIP_LIMBS = 8
+STRIP_HIGH = 20
 STRIP_CLAMP = 4
 STRIP_TURNED = 13
 # A channel of a strip with stride 1 and stride 2: weights, parameters, first columns, pointers. A

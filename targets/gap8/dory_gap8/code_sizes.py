@@ -190,8 +190,6 @@ def kernel_bytes(kind: str, macros: Mapping[str, str]) -> int:
     several = int(macros.get("DORY_STEPS", "0")) > 1
     if several or macros.get("DORY_Q_FORM") == "DORY_Q_EVEN":
         return sizes[2]
-    if "DORY_Q_HIGH" in macros:  # a tenth more
-        return min(sizes[1], sizes[0] * 10 // 9)
     return sizes[macros.get("DORY_Q_BITS") == "64"] - _saved(kind, macros)[0]
 
 

@@ -16,7 +16,7 @@ import test_depthwise_5x5_assembly as squares
 import test_depthwise_any_assembly as windows
 import test_depthwise_assembly as strips
 from dory_gap8 import calibration as cal
-from dory_gap8.backend import GatherKernel, WindowKernel, block_finish
+from dory_gap8.backend import GatherKernel, WindowKernel, block_finish, requant
 from dory_gap8.backend import block as backend
 from dory_gap8.backend.depthwise_hwc import half_outputs, strip_outputs, two_outputs
 from test_block import conv
@@ -25,16 +25,31 @@ from xpulpv2 import Machine, Program
 
 from dory_core.api import geometry, ops
 
-# Whether requantisation has two limbs, and a clamp before.
-FORMS = [(False, False), (False, True), (True, False), (True, True)]
+# Forms of requantisation, and whether there is a clamp before.
+FORMS = [
+    *((requant.NARROW, False), (requant.NARROW, True)),
+    *((requant.LIMBS, False), (requant.LIMBS, True)),
+    (requant.HIGH, False),
+]
+# What they are called in the assembly of the block and of strips.
+BLOCK = {
+    requant.NARROW: (block.STEP, block_finish.STEP),
+    requant.LIMBS: (block.LIMBS, block_finish.LIMBS),
+    requant.HIGH: (block.HIGH, block_finish.HIGH),
+}
+Q32 = FORMS[0]
+STRIPS = {
+    requant.NARROW: strips.NARROW,
+    requant.LIMBS: strips.LIMBS,
+    requant.HIGH: strips.HIGH,
+}
 
 
-def counted_block(form: tuple[bool, bool], width: int, one: int, **sizes: int) -> int:
+def counted_block(form: tuple[str, bool], width: int, one: int, **sizes: int) -> int:
     """Return the cycles of a call of the block by its instructions."""
     segments, steps = sizes.get("segments", 1), sizes.get("steps", 2)
     groups, fours = sizes.get("groups", 1), sizes.get("fours", 1)
-    limbs, reach = form
-    kind = block.LIMBS if limbs else block.STEP
+    kind, reach = BLOCK[form[0]][0], form[1]
     halves = sizes.get("halves", 0)
     text = block.assembly(kind, int(reach), block.UNSIGNED, 0, 4, 0, width, one, halves=halves)
     machine = Machine(Program.parse(text))
@@ -48,7 +63,7 @@ def counted_block(form: tuple[bool, bool], width: int, one: int, **sizes: int) -
     return machine.cycles
 
 
-def group(form: tuple[bool, bool], width: int, one: int, **sizes: int) -> int:
+def group(form: tuple[str, bool], width: int, one: int, **sizes: int) -> int:
     """Return the cycles of a group of four channels by its instructions."""
     few, many = (counted_block(form, width, one, groups=n, **sizes) for n in (1, 2))
     return many - few
@@ -66,13 +81,13 @@ def modelled_group(
 
 
 @pytest.fixture(params=FORMS)
-def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, bool]:
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[str, bool]:
     """A form of requantisation, which all layers have for the model."""
-    limbs, reach = request.param
+    kind, reach = request.param
     original = block_finish.finish
-    tenths = block_finish.output_tenths(limbs, reach, False)
+    tenths = block_finish.output_tenths(BLOCK[kind][1], reach, False)
     monkeypatch.setattr(backend, "finish", lambda layer: replace(original(layer), cycles=tenths))
-    return limbs, reach
+    return kind, reach
 
 
 @pytest.mark.sample(2)
@@ -103,42 +118,41 @@ def test_a_group_of_gathered_columns_costs_its_instructions(form, c_in) -> None:
 
 @pytest.mark.parametrize("one", [0, 1])
 def test_the_next_pixels_cost_their_instructions(one) -> None:
-    first, both = (counted_block((False, False), 4, one, fours=n) for n in (1, 2))
-    counted = both - first - group((False, False), 4, one)
+    first, both = (counted_block(Q32, 4, one, fours=n) for n in (1, 2))
+    counted = both - first - group(Q32, 4, one)
     model = cal.BLOCK_FOURS + cal.BLOCK_FOURS_SEGMENT + cal.BLOCK_ONE_FOURS * one
     assert model == pytest.approx(counted, rel=0.10)
 
 
 def test_blocks_of_gathered_pixels_save_calls() -> None:
-    call = counted_block((False, False), 4, 1) - group((False, False), 4, 1)
+    call = counted_block(Q32, 4, 1) - group(Q32, 4, 1)
     # Around the assembly: its arguments, the call, the loop.
     assert call + 12 == cal.GATHER_CALL
 
 
 def test_three_pixels_and_one_segment_save_what_the_model_says() -> None:
-    q32 = (False, False)
-    steps = [group(q32, w, 0, steps=3) - group(q32, w, 0, steps=2) for w in (3, 4)]
+    steps = [group(Q32, w, 0, steps=3) - group(Q32, w, 0, steps=2) for w in (3, 4)]
     assert steps == [19, 24]
     assert round(cal.BLOCK_STEP * 19 / 24) == cal.BLOCK_STEP_THREES
     halves = [
-        group(q32, w, 0, steps=3, halves=1) - group(q32, w, 0, steps=2, halves=1) for w in (3, 4)
+        group(Q32, w, 0, steps=3, halves=1) - group(Q32, w, 0, steps=2, halves=1) for w in (3, 4)
     ]
     assert halves == [34, 44]
     assert [round(cal.BLOCK_STEP * n / 24) for n in halves] == [
         cal.BLOCK_HALVES_THREES,
         cal.BLOCK_HALVES,
     ]
-    assert group(q32, 4, 1) - group(q32, 4, 0) == cal.BLOCK_ONE_GROUP
-    assert group(q32, 3, 1) - group(q32, 3, 0) == cal.BLOCK_ONE_GROUP
-    calls = [counted_block(q32, 4, one) - group(q32, 4, one) for one in (0, 1)]
+    assert group(Q32, 4, 1) - group(Q32, 4, 0) == cal.BLOCK_ONE_GROUP
+    assert group(Q32, 3, 1) - group(Q32, 3, 0) == cal.BLOCK_ONE_GROUP
+    calls = [counted_block(Q32, 4, one) - group(Q32, 4, one) for one in (0, 1)]
     assert calls[1] - calls[0] == cal.BLOCK_ONE_CALL
 
 
-@pytest.mark.parametrize(("limbs", "reach"), FORMS)
+@pytest.mark.parametrize(("form", "reach"), FORMS)
 @pytest.mark.parametrize("stride", [1, 2])
-def test_parts_of_a_strip_cost_their_instructions(limbs, reach, stride) -> None:
+def test_parts_of_a_strip_cost_their_instructions(form, reach, stride) -> None:
     """Outputs, columns that are transposed, channels and strips, from differences of calls."""
-    kind = strips.LIMBS if limbs else strips.NARROW
+    kind = STRIPS[form]
     variant = (kind, int(reach), strips.UNSIGNED, 0, stride, 1, 0)
 
     def counted(count: int, number: int = 1, fresh: int = stride + 1, channels: int = 4) -> int:
@@ -147,7 +161,7 @@ def test_parts_of_a_strip_cost_their_instructions(limbs, reach, stride) -> None:
 
     sums = cal.STRIP_S1 if stride == 1 else cal.STRIP_S2
     outputs = counted(12) - counted(4)
-    quad = sums + strip_outputs(stride, limbs, reach, False)
+    quad = sums + strip_outputs(stride, form, reach, False)
     assert outputs == pytest.approx(8 * 4 * quad, rel=0.01)
 
     laid = [counted(count, fresh=stride) - counted(count) for count in (4, 12)]
@@ -166,11 +180,11 @@ def test_parts_of_a_strip_cost_their_instructions(limbs, reach, stride) -> None:
     assert 0 <= entry <= cal.STRIP_CALL - 310
 
 
-@pytest.mark.parametrize(("limbs", "reach"), FORMS)
+@pytest.mark.parametrize(("form", "reach"), FORMS)
 @pytest.mark.parametrize("turned", [0, 1])
 @pytest.mark.parametrize("stride", [1, 2])
-def test_parts_of_a_half_strip_cost_their_instructions(limbs, reach, turned, stride) -> None:
-    kind = strips.LIMBS if limbs else strips.NARROW
+def test_parts_of_a_half_strip_cost_their_instructions(form, reach, turned, stride) -> None:
+    kind = STRIPS[form]
     variant = (kind, int(reach), strips.UNSIGNED, 0, stride, 1, turned)
 
     def counted(count: int, fresh: int = stride, channels: int = 4, half: int = 2) -> int:
@@ -178,23 +192,24 @@ def test_parts_of_a_half_strip_cost_their_instructions(limbs, reach, turned, str
         return strips.check(variant, what, seed=channels // 2 - 1).cycles
 
     sums = cal.HALF_S1 if stride == 1 else cal.HALF_S2
-    two = sums + half_outputs(limbs, reach, bool(turned))
+    two = sums + half_outputs(form, reach, bool(turned))
     assert counted(12) - counted(4) == 8 * 4 * two
     laid = counted(4, stride - 1) - counted(4)
     columns = 3 * stride + 3
     assert laid == pytest.approx(cal.STRIP_BLOCK + columns * cal.STRIP_COLUMN, abs=3)
     model = cal.HALF_CHANNEL_S1 if stride == 1 else cal.HALF_CHANNEL_S2
     channels = [(counted(n) - counted(n, channels=2)) / 2 - n * two for n in (4, 5)]
-    assert np.mean(channels) == pytest.approx(model + limbs + reach + 2 * turned, abs=1)
+    model += (form != requant.NARROW) + reach + 2 * turned
+    assert np.mean(channels) == pytest.approx(model, abs=1)
     entry = counted(4) - 4 * (channels[0] + 4 * two)
     assert entry + 20 == pytest.approx(cal.HALF_START, abs=2)
     assert counted(4, half=1) - counted(4) == 1  # a branch that is taken
 
 
-@pytest.mark.parametrize(("limbs", "reach"), FORMS)
+@pytest.mark.parametrize(("form", "reach"), FORMS)
 @pytest.mark.parametrize("dilation", [1, 2])
-def test_parts_of_a_strip_of_any_window_cost_their_instructions(limbs, reach, dilation) -> None:
-    kind = strips.LIMBS if limbs else strips.NARROW
+def test_parts_of_a_strip_of_any_window_cost_their_instructions(form, reach, dilation) -> None:
+    kind = STRIPS[form]
 
     def counted(count: int, taps: int = 3, channels: int = 2) -> int:
         what = windows.Strip(count, 2, taps, 1, dilation, channels)
@@ -202,7 +217,7 @@ def test_parts_of_a_strip_of_any_window_cost_their_instructions(limbs, reach, di
 
     runs = 1 if dilation == 1 else 3
     pair = cal.STRIP_PAIR + 6 * cal.STRIP_PAIR_WORD + runs * cal.STRIP_PAIR_RUN
-    pair += 2 * strip_outputs(1, limbs, reach, False)
+    pair += 2 * strip_outputs(1, form, reach, False)
     assert (counted(8) - counted(2)) / 2 / 3 == pytest.approx(pair, rel=0.02)
     more = 2 * cal.STRIP_PAIR_WORD + (dilation > 1) * cal.STRIP_PAIR_RUN
     assert (counted(2, 4) - counted(2)) / 2 == more
@@ -212,10 +227,10 @@ def test_parts_of_a_strip_of_any_window_cost_their_instructions(limbs, reach, di
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize(("limbs", "reach"), FORMS)
+@pytest.mark.parametrize(("form", "reach"), FORMS)
 @pytest.mark.parametrize("turned", [0, 1])
-def test_parts_of_a_strip_of_squares_cost_their_instructions(limbs, reach, turned) -> None:
-    kind = strips.LIMBS if limbs else strips.NARROW
+def test_parts_of_a_strip_of_squares_cost_their_instructions(form, reach, turned) -> None:
+    kind = STRIPS[form]
     classes = 4 if turned else 1
     spread = 2 if classes == 4 else 1
     variant = (kind, int(reach), strips.UNSIGNED, 0, classes, 1, turned)
@@ -224,7 +239,7 @@ def test_parts_of_a_strip_of_squares_cost_their_instructions(limbs, reach, turne
         what = squares.Strips(count * spread, number, fresh, channels=channels)
         return squares.check(variant, what, seed=1).cycles
 
-    two = cal.SQUARES_SUMS + two_outputs(limbs, reach, bool(turned))
+    two = cal.SQUARES_SUMS + two_outputs(form, reach, bool(turned))
     assert counted(6) - counted(3) == 3 * 2 * classes * two
     laid = [counted(count, fresh=1) - counted(count) for count in (3, 6)]
     assert laid[1] - laid[0] == 3 * cal.SQUARES_PLACE

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from xpulpv2 import Machine, Program, assembly_of, signed
 
-RAW, STEP, LIMBS = 0, 1, 2
+RAW, STEP, LIMBS, HIGH = 0, 1, 2, 3
 NO_CLIP, UNSIGNED, SIGNED = 0, 1, 2
 # Places in the memory of the machine.
 INPUTS, WEIGHTS, PARAMETERS, OUTPUTS, TABLE, ARGUMENTS, TERMS, STACK = (
@@ -47,6 +47,7 @@ def assembly(
         "DORY_BLOCK_RAW": RAW,
         "DORY_BLOCK_STEP": STEP,
         "DORY_BLOCK_LIMBS": LIMBS,
+        "DORY_BLOCK_HIGH": HIGH,
         "DORY_BLOCK_NO_CLIP": NO_CLIP,
         "DORY_BLOCK_UNSIGNED": UNSIGNED,
         "DORY_BLOCK_SIGNED": SIGNED,
@@ -85,13 +86,15 @@ class End:
         if form != RAW and reach:
             columns.append(random.integers(100, 30000, channels))
         low_bits = int(random.integers(3, 12))
+        most = 1 << 30 if form == HIGH else 3000
         if form == LIMBS:
             columns.append(random.integers(-(1 << (low_bits - 1)), 1 << (low_bits - 1), channels))
         if form != RAW:
-            columns.append(random.integers(-3000, 3000, channels))
+            columns.append(random.integers(-most, most, channels))
             columns.append(random.integers(-(1 << 20), 1 << 20, channels))
             below = random.integers(-(1 << 20), 1 << 20, channels) * turned
             columns += [below] if turned else []
+            columns += [random.integers(0, 24, channels)] if form == HIGH else []
         table = np.stack(columns, axis=1) if columns else np.zeros((channels, 0), np.int64)
         shift, hi = int(random.integers(8, 20)), int(random.choice([255, 127, 63, 1]))
         return cls(variant, table, (shift, low_bits, hi))
@@ -108,12 +111,14 @@ class End:
             return v
         shift, low_bits, hi = self.numbers
         columns = list(self.parameters.T)
+        if form == HIGH:
+            shift = columns.pop()
         if turned:
             v = v + columns[0]
         if reach:
             v = np.clip(v, -columns[turned] - 1, columns[turned])
         mul, add = columns[-2 - turned], columns[-1 - turned]
-        last = signed(v * mul)
+        last = signed((signed(v << low_bits) * mul) >> 32) if form == HIGH else signed(v * mul)
         if form == LIMBS:
             last = last + (signed(v * columns[-3 - turned]) >> low_bits)
         v = signed(last + add + np.where(v < 0, columns[-1] * turned, 0)) >> shift
@@ -201,7 +206,7 @@ def check(
 @pytest.mark.parametrize("x_signed", [0, 1])
 @pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
 @pytest.mark.parametrize(
-    ("form", "reach"), [(RAW, 0), (STEP, 0), (STEP, 1), (LIMBS, 0), (LIMBS, 1)]
+    ("form", "reach"), [(RAW, 0), (STEP, 0), (STEP, 1), (LIMBS, 0), (LIMBS, 1), (HIGH, 0)]
 )
 def test_every_variant_of_the_block(form, reach, clip, x_signed, lanes) -> None:
     for seed, (width, one) in enumerate([(4, 0), (4, 1), (3, 0), (3, 1)]):
@@ -211,7 +216,9 @@ def test_every_variant_of_the_block(form, reach, clip, x_signed, lanes) -> None:
 
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
-@pytest.mark.parametrize(("form", "reach"), [(STEP, 0), (STEP, 1), (LIMBS, 0), (LIMBS, 1)])
+@pytest.mark.parametrize(
+    ("form", "reach"), [(STEP, 0), (STEP, 1), (LIMBS, 0), (LIMBS, 1), (HIGH, 0)]
+)
 def test_every_variant_with_another_addend_below_zero(form, reach, clip) -> None:
     for seed in range(8):
         lanes = 4 - 2 * (seed // 2 % 2)
@@ -221,7 +228,7 @@ def test_every_variant_with_another_addend_below_zero(form, reach, clip) -> None
 
 @pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
 @pytest.mark.parametrize(
-    ("form", "reach"), [(RAW, 0), (STEP, 0), (STEP, 1), (LIMBS, 0), (LIMBS, 1)]
+    ("form", "reach"), [(RAW, 0), (STEP, 0), (STEP, 1), (LIMBS, 0), (LIMBS, 1), (HIGH, 0)]
 )
 def test_every_variant_of_inputs_in_two_halves(form, reach, clip) -> None:
     for seed, (width, one) in enumerate([(4, 0), (4, 1), (3, 0), (3, 1)]):
@@ -232,7 +239,10 @@ def test_every_variant_of_inputs_in_two_halves(form, reach, clip) -> None:
 @pytest.mark.parametrize("terms", [(1, 0), (0, 1), (1, 1)])
 @pytest.mark.parametrize(
     ("form", "reach", "turned"),
-    [(RAW, 0, 0), (STEP, 0, 0), (STEP, 1, 1), (LIMBS, 1, 0), (LIMBS, 0, 1)],
+    [
+        *((RAW, 0, 0), (STEP, 0, 0), (STEP, 1, 1), (LIMBS, 1, 0), (LIMBS, 0, 1)),
+        *((HIGH, 0, 0), (HIGH, 0, 1)),
+    ],
 )
 def test_every_variant_with_terms_of_channels_and_pixels(form, reach, turned, terms) -> None:
     for seed in range(4):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import test_depthwise_assembly as strips
-from test_depthwise_assembly import LANES, LIMBS, NARROW, NO_CLIP, SIGNED, UNSIGNED
+from test_depthwise_assembly import FORMS, LANES, LIMBS, NARROW, NO_CLIP, SIGNED, UNSIGNED
 from xpulpv2 import Machine, Program, assembly_of
 
 BLOCKS, WEIGHTS, INPUTS, OUTPUTS, PADDING, ARGUMENTS, STACK = (
@@ -135,7 +135,7 @@ def check(variant: tuple[int, ...], what: Strips, seed: int) -> Machine:
 @pytest.mark.parametrize("classes", [1, 4])
 @pytest.mark.parametrize("turned", [0, 1])
 @pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
-@pytest.mark.parametrize(("form", "reach"), [(NARROW, 0), (NARROW, 1), (LIMBS, 0), (LIMBS, 1)])
+@pytest.mark.parametrize(("form", "reach"), FORMS)
 def test_every_variant_of_a_strip(form, reach, clip, turned, classes) -> None:
     if turned and clip == NO_CLIP:
         return  # the clip is that of a byte then

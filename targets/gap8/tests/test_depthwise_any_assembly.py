@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import test_depthwise_assembly as strips
-from test_depthwise_assembly import LIMBS, NARROW, NO_CLIP, SIGNED, UNSIGNED
+from test_depthwise_assembly import FORMS, LIMBS, NARROW, NO_CLIP, SIGNED, UNSIGNED
 from xpulpv2 import Machine, Program
 
 INPUTS, WEIGHTS, OUTPUTS, ARGUMENTS, STACK = 0x1000, 0x6000, 0xA000, 0xE000, 0xF800
@@ -80,7 +80,7 @@ def check(variant: tuple[int, ...], what: Strip, seed: int, line: bool = False) 
 
 @pytest.mark.parametrize("turned", [0, 1])
 @pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
-@pytest.mark.parametrize(("form", "reach"), [(NARROW, 0), (NARROW, 1), (LIMBS, 0), (LIMBS, 1)])
+@pytest.mark.parametrize(("form", "reach"), FORMS)
 def test_every_variant_of_a_strip(form, reach, clip, turned) -> None:
     if turned and clip == NO_CLIP:
         return  # the clip is that of a byte then
@@ -106,7 +106,7 @@ def test_windows_strides_and_dilations(what: Strip) -> None:
 
 
 @pytest.mark.parametrize("turned", [0, 1])
-@pytest.mark.parametrize(("form", "reach"), [(NARROW, 0), (NARROW, 1), (LIMBS, 0), (LIMBS, 1)])
+@pytest.mark.parametrize(("form", "reach"), FORMS)
 def test_lines_end_in_the_tile(form, reach, turned) -> None:
     for count in range(1, 6):
         for seed in range(4):

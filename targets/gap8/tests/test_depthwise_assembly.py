@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from xpulpv2 import Machine, Program, assembly_of, signed
 
-NARROW, LIMBS = 1, 2
+NARROW, LIMBS, HIGH = 1, 2, 3
 NO_CLIP, UNSIGNED, SIGNED = 0, 1, 2
 # Places in the memory of the machine.
 BLOCKS, WEIGHTS, PARAMETERS, INPUTS, OUTPUTS, PADDING, ARGUMENTS, STACK = (
@@ -17,6 +17,8 @@ BLOCKS, WEIGHTS, PARAMETERS, INPUTS, OUTPUTS, PADDING, ARGUMENTS, STACK = (
     *(0x6000, 0xA000, 0xDFFC, 0xE000, 0xF800),
 )
 LANES, TAPS = 4, 4
+# Forms of requantisation, and whether sums are clamped first.
+FORMS = [(NARROW, 0), (NARROW, 1), (LIMBS, 0), (LIMBS, 1), (HIGH, 0)]
 
 
 def macros_of(
@@ -26,6 +28,7 @@ def macros_of(
     return {
         "DORY_KERNEL": "kernel",
         "DORY_Q_LIMBS": LIMBS,
+        "DORY_Q_HIGH": HIGH,
         "DORY_CLIP_UNSIGNED": UNSIGNED,
         "DORY_CLIP_SIGNED": SIGNED,
         "DORY_Q_FORM": form,
@@ -76,14 +79,18 @@ class Outputs:
 
     def apply(self, sums: np.ndarray) -> np.ndarray:
         """Return the outputs of sums, channels last."""
-        words, turned = self.words, self.turned
+        words, turned, shift = list(self.words), self.turned, self.shift
+        if self.form == HIGH:
+            shift = words.pop()
         v = sums + words[0] if turned else sums
         v = np.clip(v, -words[turned] - 1, words[turned]) if self.reach else v
         last = signed(v * words[-2 - turned])
+        if self.form == HIGH:
+            last = signed(signed(v << self.low_bits) * words[-2 - turned] >> 32)
         if self.form == LIMBS:
             last = last + (signed(v * words[-3 - turned]) >> self.low_bits)
         below = np.where(v < 0, words[-1], 0) if turned else 0
-        v = signed(last + words[-1 - turned] + below) >> self.shift
+        v = signed(last + words[-1 - turned] + below) >> shift
         if self.clip == NO_CLIP:
             return v
         return np.clip(v, 0 if self.clip == UNSIGNED else -self.hi - 1, self.hi)
@@ -100,9 +107,11 @@ def outputs_of(
     words += [random.integers(100, 30000, records)] if reach else []
     if form == LIMBS:
         words.append(random.integers(-(1 << (low_bits - 1)), 1 << (low_bits - 1), records))
-    words.append(random.integers(-3000, 3000, records))
+    most = 1 << 30 if form == HIGH else 3000
+    words.append(random.integers(-most, most, records))
     words.append(random.integers(-(1 << 20), 1 << 20, records))
     words += [random.integers(-(1 << 20), 1 << 20, records)] if turned else []
+    words += [random.integers(0, 24, records)] if form == HIGH else []
     machine.put(PARAMETERS, *np.stack(words, axis=1).reshape(-1).tolist())
     shift, hi = int(random.integers(8, 20)), int(random.choice([255, 127, 63, 1]))
     if turned:  # with two addends the clip is that of a byte
@@ -212,7 +221,7 @@ def check(variant: tuple[int, ...], what: Strips, seed: int) -> Machine:
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("x_signed", [0, 1])
 @pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
-@pytest.mark.parametrize(("form", "reach"), [(NARROW, 0), (NARROW, 1), (LIMBS, 0), (LIMBS, 1)])
+@pytest.mark.parametrize(("form", "reach"), FORMS)
 @pytest.mark.parametrize("stride", [1, 2])
 def test_every_variant_of_a_strip(form, reach, clip, x_signed, stride) -> None:
     for count in (1, 2, 5):
@@ -222,7 +231,7 @@ def test_every_variant_of_a_strip(form, reach, clip, x_signed, stride) -> None:
 
 
 @pytest.mark.parametrize("clip", [UNSIGNED, SIGNED])
-@pytest.mark.parametrize(("form", "reach"), [(NARROW, 0), (NARROW, 1), (LIMBS, 0), (LIMBS, 1)])
+@pytest.mark.parametrize(("form", "reach"), FORMS)
 @pytest.mark.parametrize("stride", [1, 2])
 def test_every_variant_with_another_addend_below_zero(form, reach, clip, stride) -> None:
     for count in (1, 2, 5):
@@ -259,7 +268,7 @@ def test_another_addend_costs_13_instructions_for_four_outputs(stride, label, ou
 @pytest.mark.parametrize(
     ("clip", "turned"), [(NO_CLIP, 0), (UNSIGNED, 0), (SIGNED, 0), (UNSIGNED, 1), (SIGNED, 1)]
 )
-@pytest.mark.parametrize(("form", "reach"), [(NARROW, 0), (NARROW, 1), (LIMBS, 0), (LIMBS, 1)])
+@pytest.mark.parametrize(("form", "reach"), FORMS)
 @pytest.mark.parametrize("stride", [1, 2])
 def test_every_variant_of_a_half_strip(form, reach, clip, turned, stride) -> None:
     """One and two outputs along it; numbers along the other axis with and without pairs."""

@@ -11,12 +11,16 @@ import numpy as np
 import pytest
 import test_block_assembly as block
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.block_finish import output_tenths
+from dory_gap8.backend.block_finish import HIGH, LIMBS, STEP, output_tenths
 from xpulpv2 import Machine, Program
 
 # Zeros that stand for padding, and a pixel that nothing may read.
 ZEROS = 0x3C00
-FORMS = [(block.STEP, 0), (block.STEP, 1), (block.LIMBS, 0), (block.LIMBS, 1), (block.RAW, 0)]
+FORMS = [
+    *((block.STEP, 0), (block.STEP, 1), (block.LIMBS, 0), (block.LIMBS, 1), (block.HIGH, 0)),
+    (block.RAW, 0),
+]
+NAMES = {block.STEP: STEP, block.LIMBS: LIMBS, block.HIGH: HIGH}
 
 
 @dataclass(frozen=True)
@@ -187,7 +191,7 @@ def test_three_words_of_a_row_take_fewer_loads(stride, instructions) -> None:
     assert step == round(cal.BLOCK_STEP * instructions / 72)
 
 
-@pytest.mark.parametrize(("form", "reach"), FORMS[:4])
+@pytest.mark.parametrize(("form", "reach"), FORMS[:-1])
 def test_parts_beside_the_products_cost_their_instructions(form, reach) -> None:
     """The model adds what waits for the memory, as it does for the block, up to a tenth."""
     variant = (form, reach, block.UNSIGNED, 0, 4, 0)
@@ -200,7 +204,7 @@ def test_parts_beside_the_products_cost_their_instructions(form, reach) -> None:
     four = counted(fours=2) - counted() - group
     products = 2 * 66
     assert 0 <= cal.SLIDE_ROW - (row - products) <= 2
-    outputs = 16 * output_tenths(form == block.LIMBS, bool(reach), turned=False) // 10
+    outputs = 16 * output_tenths(NAMES[form], bool(reach), turned=False) // 10
     model = outputs + cal.SLIDE_GROUP + cal.SLIDE_ROW
     assert model == pytest.approx(group - products, rel=0.1)
     assert four == pytest.approx(cal.SLIDE_FOURS, rel=0.1)

@@ -3,9 +3,9 @@
 It stands in for the chip where assembly cannot run otherwise. Semantics are those of the manual of
 the instruction set: post-increment loads and stores, hardware loops, dot products of bytes and
 halfwords, clips, additions with a shift. It also counts cycles by the rules of the core's manual:
-one per instruction, one more for a jump, two more for a branch that is taken, none for the end of a
-hardware loop, and one where an instruction uses what the one before it loaded (a stall). Words are
-aligned here, and nobody else uses the memory.
+one per instruction, one more for a jump, two more for a branch that is taken, four more for the
+upper word of a product, none for the end of a hardware loop, and one where an instruction uses what
+the one before it loaded (a stall). Words are aligned here, and nobody else uses the memory.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Machine:
         while True:
             operation, operands = self.program.instructions[at]
             count += 1
-            self.cycles += 2 if operation in ("j", "ret") else 1
+            self.cycles += {"j": 2, "ret": 2, "mulh": 5}.get(operation, 1)
             if operation == "ret":
                 assert saved == {name: self.registers[name] for name in SAVED}
                 return count
@@ -226,8 +226,10 @@ class Machine:
             "addi": lambda: a + b,
             "sub": lambda: a - b,
             "slli": lambda: a << b,
+            "sll": lambda: a << (b & 31),
             "srli": lambda: (a & 0xFFFFFFFF) >> b,
             "mul": lambda: a * b,
+            "mulh": lambda: a * b >> 32,
             "p.mac": lambda: old + a * b,
             "sra": lambda: a >> (b & 31),
             "srai": lambda: a >> b,

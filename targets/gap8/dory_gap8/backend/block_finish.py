@@ -11,11 +11,13 @@ import numpy.typing as npt
 
 from dory_core.api import Layer
 from dory_gap8 import calibration as cal
+from dory_gap8.backend import requant
 from dory_gap8.backend.dense import weighted_epilogue
-from dory_gap8.backend.requant import LIMBS, Epilogue
+from dory_gap8.backend.requant import Epilogue
 
-# The form whose sums are left to C.
+# The form whose sums are left to C, and the forms of the assembly.
 RAW = "DORY_BLOCK_RAW"
+STEP, LIMBS, HIGH = "DORY_BLOCK_STEP", "DORY_BLOCK_LIMBS", "DORY_BLOCK_HIGH"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,8 +30,8 @@ class Finish:
         turned: True when there is another addend below zero.
         clip: Macro of the clip.
         parameters: int32, shape (C, n), as they lie in the weight block.
-        shift: Bits of the last shift.
-        low_bits: Bits of the low limb, 0 without limbs.
+        shift: Bits of the last shift, 0 where each channel has its own.
+        low_bits: Bits of the low limb, or by which sums are shifted first; 0 without either.
         hi: Upper bound of the clip.
         token: Part of a name.
         cycles: Tenths of a cycle per output.
@@ -57,6 +59,8 @@ class Finish:
         )
 
 
+# Forms of an epilogue that the block has, and what they are called in a name.
+_FORMS = {requant.NARROW: (STEP, "q32"), requant.LIMBS: (LIMBS, "l"), requant.HIGH: (HIGH, "h")}
 # Clips that the block has, and what they are called in a name; the others are left to C.
 _CLIPS = {
     "DORY_CLIP_NONE": ("DORY_BLOCK_NO_CLIP", "n"),
@@ -74,31 +78,28 @@ def finish(layer: Layer) -> Finish:
 @functools.lru_cache(maxsize=128)
 def finish_of(epilogue: Epilogue, bits: int, channels: int) -> Finish:
     """Return how the block turns sums into outputs of some bits, of some channels."""
-    narrow = epilogue.narrow
-    if narrow is None or bits != 8 or epilogue.clip_form not in _CLIPS:
+    if not epilogue.in_words or bits != 8 or epilogue.clip_form not in _CLIPS:
         none = np.zeros((channels, 0), dtype=np.int64)
         raw = 10 * epilogue.cycles + cal.BLOCK_RAW
         clip = "DORY_BLOCK_NO_CLIP"
         return Finish(RAW, False, False, clip, none, 0, 0, 0, "raw", raw)
-    limbs = epilogue.form == LIMBS
     macro, token = _CLIPS[epilogue.clip_form]
-    form = ("t" if epilogue.turned else "") + ("c" if epilogue.reach else "")
-    form += "l" if limbs else "q32"
+    form, kind = _FORMS[epilogue.form]
     return Finish(
-        "DORY_BLOCK_LIMBS" if limbs else "DORY_BLOCK_STEP",
+        form,
         epilogue.reach,
         epilogue.turned,
         macro,
         np.broadcast_to(epilogue.records, (channels, epilogue.records.shape[1])),
-        narrow.high_shift,
-        narrow.low_bits,
+        epilogue.shift,
+        epilogue.low_bits,
         0 if epilogue.clip is None else epilogue.clip[1],
-        form + token,
-        output_tenths(limbs, bool(epilogue.reach), epilogue.turned),
+        ("t" if epilogue.turned else "") + ("c" if epilogue.reach else "") + kind + token,
+        output_tenths(form, bool(epilogue.reach), epilogue.turned),
     )
 
 
-def output_tenths(limbs: bool, reach: bool, turned: bool) -> int:
+def output_tenths(form: str, reach: bool, turned: bool) -> int:
     """Return tenths of a cycle from a sum to its output in the assembly of the block."""
-    clamp = cal.BLOCK_CLAMP * reach + cal.BLOCK_LIMBS * limbs
-    return cal.BLOCK_OUTPUT + clamp + cal.BLOCK_TURNED * turned
+    product = {STEP: 0, LIMBS: cal.BLOCK_LIMBS, HIGH: cal.BLOCK_HIGH}[form]
+    return cal.BLOCK_OUTPUT + cal.BLOCK_CLAMP * reach + product + cal.BLOCK_TURNED * turned

@@ -156,7 +156,7 @@ def is_small(window: ops.Window) -> bool:
 def outputs_in_assembly(layer: Layer) -> bool:
     """Return True when the assembly of the chip has the requantisation of the layer."""
     chosen = weighted_epilogue(layer)
-    if chosen.narrow is None or layer.output.bits != 8:
+    if not chosen.in_words or layer.output.bits != 8:
         return False
     if chosen.turned:  # no register is left for the bounds of the clip
         return chosen.clip in ((0, 255), (-128, 127))

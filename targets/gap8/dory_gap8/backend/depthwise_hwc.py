@@ -44,7 +44,7 @@ from dory_gap8.backend.instance import (
     vector_macros,
 )
 from dory_gap8.backend.packing import Constants
-from dory_gap8.backend.requant import LIMBS
+from dory_gap8.backend.requant import HIGH, LIMBS
 from dory_gap8.backend.weights import block_bytes, encode
 from dory_gap8.objective import BETA_BALANCE, whole_units
 
@@ -52,25 +52,28 @@ if TYPE_CHECKING:
     from dory_core.api import Tile
 
 
-def strip_outputs(stride: int, limbs: bool, reach: bool, turned: bool) -> int:
-    """Return the instructions from the sums of four outputs to what the assembly stores."""
+def _four_outputs(form: str, reach: bool) -> int:
+    """Return the cycles from sums of four outputs to what is stored, one addend, of a form."""
+    product = {LIMBS: cal.STRIP_LIMBS, HIGH: cal.STRIP_HIGH}.get(form, 0)
+    return cal.STRIP_OUTPUTS + product + cal.STRIP_CLAMP * reach
+
+
+def strip_outputs(stride: int, form: str, reach: bool, turned: bool) -> int:
+    """Return the cycles from the sums of four outputs to what the assembly stores."""
     # With stride 1 a second limb takes the registers of the bound and the order of the shuffle.
-    fetched = (1 + reach) * (limbs and stride == 1)
-    extra = cal.STRIP_LIMBS * limbs + cal.STRIP_CLAMP * reach + cal.STRIP_TURNED * turned
-    return cal.STRIP_OUTPUTS + extra + fetched
+    fetched = (1 + reach) * (form == LIMBS and stride == 1)
+    return _four_outputs(form, reach) + cal.STRIP_TURNED * turned + fetched
 
 
-def two_outputs(limbs: bool, reach: bool, turned: bool) -> int:
-    """Return the instructions from the sums of two outputs to what the assembly stores."""
-    extra = cal.STRIP_LIMBS * limbs + cal.STRIP_CLAMP * reach
-    fetched = cal.SQUARES_FETCH * (limbs and reach)
-    return (cal.STRIP_OUTPUTS + extra) // 2 + cal.SQUARES_TURNED * turned + fetched
+def two_outputs(form: str, reach: bool, turned: bool) -> int:
+    """Return the cycles from the sums of two outputs to what the assembly stores."""
+    fetched = cal.SQUARES_FETCH * (form == LIMBS and reach)
+    return _four_outputs(form, reach) // 2 + cal.SQUARES_TURNED * turned + fetched
 
 
-def half_outputs(limbs: bool, reach: bool, turned: bool) -> int:
-    """Return the instructions from the sums of a last strip of two outputs to what it stores."""
-    extra = cal.STRIP_LIMBS * limbs + cal.STRIP_CLAMP * reach
-    return (cal.STRIP_OUTPUTS + extra) // 2 + cal.HALF_TURNED * turned
+def half_outputs(form: str, reach: bool, turned: bool) -> int:
+    """Return the cycles from the sums of a last strip of two outputs to what it stores."""
+    return _four_outputs(form, reach) // 2 + cal.HALF_TURNED * turned
 
 
 @dataclass(frozen=True)
@@ -203,7 +206,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         if form.spread > 1:
             whole = ceil_div(units + 1, per_group) - 1
             lines = lines - (ceil_div(a, 4) - ceil_div(a - 1, 4)) * whole * LANES * multiplier
-        outputs = two_outputs(chosen.form == LIMBS, bool(chosen.reach), chosen.turned)
+        outputs = two_outputs(chosen.form, bool(chosen.reach), chosen.turned)
         line = form.spread * cal.SQUARES_CHANNEL + walk * (cal.SQUARES_SUMS + outputs)
         calls = runs if multiplier == 1 else units  # several outputs of a channel: one by one
         cycles = starts * cal.STRIP_GROUP + (runs + starts) * block + lines * line
@@ -270,14 +273,14 @@ class DepthwiseHwcKernel(ClusterKernel):
         if not self._in_assembly(layer):
             return STRIP * chosen.step_cycles + cal.STRIP_COMPILED
         stride = form_of(layer).stride or 1
-        return strip_outputs(stride, chosen.form == LIMBS, bool(chosen.reach), chosen.turned)
+        return strip_outputs(stride, chosen.form, bool(chosen.reach), chosen.turned)
 
     @staticmethod
     def _half(layer: Layer) -> int:
         """Return the cycles of two outputs of a filter up to 3x3 where a strip has no others."""
         chosen = weighted_epilogue(layer)
         sums = cal.HALF_S1 if form_of(layer).stride == 1 else cal.HALF_S2
-        return sums + half_outputs(chosen.form == LIMBS, bool(chosen.reach), chosen.turned)
+        return sums + half_outputs(chosen.form, bool(chosen.reach), chosen.turned)
 
     def label(self, layer: Layer) -> str:
         """Form, padding, types and requantisation."""

@@ -2,8 +2,8 @@
 
 Of the forms of ``dory_gap8_requant_impl.h`` a layer gets the cheapest that is proven for every
 accumulator that can occur: one multiplication in 32 bits, the same after a clamp, two limbs, two
-limbs after a clamp, and at last the steps as the network has them. A step in binary32 that no
-integers equal is computed as it is, in integers.
+limbs after a clamp, the upper word of a product, and at last the steps as the network has them. A
+step in binary32 that no integers equal is computed as it is, in integers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from dory_core.api import (
     requantisation,
 )
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.high import high_form
 from dory_gap8.backend.steps import (
     INT32,
     SHIFT,
@@ -46,7 +45,7 @@ _LARGEST_SCALE = 1.0
 
 # Forms of an epilogue, by the macro that selects them.
 STEPS, NARROW, LIMBS = "DORY_Q_STEPS", "DORY_Q_NARROW", "DORY_Q_LIMBS"
-EVEN = "DORY_Q_EVEN"
+HIGH, EVEN = "DORY_Q_HIGH", "DORY_Q_EVEN"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,13 +53,13 @@ class Epilogue:
     """All that a kernel does with its accumulators.
 
     steps: as the layer has them. bits: 32 or 64, the arithmetic of what is computed step by step.
-    narrow: parameters that do the same, for the narrow forms; None: step by step.
+    narrow, high: parameters that do the same, for the narrow forms or for the upper word of a
+    product; both None: step by step.
     clip: bounds of the last step. records: int32, shape (C, words) or (1, words) when all channels
     have the same: the parameters as they lie in memory.
     bias: per channel, only where there is no step (the first step takes it otherwise).
     zero: of a step in binary32, what is added to its product; None for others. wide: accumulators
     of that step have more digits than binary32.
-    up: of a first step in 64 bits that is a product of words, bits by which its operand is shifted.
     own: the only word of a record that channels do not share, which follow one record; None: none.
     """
 
@@ -68,11 +67,11 @@ class Epilogue:
     bits: int
     records: npt.NDArray[np.int32]
     narrow: requantisation.Narrow | None = None
+    high: requantisation.HighProduct | None = None
     clip: tuple[int, int] | None = None
     bias: tuple[int, ...] | None = None
     zero: int | None = None
     wide: bool = False
-    up: int | None = None
     own: int | None = None
 
     @property
@@ -80,9 +79,28 @@ class Epilogue:
         """The macro that selects how the steps are computed."""
         if self.zero is not None:
             return EVEN
+        if self.high is not None:
+            return HIGH
         if self.narrow is None:
             return STEPS
         return LIMBS if self.narrow.low_bits else NARROW
+
+    @property
+    def in_words(self) -> bool:
+        """Whether one step in 32 bits does what all steps do: what the assembly of kernels has."""
+        return self.form in (NARROW, LIMBS, HIGH)
+
+    @property
+    def low_bits(self) -> int:
+        """Bits of the low limb; of HIGH those by which x is shifted; 0 for other forms."""
+        if self.high is not None:
+            return self.high.up
+        return 0 if self.narrow is None else self.narrow.low_bits
+
+    @property
+    def shift(self) -> int:
+        """The shift of all channels of a narrow form; 0 for other forms."""
+        return 0 if self.narrow is None else self.narrow.high_shift
 
     @property
     def reach(self) -> bool:
@@ -94,6 +112,8 @@ class Epilogue:
         """Whether there is another addend for accumulators below some value."""
         if self.narrow is not None:
             return self.narrow.add_negative is not None
+        if self.high is not None:
+            return self.high.below is not None
         return bool(self.steps) and self.steps[0].below is not None
 
     @property
@@ -149,9 +169,10 @@ class Epilogue:
             tokens = [*turned, "clamp"] if self.reach else turned
             tokens += ["limbs"] if self.form == LIMBS else [] if self.reach else ["q32"]
             tokens += _CLIP_TOKENS[self.clip_form]
+        elif self.high is not None:
+            tokens = [*turned, "high", *_CLIP_TOKENS[self.clip_form]]
         else:
-            form = f"q{self.bits}steps" if self.up is None else "q64high"
-            tokens = [*turned, form, *self.steps[0].tokens]
+            tokens = [*turned, f"q{self.bits}steps", *self.steps[0].tokens]
             for step in self.steps[1:]:
                 tokens += ["then", *step.tokens]
         if not self.per_channel:
@@ -162,7 +183,7 @@ class Epilogue:
     @property
     def macros(self) -> tuple[tuple[str, str], ...]:
         """The macros of ``dory_gap8_requant_impl.h``."""
-        count = len(self.steps) if self.narrow is None else 1
+        count = 1 if self.in_words else len(self.steps)
         found = [("DORY_STEPS", str(count)), ("DORY_Q_BITS", str(self.bits))]
         found.append(("DORY_Q_FORM", self.form))
         if not self.steps:
@@ -171,9 +192,7 @@ class Epilogue:
         found.append(("DORY_Q_TURNED", str(int(self.turned))))
         if self.own is not None:
             found.append(("DORY_Q_OWN", str(self.own)))
-        if self.up is not None:
-            found += [("DORY_Q_HIGH", "1"), ("DORY_Q_UP", str(self.up))]
-        if self.narrow is not None or self.zero is not None:
+        if self.in_words or self.zero is not None:
             found += [("DORY_Q_REACH", str(int(self.reach))), ("DORY_Q_CLIP", self.clip_form)]
             if self.zero is not None:
                 found.append(("DORY_Q_WIDE", str(int(self.wide))))
@@ -199,13 +218,12 @@ class Epilogue:
         fields: dict[str, Argument] = {"channels": found}
         if self.zero is not None:
             fields |= {"zero": self.zero} | clip_bounds(self.clip)
-        elif self.narrow is None:
+        elif not self.in_words:
             steps = tuple(s.struct(with_scalars=n > 0) for n, s in enumerate(self.steps))
             fields["steps"] = Items(steps, "const dory_gap8_step_t")
         else:
-            fields["shift"] = self.narrow.high_shift
-            if self.narrow.low_bits:
-                fields["low_bits"] = self.narrow.low_bits
+            fields |= {} if self.narrow is None else {"shift": self.shift}
+            fields |= {"low_bits": self.low_bits} if self.low_bits else {}
             fields |= clip_bounds(self.clip)
         return Struct(fields, type_)
 
@@ -216,11 +234,9 @@ class Epilogue:
             return cal.EPILOGUE_NONE
         if self.zero is not None:
             return cal.EPILOGUE_EVEN + cal.EVEN_WIDE * self.wide
-        if self.narrow is not None:
+        if self.in_words:
             return cal.EPILOGUE_32 + self._extra
         first = cal.EPILOGUE_64 if self.bits == 64 else cal.EPILOGUE_32
-        if self.up is not None:
-            first += cal.STEP_HIGH - cal.STEP_64
         return (
             first
             + self.steps[0].division_cycles(self.bits)
@@ -233,17 +249,15 @@ class Epilogue:
         """Estimated cycles per output of only the steps."""
         if self.zero is not None:
             return cal.STEP_EVEN + cal.EVEN_WIDE * self.wide
-        if self.narrow is not None:
+        if self.in_words:
             return cal.STEP_32 + self._extra
         first = cal.TURNED_EXTRA * self.turned
-        if self.up is not None:
-            first += cal.STEP_HIGH - cal.STEP_64
         return first + sum(s.cycles(self.bits) for s in self.steps)
 
     @property
     def _extra(self) -> int:
-        """Cycles of a narrow form beyond one multiplication."""
-        limbs = cal.LIMBS_EXTRA * (self.form == LIMBS)
+        """Cycles of a form in words beyond one multiplication."""
+        limbs = cal.LIMBS_EXTRA * (self.form == LIMBS) + cal.HIGH_EXTRA * (self.form == HIGH)
         return cal.CLAMP_EXTRA * self.reach + limbs + cal.TURNED_EXTRA * self.turned
 
 
@@ -313,14 +327,12 @@ def _epilogue(layer: Layer, least_bits: int) -> Epilogue:
         found: requantisation.Narrow | None = _as_it_is(first)
     else:
         found = narrow_form(layer)
-    if found is None:
-        turn, sums = requants[0].turn, (ranges.acc_lo, ranges.acc_hi)
-        reach = max(abs(end - zero) for end in sums for zero in (0, turn))
-        high = high_form(first, reach) if bits == 64 else None
-        if high is not None:
-            return Epilogue(steps, bits, high.records, up=high.up)
-        return Epilogue(steps, bits, _step_records(first, bits))
-    return Epilogue(steps, least_bits, _narrow_records(found), found, clip)
+    if found is not None:
+        return Epilogue(steps, least_bits, _narrow_records(found), found, clip=clip)
+    high = high_form(layer)
+    if high is not None:
+        return Epilogue(steps, least_bits, _high_records(high), high=high, clip=clip)
+    return Epilogue(steps, bits, _step_records(first, bits))
 
 
 def _even(layer: Layer, biases: tuple[int, ...] | None, bits: int) -> Epilogue:
@@ -345,19 +357,36 @@ def _even(layer: Layer, biases: tuple[int, ...] | None, bits: int) -> Epilogue:
 
 def narrow_form(layer: Layer) -> requantisation.Narrow | None:
     """Return parameters for the accumulator without bias that do what all steps of a layer do."""
+    return _narrow(*_steps_of_sums(layer))
+
+
+def high_form(layer: Layer) -> requantisation.HighProduct | None:
+    """Return parameters for the upper word of a product, as :func:`narrow_form`."""
+    return _high(*_steps_of_sums(layer))
+
+
+_Ends = tuple[int, ...]
+
+
+def _steps_of_sums(layer: Layer) -> tuple[tuple[Requant, ...], _Ends, _Ends]:
+    """Return the steps, and the interval of sums of each channel, or of all that are alike."""
     steps, lo, hi = requantisation.steps_of_sums(layer)
     if all(len(p) == 1 for s in steps for p in s.parameters):
         lo, hi = lo.min(keepdims=True), hi.max(keepdims=True)
-    return _narrow(steps, tuple(lo.tolist()), tuple(hi.tolist()))
+    return steps, tuple(lo.tolist()), tuple(hi.tolist())
+
+
+# Parts of a layer share what is found.
+@lru_cache(maxsize=256)
+def _narrow(steps: tuple[Requant, ...], lo: _Ends, hi: _Ends) -> requantisation.Narrow | None:
+    ends = (np.array(lo, dtype=np.int64), np.array(hi, dtype=np.int64))
+    return requantisation.search_steps(requantisation.narrow, steps, *ends)
 
 
 @lru_cache(maxsize=256)
-def _narrow(
-    steps: tuple[Requant, ...], lo: tuple[int, ...], hi: tuple[int, ...]
-) -> requantisation.Narrow | None:
-    """Return the narrow form of steps on an interval of each channel: parts of a layer share it."""
+def _high(steps: tuple[Requant, ...], lo: _Ends, hi: _Ends) -> requantisation.HighProduct | None:
     ends = (np.array(lo, dtype=np.int64), np.array(hi, dtype=np.int64))
-    return requantisation.search_steps(requantisation.narrow, steps, *ends)
+    return requantisation.search_steps(requantisation.high_product, steps, *ends)
 
 
 def _offset(step: Requant, biases: tuple[int, ...] | None) -> tuple[int, ...] | None:
@@ -391,6 +420,12 @@ def _narrow_records(found: requantisation.Narrow) -> npt.NDArray[np.int32]:
     optional = (found.offset, found.reach, found.mul_low if found.low_bits else None)
     columns = [values for values in optional if values is not None]
     return _words([*columns, found.mul_high, found.add_high, *(() if below is None else (below,))])
+
+
+def _high_records(found: requantisation.HighProduct) -> npt.NDArray[np.int32]:
+    """Return the records of the upper word of a product: [offset], mul, add, [below], shift."""
+    columns = (found.offset, found.mul, found.add, found.below, found.shift)
+    return _words([values for values in columns if values is not None])
 
 
 def _step_records(first: Step, bits: int) -> npt.NDArray[np.int32]:

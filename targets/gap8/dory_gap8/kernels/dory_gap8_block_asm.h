@@ -196,16 +196,27 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 #elif DORY_BLOCK_TURNED
 
 /* Offset and reach lie in ra one after the other, mul_low, mul (or its high limb), add and below in
- * a0, a1, a2, a3. Values of two pixels are made at a time in t0 and t4. The sign of a sum, moved to
- * its place of 1, multiplies what is added below zero. The next offset is loaded a channel ahead. */
+ * a0, a1, a2, a3; a shift of the channel is in a0. Values of two pixels are made at a time in t0 and
+ * t4. The sign of a sum, moved to its place of 1, multiplies what is added below zero. The next
+ * offset is loaded a channel ahead. */
 #if DORY_BLOCK_REACH
 #define DORY_CLAMP_TURNED(a, b, c, d) DORY_EACH("p.clipr ", a, b, c, d, "ra")
 #else
 #define DORY_CLAMP_TURNED(a, b, c, d)
 #endif
+#if DORY_BLOCK_FORM == DORY_BLOCK_HIGH
+#define DORY_FETCH_SHIFT DORY_I("lw t5, " DORY_AT_LOW_BITS)
+#define DORY_LOAD_SHIFT DORY_LOAD(a0)
+#define DORY_SHIFT_BY "a0"
+#else
+#define DORY_FETCH_SHIFT DORY_I("lw t2, " DORY_AT_SHIFT)
+#define DORY_LOAD_SHIFT
+#define DORY_SHIFT_BY "t2"
+#endif
 #if DORY_BLOCK_FORM == DORY_BLOCK_LIMBS
 #define DORY_LOAD_LOW DORY_LOAD(a0)
 #define DORY_FETCH_LOW_BITS DORY_I("lw t5, " DORY_AT_LOW_BITS)
+#define DORY_SHIFT_UP(a, b, c, d)
 #define DORY_PRODUCTS(a, b, second)            \
   DORY_I("mul t0, " #a ", a0")                 \
   second(DORY_I("mul t4, " #b ", a0"))         \
@@ -213,9 +224,17 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   second(DORY_I("sra t4, t4, t5"))             \
   DORY_I("p.mac t0, " #a ", a1")               \
   second(DORY_I("p.mac t4, " #b ", a1"))
+#elif DORY_BLOCK_FORM == DORY_BLOCK_HIGH
+#define DORY_LOAD_LOW
+#define DORY_FETCH_LOW_BITS
+#define DORY_SHIFT_UP(a, b, c, d) DORY_EACH("sll ", a, b, c, d, "t5")
+#define DORY_PRODUCTS(a, b, second)            \
+  DORY_I("mulh t0, " #a ", a1")                \
+  second(DORY_I("mulh t4, " #b ", a1"))
 #else
 #define DORY_LOAD_LOW
 #define DORY_FETCH_LOW_BITS
+#define DORY_SHIFT_UP(a, b, c, d)
 #define DORY_PRODUCTS(a, b, second)            \
   DORY_I("mul t0, " #a ", a1")                 \
   second(DORY_I("mul t4, " #b ", a1"))
@@ -228,8 +247,8 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   second(DORY_I("srli " #b ", " #b ", 31"))    \
   DORY_I("p.mac t0, " #a ", a3")               \
   second(DORY_I("p.mac t4, " #b ", a3"))       \
-  DORY_I("p.addNr t0, a2, t2")                 \
-  second(DORY_I("p.addNr t4, a2, t2"))         \
+  DORY_I("p.addNr t0, a2, " DORY_SHIFT_BY)     \
+  second(DORY_I("p.addNr t4, a2, " DORY_SHIFT_BY)) \
   DORY_CLIP(a, t0)                             \
   second(DORY_CLIP(b, t4))
 #define DORY_CHANNEL(a, b, c, d, load)   \
@@ -238,11 +257,12 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_LOAD_LOW DORY_LOAD(a1)            \
   DORY_LOAD(a2)                          \
   DORY_CLAMP_TURNED(a, b, c, d)          \
-  DORY_LOAD(a3) load(ra)                 \
+  DORY_LOAD(a3) DORY_LOAD_SHIFT load(ra) \
+  DORY_SHIFT_UP(a, b, c, d)              \
   DORY_TWO(a, b, DORY_KEPT)              \
   DORY_TWO(c, d, DORY_FOURTH)
 #define DORY_OUTPUT                             \
-  DORY_I("lw t2, " DORY_AT_SHIFT)               \
+  DORY_FETCH_SHIFT                              \
   DORY_LOAD(ra)                                 \
   DORY_I("lw t3, " DORY_AT_HI)                  \
   DORY_FETCH_LOW_BITS                           \
@@ -252,19 +272,36 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_CHANNEL(s3, s7, s11, a7, DORY_NOTHING)   \
   DORY_PACK_AND_STORE
 
-#elif DORY_BLOCK_FORM == DORY_BLOCK_STEP
+#elif DORY_BLOCK_FORM == DORY_BLOCK_STEP || DORY_BLOCK_FORM == DORY_BLOCK_HIGH
 
-/* Parameters are loaded a channel ahead: reach, mul, add into a0, a1, a2 and a3, t5, ra in turn. */
+/* Parameters are loaded a channel ahead: reach, mul, add into a0, a1, a2 and a3, t5, ra in turn. A
+ * channel's shift comes in place of reach: no sum is clamped then. */
+#if DORY_BLOCK_FORM == DORY_BLOCK_STEP
 #define DORY_LOAD_EVEN(load) DORY_LOAD_REACH(load, a0) load(a1) load(a2)
 #define DORY_LOAD_ODD(load) DORY_LOAD_REACH(load, a3) load(t5) load(ra)
-#define DORY_CHANNEL(a, b, c, d, reach, mul, add) \
-  DORY_CLAMP(a, b, c, d, reach)                   \
-  DORY_EACH("mul ", a, b, c, d, #mul)             \
-  DORY_I("p.addNr " #a ", " #add ", t2")          \
-  DORY_I("p.addNr " #b ", " #add ", t2")          \
-  DORY_I("p.addNr " #c ", " #add ", t2")          \
-  DORY_FOURTH(DORY_I("p.addNr " #d ", " #add ", t2")) \
+#define DORY_FETCH_SHIFT DORY_I("lw t2, " DORY_AT_SHIFT)
+#define DORY_PRODUCTS(a, b, c, d, reach, mul) \
+  DORY_CLAMP(a, b, c, d, reach)               \
+  DORY_EACH("mul ", a, b, c, d, #mul)
+#define DORY_SHIFT_BY(shift) "t2"
+#else
+#define DORY_LOAD_EVEN(load) load(a1) load(a2) load(a0)
+#define DORY_LOAD_ODD(load) load(t5) load(ra) load(a3)
+#define DORY_FETCH_SHIFT DORY_I("lw t4, " DORY_AT_LOW_BITS)
+#define DORY_PRODUCTS(a, b, c, d, shift, mul) \
+  DORY_EACH("sll ", a, b, c, d, "t4")         \
+  DORY_EACH("mulh ", a, b, c, d, #mul)
+#define DORY_SHIFT_BY(shift) #shift
+#endif
+#define DORY_CHANNEL(a, b, c, d, first, mul, add)            \
+  DORY_PRODUCTS(a, b, c, d, first, mul)                      \
+  DORY_EACH_ADDED(a, b, c, d, #add ", " DORY_SHIFT_BY(first)) \
   DORY_CLIP_IN_PLACE(a, b, c, d)
+#define DORY_EACH_ADDED(a, b, c, d, rest)   \
+  DORY_I("p.addNr " #a ", " rest)           \
+  DORY_I("p.addNr " #b ", " rest)           \
+  DORY_I("p.addNr " #c ", " rest)           \
+  DORY_FOURTH(DORY_I("p.addNr " #d ", " rest))
 #if DORY_BLOCK_CLIP == DORY_BLOCK_NO_CLIP
 #define DORY_CLIP_IN_PLACE(a, b, c, d)
 #else
@@ -272,7 +309,7 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_CLIP(a, a) DORY_CLIP(b, b) DORY_CLIP(c, c) DORY_FOURTH(DORY_CLIP(d, d))
 #endif
 #define DORY_OUTPUT                                \
-  DORY_I("lw t2, " DORY_AT_SHIFT)                  \
+  DORY_FETCH_SHIFT                                 \
   DORY_LOAD_EVEN(DORY_LOAD)                        \
   DORY_I("lw t3, " DORY_AT_HI)                     \
   DORY_LOAD_ODD(DORY_LOAD)                         \
@@ -476,7 +513,7 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 
 #endif
 
-#if DORY_BLOCK_FORM == DORY_BLOCK_LIMBS
+#if DORY_BLOCK_FORM == DORY_BLOCK_LIMBS || DORY_BLOCK_FORM == DORY_BLOCK_HIGH
 #define DORY_LOAD_LOW_BITS DORY_I("lw a2, 36(a0)")
 #define DORY_KEEP_LOW_BITS DORY_I("sw a2, " DORY_AT_LOW_BITS)
 #else

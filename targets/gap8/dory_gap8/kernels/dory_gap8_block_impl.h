@@ -28,8 +28,8 @@
  *
  * Weights of four output channels are interleaved: for each word of inputs of all segments in turn a
  * word of each channel, so that one pointer feeds the block. Parameters are interleaved likewise,
- * for each channel [offset] [reach], then mul, add or mul_low, mul_high, add, then [below]. The terms of
- * four channels stand behind their weights.
+ * for each channel [offset] [reach], then mul, add or mul_low, mul_high, add, then [below] and, where
+ * channels have their own, shift. The terms of four channels stand behind their weights.
  *
  * On the chip the block is assembly: 8 loads and 16 dot products per step, with all registers in
  * use, which no compiler manages. Everywhere else it is the C function that follows; both give the

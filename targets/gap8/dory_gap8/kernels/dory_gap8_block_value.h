@@ -6,16 +6,19 @@
 #define DORY_BLOCK_RAW 0   /* 32-bit sums are stored */
 #define DORY_BLOCK_STEP 1  /* (sum * mul + add) >> shift, all within 32 bits */
 #define DORY_BLOCK_LIMBS 2 /* (sum * mul_high + (sum * mul_low >> low_bits) + add) >> shift */
+#define DORY_BLOCK_HIGH 3  /* (((sum << low_bits) * mul >> 32) + add) >> shift, of the channel */
 
 #define DORY_BLOCK_NO_CLIP 0
 #define DORY_BLOCK_UNSIGNED 1 /* 0 .. hi */
 #define DORY_BLOCK_SIGNED 2   /* -hi - 1 .. hi */
 
-/* Words of a channel: [offset] [reach], then mul, add or mul_low, mul_high, add, then [below]. */
-#define DORY_BLOCK_PARAMETERS \
-  (DORY_BLOCK_FORM == DORY_BLOCK_RAW                                   \
-       ? 0                                                             \
-       : 1 + DORY_BLOCK_FORM + DORY_BLOCK_REACH + 2 * DORY_BLOCK_TURNED)
+/* Words of a channel: [offset] [reach], then mul, add or mul_low, mul_high, add, then [below], and for
+ * DORY_BLOCK_HIGH shift. */
+#define DORY_BLOCK_PARAMETERS                                     \
+  (DORY_BLOCK_FORM == DORY_BLOCK_RAW                              \
+       ? 0                                                        \
+       : (DORY_BLOCK_FORM == DORY_BLOCK_STEP ? 2 : 3) +           \
+             DORY_BLOCK_REACH + 2 * DORY_BLOCK_TURNED)
 
 #if !(defined(__riscv) && DORY_GAP8_XPULPV2)
 
@@ -38,7 +41,13 @@ static inline int32_t dory_block_value(int32_t sum, const int32_t *p, int32_t sh
 #if DORY_BLOCK_TURNED
   product += v < 0 ? (uint32_t)p[2] : 0;
 #endif
+#if DORY_BLOCK_FORM == DORY_BLOCK_HIGH
+  v = (int32_t)((uint32_t)v << low_bits);
+  product += (uint32_t)((int64_t)v * p[0] >> 32);
+  v = (int32_t)(product + (uint32_t)p[1]) >> p[2 + DORY_BLOCK_TURNED];
+#else
   v = (int32_t)((uint32_t)v * (uint32_t)p[0] + product + (uint32_t)p[1]) >> shift;
+#endif
 #endif
 #if DORY_BLOCK_CLIP == DORY_BLOCK_UNSIGNED
   v = dory_gap8_clip(v, 0, hi);

@@ -197,6 +197,7 @@ __asm__(DORY_FUNCTION(DORY_STRIP_NAME)
         DORY_I("lw t2, " DORY_AT_STEP)
         DORY_I("lw t5, " DORY_AT_SHIFT)
         DORY_I("lw t6, " DORY_AT_HI)
+        DORY_LOAD_UP
         DORY_SET_UP
         DORY_I("lp.setup x1, a2, 4f")
         DORY_I("lw a0, " DORY_FRAME_WEIGHTS)
@@ -210,6 +211,7 @@ __asm__(DORY_FUNCTION(DORY_STRIP_NAME)
         DORY_I("p.lw t3, 4(a1!)")
         DORY_I("p.lw t4, 4(a1!)")
         DORY_LOAD_BELOW
+        DORY_LOAD_SHIFT(a1)
         DORY_I("sw a0, " DORY_FRAME_WEIGHTS)
         DORY_KEEP_REACH
         DORY_KEEP_OFFSET

@@ -60,8 +60,10 @@ void dory_half_run(dory_strip_t *s) __asm__(DORY_HALF_NAME);
 #define DORY_HALF_LOAD_LOW DORY_I("p.lw s11, 4(s8!)")
 #else
 #define DORY_HALF_VALUES             \
-  DORY_I("mul a3, a1, t3")           \
-  DORY_I("mul a2, a0, t3")
+  DORY_SHIFT_UP(a1)                  \
+  DORY_SHIFT_UP(a0)                  \
+  DORY_I(DORY_PRODUCT "a3, a1, t3")  \
+  DORY_I(DORY_PRODUCT "a2, a0, t3")
 #define DORY_HALF_LOAD_LOW
 #endif
 
@@ -85,7 +87,8 @@ void dory_half_run(dory_strip_t *s) __asm__(DORY_HALF_NAME);
   DORY_HALF_LOAD_LOW                 \
   DORY_I("p.lw t3, 4(s8!)")          \
   DORY_I("p.lw t4, 4(s8!)")          \
-  DORY_HALF_LOAD_BELOW
+  DORY_HALF_LOAD_BELOW               \
+  DORY_LOAD_SHIFT(s8)
 
 #if DORY_PER_CHANNEL
 #define DORY_HALF_LOADS_ONCE
@@ -189,6 +192,7 @@ __asm__(DORY_FUNCTION(DORY_HALF_NAME)
         DORY_I("lw t5, " DORY_AT_SHIFT)
         DORY_I("lw t6, " DORY_AT_HI)
         DORY_I("lw s10, " DORY_AT_LOW_BITS)
+        DORY_LOAD_UP
         DORY_HALF_SET_UP
         DORY_HALF_LOADS_ONCE
         DORY_I("lp.setup x1, a2, 4f")

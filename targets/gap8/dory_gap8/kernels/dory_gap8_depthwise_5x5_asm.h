@@ -5,7 +5,7 @@
  * three lie in a0, a1, in a2, a3 and in s0, s1, and change roles from step to step; weights in s2 .. s10,
  * squares in t0 and t1, pointers to the blocks in a4 and a5, places of outputs in a6 and a7, the step
  * from one place to the next in t2; multiplier, addend, shift and upper bound in t3 .. t6. The bound of
- * a clamp or the lower part of the multiplier is in s11, low_bits in ra. With two addends t6 is what is
+ * a clamp or the lower part of the multiplier is in s11, low_bits in ra and, by which sums are shifted, s11. With two addends t6 is what is
  * added below zero, and the clip is that of a whole byte.
  *
  * Hardware loop 0 runs over squares that are laid and over outputs, loop 1 over channels; the end of a
@@ -161,8 +161,10 @@
   DORY_I("p.mac t1, " #p ", t3")
 #else
 #define DORY_VALUES(p, q)                         \
-  DORY_I("mul t0, " #q ", t3")                    \
-  DORY_I("mul t1, " #p ", t3")
+  DORY_SHIFT_UP(q)                                \
+  DORY_SHIFT_UP(p)                                \
+  DORY_I(DORY_PRODUCT "t0, " #q ", t3")           \
+  DORY_I(DORY_PRODUCT "t1, " #p ", t3")
 #endif
 #define DORY_TWO(p, q, label)                     \
   DORY_FETCH_T1                                   \
@@ -262,6 +264,7 @@ __asm__(DORY_FUNCTION(DORY_STRIP_NAME)
         DORY_I("lw t6, " DORY_AT_HI)
         DORY_I("add a4, a4, a3")
         DORY_I("add a5, a5, a3")
+        DORY_LOAD_UP
         DORY_I("lw ra, " DORY_AT_LOW_BITS)
         DORY_I("lp.setup x1, a2, 4f")
         DORY_I("lw a0, " DORY_FRAME_WEIGHTS)
@@ -281,6 +284,7 @@ __asm__(DORY_FUNCTION(DORY_STRIP_NAME)
         DORY_I("p.lw t3, 4(a1!)")
         DORY_I("p.lw t4, 4(a1!)")
         DORY_LOAD_BELOW
+        DORY_LOAD_SHIFT(a1)
         DORY_NEXT_FILTER
         DORY_I("sw a0, " DORY_FRAME_WEIGHTS)
         DORY_KEEP_REACH

@@ -105,6 +105,7 @@ __asm__(DORY_FUNCTION(DORY_STRIP_NAME)
         DORY_I("lw t5, " DORY_AT_SHIFT)
         DORY_I("lw t6, " DORY_AT_HI)
         DORY_I("lw s10, " DORY_AT_LOW_BITS)
+        DORY_LOAD_UP
         DORY_I("add a7, a7, a6")
         DORY_I("add t0, t0, a6")
         DORY_I("add t1, t1, a6")
@@ -120,6 +121,7 @@ __asm__(DORY_FUNCTION(DORY_STRIP_NAME)
         DORY_I("p.lw t3, 4(a1!)")
         DORY_I("p.lw t4, 4(a1!)")
         DORY_LOAD_BELOW
+        DORY_LOAD_SHIFT(a1)
         DORY_I("add a5, a5, a4")
         DORY_I("sw s8, " DORY_FRAME_COUNT)
         DORY_KEEP_REACH

@@ -5,7 +5,8 @@
  * Sums of the four outputs of a strip lie in a0 .. a3, their places in a6, a7, t0, t1, the step from
  * one place to the next in t2; multiplier, addend, shift and upper bound in t3 .. t6. Forms of two
  * limbs or two addends use ra too. A bound is in s11 or, with two limbs, fetched to ra; with stride 2
- * it is in s5. */
+ * it is in s5. Where the upper word of a product counts, the bits by which sums are shifted first are
+ * in s11. */
 
 #include "dory_gap8_function_asm.h"
 
@@ -42,6 +43,21 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
 #else
 #define DORY_LOAD_LOW
 #endif
+
+/* The upper word of the product of shifted sums; `pointer` goes through the parameters of a channel, of
+ * which its shift is the last one. */
+#if DORY_Q_FORM == DORY_Q_HIGH
+#define DORY_PRODUCT "mulh "
+#define DORY_LOAD_UP DORY_I("lw s11, " DORY_AT_LOW_BITS)
+#define DORY_LOAD_SHIFT(pointer) DORY_I("p.lw t5, 4(" #pointer "!)")
+#define DORY_SHIFT_UP(r) DORY_I("sll " #r ", " #r ", s11")
+#else
+#define DORY_PRODUCT "mul "
+#define DORY_LOAD_UP
+#define DORY_LOAD_SHIFT(pointer)
+#define DORY_SHIFT_UP(r)
+#endif
+#define DORY_SHIFT_ALL_UP DORY_SHIFT_UP(a3) DORY_SHIFT_UP(a2) DORY_SHIFT_UP(a1) DORY_SHIFT_UP(a0)
 
 /* The bounds of a clamp: in the frame where no register is left. */
 #if !DORY_Q_REACH
@@ -128,7 +144,7 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
 #define DORY_LOW_SHIFT(to) DORY_I("sra " #to ", " #to ", s10")
 #define DORY_HIGH(to, sum) DORY_I("p.mac " #to ", " #sum ", t3")
 #else
-#define DORY_START_VALUE(to, sum) DORY_I("mul " #to ", " #sum ", t3")
+#define DORY_START_VALUE(to, sum) DORY_I(DORY_PRODUCT #to ", " #sum ", t3")
 #define DORY_LOW_SHIFT(to)
 #define DORY_HIGH(to, sum)
 #endif
@@ -137,6 +153,7 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
   DORY_TURN                       \
   DORY_FETCH_CLAMP                \
   DORY_CLAMP                      \
+  DORY_SHIFT_ALL_UP               \
   DORY_START_VALUE(ra, a3)        \
   DORY_LOW_SHIFT(ra)              \
   DORY_HIGH(ra, a3)               \
@@ -185,10 +202,11 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
   DORY_I(op " a0, " rest)
 #define DORY_OUTPUT(label)        \
   DORY_CLAMP                      \
-  DORY_I("mul a3, a3, t3")        \
-  DORY_I("mul a2, a2, t3")        \
-  DORY_I("mul a1, a1, t3")        \
-  DORY_I("mul a0, a0, t3")        \
+  DORY_SHIFT_ALL_UP               \
+  DORY_I(DORY_PRODUCT "a3, a3, t3") \
+  DORY_I(DORY_PRODUCT "a2, a2, t3") \
+  DORY_I(DORY_PRODUCT "a1, a1, t3") \
+  DORY_I(DORY_PRODUCT "a0, a0, t3") \
   DORY_EACH("p.addNr", "t4, t5")  \
   DORY_CLIP(a3)                   \
   DORY_CLIP(a2)                   \

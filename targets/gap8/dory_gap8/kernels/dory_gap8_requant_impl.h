@@ -5,6 +5,7 @@
  *   DORY_Q_FORM       how they are computed, proven for every accumulator that can occur:
  *     DORY_Q_NARROW     clip((x * mul + add) >> shift), all within 32 bits
  *     DORY_Q_LIMBS      clip((x * mul_high + (x * mul_low >> low_bits) + add) >> shift), likewise
+ *     DORY_Q_HIGH       clip(((x << low_bits) * mul >> 32) + add >> shift), in words but for the product
  *     DORY_Q_STEPS      step by step as the network has them
  *     DORY_Q_EVEN       clip(even(f32(x * S)) + zero), one step with the roundings of binary32
  *   DORY_Q_REACH      narrow forms: whether x is the accumulator clamped to [-reach - 1, reach]
@@ -13,14 +14,12 @@
  *                     where x is negative (of steps: in the first one)
  *   DORY_Q_WIDE       of DORY_Q_EVEN: whether accumulators exceed 2^24 and are rounded to the digits of
  *                     binary32 first
- *   DORY_Q_CLIP       narrow forms: DORY_CLIP_NONE, DORY_CLIP_UNSIGNED (0 .. hi), DORY_CLIP_SIGNED
+ *   DORY_Q_CLIP       these forms: DORY_CLIP_NONE, DORY_CLIP_UNSIGNED (0 .. hi), DORY_CLIP_SIGNED
  *                     (-hi - 1 .. hi), DORY_CLIP_BOUNDS (lo .. hi)
  *   DORY_PER_CHANNEL  whether each channel has a record of parameters; otherwise there is only one
  *   DORY_Q_OWN        the only word in which the records of the channels differ: after one record follow
  *                     these words of all channels; not defined where each channel has a record
  *   DORY_Q_BITS       steps: 32 or 64, arithmetic that range analysis proved sufficient
- *   DORY_Q_HIGH       steps of 64 bits: 1 where the first one is a product of words, of whose sum the upper
- *                     word is shifted; 0, the default: anything. DORY_Q_UP: bits by which x is shifted
  *   DORY_DIV1, DORY_DIV2, DORY_CLIP1, DORY_CLIP2   steps: forms of divisors, whether clipped
  *
  * A record is 32-bit words in the order in which they are needed, and the records of the channels
@@ -28,25 +27,22 @@
  *
  *   DORY_Q_NARROW   [offset] [reach] mul add [below]
  *   DORY_Q_LIMBS    [offset] [reach] mul_low mul_high add [below]
+ *   DORY_Q_HIGH     [offset] mul add [below] shift
  *   DORY_Q_STEPS    [offset] mul add [below]; with 64 bits each of them two words, the lower first
- *   DORY_Q_HIGH     [offset] mul add_low add_high [below_low] [below_high] shift
  *   DORY_Q_EVEN     offset mul shift: x is the accumulator plus offset, S = mul / 2^(32 + shift)
  *
- * shift, low_bits and the bounds of the clip are the same for all channels. Sums and products are
+ * Other shifts, low_bits and the bounds of the clip are the same for all channels. Sums and products are
  * taken modulo 2^32 (2^64): what is shifted lies in range. Right shifts of negative numbers are
  * arithmetic, as on every compiler of this target: they floor.
  */
 #include "dory_gap8_simd.h"
 #include "dory_gap8_types.h"
 
-#ifndef DORY_Q_HIGH
-#define DORY_Q_HIGH 0
-#endif
-
 #define DORY_Q_STEPS 0
 #define DORY_Q_NARROW 1
 #define DORY_Q_LIMBS 2
-#define DORY_Q_EVEN 3
+#define DORY_Q_HIGH 3
+#define DORY_Q_EVEN 4
 
 #define DORY_CLIP_NONE 0
 #define DORY_CLIP_UNSIGNED 1
@@ -56,8 +52,8 @@
 /* Words of a record. */
 #if DORY_Q_FORM == DORY_Q_EVEN
 #define DORY_Q_WORDS 3
-#elif DORY_Q_HIGH
-#define DORY_Q_WORDS (4 + 3 * DORY_Q_TURNED)
+#elif DORY_Q_FORM == DORY_Q_HIGH
+#define DORY_Q_WORDS (3 + 2 * DORY_Q_TURNED)
 #elif DORY_Q_FORM == DORY_Q_STEPS
 #define DORY_Q_WORDS ((1 + DORY_Q_TURNED) * DORY_Q_BITS / 16)
 #else
@@ -139,6 +135,23 @@ static inline dory_parameters_t dory_parameters(int32_t c, const dory_gap8_requa
   return p;
 }
 
+#if DORY_Q_FORM != DORY_Q_STEPS
+
+static inline int32_t dory_clipped(int32_t q, const dory_gap8_requant_t *r) {
+#if DORY_Q_CLIP == DORY_CLIP_UNSIGNED
+  return dory_gap8_clip_unsigned(q, r->hi);
+#elif DORY_Q_CLIP == DORY_CLIP_SIGNED
+  return dory_gap8_clip_signed(q, r->hi);
+#elif DORY_Q_CLIP == DORY_CLIP_BOUNDS
+  return dory_gap8_clip(q, r->lo, r->hi);
+#else
+  (void)r;
+  return q;
+#endif
+}
+
+#endif
+
 #if DORY_Q_FORM == DORY_Q_EVEN
 
 /* Rounds product / 2^(32 + shift) = whole + a fraction near a half, as binary32 does: the product
@@ -187,16 +200,6 @@ static inline int32_t dory_even(int32_t x, uint32_t mul, uint32_t shift) {
   return ((int32_t)whole ^ sign) - sign;
 }
 
-static inline int32_t dory_clipped(int32_t q, const dory_gap8_requant_t *r) {
-#if DORY_Q_CLIP == DORY_CLIP_UNSIGNED
-  return dory_gap8_clip_unsigned(q, r->hi);
-#elif DORY_Q_CLIP == DORY_CLIP_SIGNED
-  return dory_gap8_clip_signed(q, r->hi);
-#else
-  return dory_gap8_clip(q, r->lo, r->hi);
-#endif
-}
-
 static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
                                   const dory_gap8_requant_t *r) {
   const int32_t x = (int32_t)acc + p->word[0];
@@ -205,29 +208,6 @@ static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
 }
 
 #elif DORY_Q_FORM == DORY_Q_STEPS
-
-#if DORY_Q_HIGH
-
-static inline int32_t dory_high(int32_t acc, const dory_parameters_t *p, const dory_gap8_step_t *s) {
-  const int32_t *const word = p->word + DORY_Q_TURNED;
-  const int32_t offset = DORY_Q_TURNED ? p->word[0] : 0;
-  const int32_t x = (int32_t)((uint32_t)(acc + offset) << DORY_Q_UP);
-  uint64_t sum = (uint64_t)((int64_t)x * word[0]);
-  int32_t q;
-  sum += (uint64_t)(uint32_t)word[2] << 32 | (uint32_t)word[1];
-#if DORY_Q_TURNED
-  const uint32_t negative = (uint32_t)(x >> 31);
-  sum += (uint64_t)((uint32_t)word[4] & negative) << 32 | ((uint32_t)word[3] & negative);
-#endif
-  q = (int32_t)(sum >> 32) >> p->word[DORY_Q_WORDS - 1];
-#if DORY_CLIP1
-  q = dory_gap8_clip(q, s->lo, s->hi);
-#endif
-  (void)s;
-  return q;
-}
-
-#endif
 
 #if DORY_Q_BITS == 64
 #define DORY_PARAMETER(p, i) \
@@ -239,9 +219,7 @@ static inline int32_t dory_high(int32_t acc, const dory_parameters_t *p, const d
 /* The output of an accumulator of the channel that has the parameters p. */
 static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
                                   const dory_gap8_requant_t *r) {
-#if DORY_Q_HIGH
-  dory_q_t q = dory_high((int32_t)acc, p, &r->steps[0]);
-#elif DORY_Q_TURNED
+#if DORY_Q_TURNED
   const dory_q_t x = acc + DORY_PARAMETER(p, 0);
   const dory_q_t add = DORY_PARAMETER(p, 2) + (x < 0 ? DORY_PARAMETER(p, 3) : 0);
   dory_q_t q = dory_step(x, DORY_PARAMETER(p, 1), add, DORY_DIV1, DORY_CLIP1, &r->steps[0]);
@@ -254,6 +232,20 @@ static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
                 &r->steps[1]);
 #endif
   return (DORY_Y_T)q;
+}
+
+#elif DORY_Q_FORM == DORY_Q_HIGH
+
+static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
+                                  const dory_gap8_requant_t *r) {
+  const int32_t *const word = p->word + DORY_Q_TURNED;
+  const int32_t offset = DORY_Q_TURNED ? p->word[0] : 0;
+  const int32_t x = (int32_t)(((uint32_t)acc + (uint32_t)offset) << r->low_bits);
+  int32_t sum = (int32_t)((int64_t)x * word[0] >> 32);
+#if DORY_Q_TURNED
+  sum += (x >> 31) & word[2];
+#endif
+  return (DORY_Y_T)dory_clipped(dory_gap8_add_shift(sum, word[1], p->word[DORY_Q_WORDS - 1]), r);
 }
 
 #else
@@ -280,14 +272,7 @@ static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
 #endif
   sum += (uint32_t)x * (uint32_t)p->word[DORY_Q_MUL];
   q = dory_gap8_add_shift((int32_t)sum, p->word[DORY_Q_MUL + 1], r->shift);
-#if DORY_Q_CLIP == DORY_CLIP_UNSIGNED
-  q = dory_gap8_clip_unsigned(q, r->hi);
-#elif DORY_Q_CLIP == DORY_CLIP_SIGNED
-  q = dory_gap8_clip_signed(q, r->hi);
-#elif DORY_Q_CLIP == DORY_CLIP_BOUNDS
-  q = dory_gap8_clip(q, r->lo, r->hi);
-#endif
-  return (DORY_Y_T)q;
+  return (DORY_Y_T)dory_clipped(q, r);
 }
 
 #endif

@@ -22,7 +22,7 @@ typedef struct {
 /* From accumulator to output, see dory_gap8_requant_impl.h. What a kernel does not use is not set.
  *
  * channels: the parameters of the channels, or of all of them. bias: is added to a 32-bit output that
- * has no step. shift, low_bits, lo, hi: of the narrow forms; zero, lo, hi: of a step in binary32.
+ * has no step. shift, low_bits, lo, hi: of one step in words; zero, lo, hi: of a step in binary32.
  * steps: of steps as the network has them. */
 typedef struct {
   const int32_t *channels;
