@@ -39,11 +39,13 @@ LIMBS_EXTRA = 4
 HIGH_EXTRA = 6
 # Another addend below zero: two more words of parameters and four instructions, by counting them.
 TURNED_EXTRA = 6
-# A step in binary32: twenty instructions instead of five, by counting them; two more to see that an
-# accumulator, which may have more digits, has not.
-EPILOGUE_EVEN = 48
-STEP_EVEN = 24
-EVEN_WIDE = 2
+# A step in binary32 by the upper word of a product: as HIGH, and whether that is near a tie. With
+# the roundings one after the other: twenty instructions instead of five, by counting them; two more
+# to see that an accumulator, which may have more digits, has not.
+EVEN_EXTRA = 11
+EPILOGUE_BINARY32 = 48
+STEP_BINARY32 = 24
+BINARY32_WIDE = 2
 # Only a step: another one in sequence, that of an operand of a sum, that of a pool.
 STEP_32 = 5
 STEP_64 = 43
@@ -86,6 +88,7 @@ BLOCK_OUTPUT = 47
 BLOCK_CLAMP = 12
 BLOCK_LIMBS = 25
 BLOCK_HIGH = 52
+BLOCK_EVEN = 92
 BLOCK_GROUP = 20
 BLOCK_SEGMENT = 14
 BLOCK_PIXELS = 108
@@ -208,12 +211,14 @@ DEPTHWISE_FIELD = 5
 # Filters up to 3x3: instructions of the assembly, counted by test_assembly_cycles.py. In turn
 # the sums of four outputs with stride 1 and stride 2, and what becomes of them: four instructions
 # each, more for a second limb, the upper word of a product (a shift, and four cycles more for each
-# of them), a clamp, another addend below zero.
+# of them), the same with a look whether it is near a tie (four instructions), a clamp, another
+# addend below zero.
 STRIP_S1 = 15
 STRIP_S2 = 24
 STRIP_OUTPUTS = 16
 STRIP_LIMBS = 8
 STRIP_HIGH = 20
+STRIP_EVEN = 36
 STRIP_CLAMP = 4
 STRIP_TURNED = 13
 # A channel of a strip with stride 1 and stride 2: weights, parameters, first columns, pointers. A

@@ -188,7 +188,7 @@ def kernel_bytes(kind: str, macros: Mapping[str, str]) -> int:
     """Return the bytes of an instance of a template, by its macros."""
     sizes = KERNELS[template_of(kind, macros)]
     several = int(macros.get("DORY_STEPS", "0")) > 1
-    if several or macros.get("DORY_Q_FORM") == "DORY_Q_EVEN":
+    if several or macros.get("DORY_Q_FORM") == "DORY_Q_BINARY32":
         return sizes[2]
     return sizes[macros.get("DORY_Q_BITS") == "64"] - _saved(kind, macros)[0]
 

@@ -31,11 +31,15 @@ FORMS = [
     *((requant.LIMBS, False), (requant.LIMBS, True)),
     (requant.HIGH, False),
 ]
+# Of the block, whose parameters these tests give; no sum is near a tie.
+BLOCK_FORMS = [*FORMS, (requant.EVEN, False)]
+FAR_FROM_TIES = (0, 1 << 19, 20, 0)
 # What they are called in the assembly of the block and of strips.
 BLOCK = {
     requant.NARROW: (block.STEP, block_finish.STEP),
     requant.LIMBS: (block.LIMBS, block_finish.LIMBS),
     requant.HIGH: (block.HIGH, block_finish.HIGH),
+    requant.EVEN: (block.EVEN, block_finish.EVEN),
 }
 Q32 = FORMS[0]
 STRIPS = {
@@ -58,6 +62,8 @@ def counted_block(form: tuple[str, bool], width: int, one: int, **sizes: int) ->
     ends = (block.TABLE, block.TABLE + 4 * width * segments, steps, groups)
     places = (block.WEIGHTS, block.PARAMETERS, block.OUTPUTS, 4 * groups, 8, 4, 255, 0)
     machine.put(block.ARGUMENTS, *ends, *places, 4 * steps, fours, 0)
+    if form[0] == requant.EVEN:
+        machine.put(block.PARAMETERS, *FAR_FROM_TIES * 4 * groups)
     machine.call(block.ARGUMENTS, block.STACK)
     assert machine.stalls == 0
     return machine.cycles
@@ -80,7 +86,7 @@ def modelled_group(
     return (many - few) / 15 / -(-y.height * y.width // backend.block_pixels(layers[0]))
 
 
-@pytest.fixture(params=FORMS)
+@pytest.fixture(params=BLOCK_FORMS)
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[str, bool]:
     """A form of requantisation, which all layers have for the model."""
     kind, reach = request.param
@@ -178,6 +184,21 @@ def test_parts_of_a_strip_cost_their_instructions(form, reach, stride) -> None:
     assert strip == pytest.approx(parts, rel=0.03)
     entry = counted(4) - cal.STRIP_START - 4 * (model + 4 * quad)
     assert 0 <= entry <= cal.STRIP_CALL - 310
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_outputs_that_look_for_ties_cost_their_instructions(stride) -> None:
+    """Those of a loop in which no value is near one."""
+
+    def loop(half: bool) -> int:
+        text = strips.assembly(strips.EVEN, 0, strips.UNSIGNED, 0, stride, 1, half=half)
+        return sum(Machine.CYCLES.get(name, 1) for name in strips.loop(text))
+
+    pairs = 3 - stride  # what a turn of the loop computes
+    sums = cal.STRIP_S1 if stride == 1 else cal.STRIP_S2
+    assert loop(half=False) == pairs * (sums + strip_outputs(stride, requant.EVEN, False, False))
+    sums = cal.HALF_S1 if stride == 1 else cal.HALF_S2
+    assert loop(half=True) == pairs * (sums + half_outputs(requant.EVEN, False, False))
 
 
 @pytest.mark.parametrize(("form", "reach"), FORMS)

@@ -10,15 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dory_gap8.backend import even
 from xpulpv2 import Machine, Program, assembly_of, signed
 
-RAW, STEP, LIMBS, HIGH = 0, 1, 2, 3
+from dory_core.api import Requant, requantisation
+
+RAW, STEP, LIMBS, HIGH, EVEN = 0, 1, 2, 3, 4
 NO_CLIP, UNSIGNED, SIGNED = 0, 1, 2
 # Places in the memory of the machine.
 INPUTS, WEIGHTS, PARAMETERS, OUTPUTS, TABLE, ARGUMENTS, TERMS, STACK = (
     *(0x1000, 0x4000, 0x8000, 0xA000),
     *(0xD000, 0xE000, 0xE800, 0xF800),
 )
+
+
+# Of the sums that are drawn.
+MOST_SUM = (1 << 22) - 1
 
 
 Variant = tuple[int, int, int, int, int, int]
@@ -48,6 +55,7 @@ def assembly(
         "DORY_BLOCK_STEP": STEP,
         "DORY_BLOCK_LIMBS": LIMBS,
         "DORY_BLOCK_HIGH": HIGH,
+        "DORY_BLOCK_EVEN": EVEN,
         "DORY_BLOCK_NO_CLIP": NO_CLIP,
         "DORY_BLOCK_UNSIGNED": UNSIGNED,
         "DORY_BLOCK_SIGNED": SIGNED,
@@ -69,17 +77,49 @@ def assembly(
 
 
 @dataclass(frozen=True)
+class Even:
+    """A step in binary32, and how its parameters lie in memory."""
+
+    step: Requant
+    offset: Any
+    found: even.Even
+
+    @classmethod
+    def draw(cls, signed_clip: bool, channels: int, random: np.random.Generator) -> Even:
+        """Return scales of few digits, of which many products are ties, and others in turn."""
+        digits = np.where(random.integers(0, 2, channels), 1 << 23, 1 << 3)
+        scales = (
+            random.integers(digits, 2 * digits) / digits * 2.0 ** -random.integers(8, 18, channels)
+        )
+        lo, hi = (-128, 127) if signed_clip else (0, 255)
+        step = requantisation.float_requant(scales.tolist(), int(random.integers(lo, hi)), lo, hi)
+        offset = random.integers(-3000, 3000, channels)
+        found = even.upper_word(step, offset, np.array([-MOST_SUM]), np.array([MOST_SUM]))
+        assert found is not None
+        return cls(step, offset, found)
+
+    def outputs(self, v: Any) -> Any:
+        """Return what becomes of sums, shape (..., channels)."""
+        sums = v.reshape(-1, v.shape[-1]).T + self.offset[:, None]
+        return self.step.apply(sums.astype(np.int64)).T.reshape(v.shape)
+
+
+@dataclass(frozen=True)
 class End:
     """What becomes of sums: parameters of channels, shape (channels, n); shift, low_bits, hi."""
 
     variant: Variant
     parameters: Any
     numbers: tuple[int, int, int]
+    even: Even | None = None
 
     @classmethod
     def draw(cls, variant: Variant, channels: int, random: np.random.Generator) -> End:
         """Return random parameters."""
-        form, reach, _, _, _, turned = variant
+        form, reach, clip, _, _, turned = variant
+        if form == EVEN:
+            even = Even.draw(clip == SIGNED, channels, random)
+            return cls(variant, even.found.records, (0, even.found.up, even.step.hi), even)
         columns = []
         if turned:
             columns.append(random.integers(-3000, 3000, channels))
@@ -109,6 +149,8 @@ class End:
         form, reach, clip, _, _, turned = self.variant
         if form == RAW:
             return v
+        if self.even is not None:
+            return self.even.outputs(v)
         shift, low_bits, hi = self.numbers
         columns = list(self.parameters.T)
         if form == HIGH:
@@ -234,6 +276,17 @@ def test_every_variant_of_inputs_in_two_halves(form, reach, clip) -> None:
     for seed, (width, one) in enumerate([(4, 0), (4, 1), (3, 0), (3, 1)]):
         machine = check((form, reach, clip, 0, 4, 0), seed, width, one, 1)
         assert machine.stalls == 0, "an instruction waits for a load"
+
+
+@pytest.mark.sample(8)
+@pytest.mark.parametrize("clip", [UNSIGNED, SIGNED])
+@pytest.mark.parametrize("seed", range(24))
+def test_ties_of_binary32_go_to_the_even_integer(seed, clip) -> None:
+    """Behind the block, and in four or three pixels of one or more segments."""
+    lanes = 4 - 2 * (seed // 4 % 2)
+    variant = (EVEN, 0, clip, seed // 8 % 2, lanes, 0)
+    machine = check(variant, seed, 3 + seed % 2, seed // 2 % 2, terms=(seed // 2 % 2, 0))
+    assert machine.stalls == 0, "an instruction waits for a load"
 
 
 @pytest.mark.parametrize("terms", [(1, 0), (0, 1), (1, 1)])

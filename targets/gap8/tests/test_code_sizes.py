@@ -291,6 +291,6 @@ def test_code_around_assembly_is_compiled_for_size(template: str) -> None:
 def test_more_requantisation_is_no_less_code() -> None:
     plain = {"DORY_Q_FORM": "DORY_Q_NARROW", "DORY_Q_BITS": "32", "DORY_STEPS": "1"}
     wide = plain | {"DORY_Q_FORM": "DORY_Q_STEPS", "DORY_Q_BITS": "64"}
-    even = plain | {"DORY_Q_FORM": "DORY_Q_EVEN"}
+    even = plain | {"DORY_Q_FORM": "DORY_Q_BINARY32"}
     sizes = [kernel_bytes("depthwise_any", macros) for macros in (plain, wide, even)]
     assert sizes == sorted(sizes) and sizes == list(KERNELS["depthwise_any"])

@@ -7,9 +7,10 @@ from functools import cache
 
 import numpy as np
 import pytest
+from test_block_assembly import Even
 from xpulpv2 import Machine, Program, assembly_of, signed
 
-NARROW, LIMBS, HIGH = 1, 2, 3
+NARROW, LIMBS, HIGH, EVEN = 1, 2, 3, 4
 NO_CLIP, UNSIGNED, SIGNED = 0, 1, 2
 # Places in the memory of the machine.
 BLOCKS, WEIGHTS, PARAMETERS, INPUTS, OUTPUTS, PADDING, ARGUMENTS, STACK = (
@@ -29,6 +30,7 @@ def macros_of(
         "DORY_KERNEL": "kernel",
         "DORY_Q_LIMBS": LIMBS,
         "DORY_Q_HIGH": HIGH,
+        "DORY_Q_EVEN": EVEN,
         "DORY_CLIP_UNSIGNED": UNSIGNED,
         "DORY_CLIP_SIGNED": SIGNED,
         "DORY_Q_FORM": form,
@@ -76,9 +78,12 @@ class Outputs:
     shift: int
     low_bits: int
     hi: int
+    even: Even | None = None
 
     def apply(self, sums: np.ndarray) -> np.ndarray:
         """Return the outputs of sums, channels last."""
+        if self.even is not None:
+            return self.even.outputs(sums)
         words, turned, shift = list(self.words), self.turned, self.shift
         if self.form == HIGH:
             shift = words.pop()
@@ -102,6 +107,10 @@ def outputs_of(
     """Store random parameters; return what they say."""
     form, reach, clip, _, _, per_channel, turned = variant
     records = channels if per_channel else 1
+    if form == EVEN:
+        even = Even.draw(clip == SIGNED, records, random)
+        machine.put(PARAMETERS, *even.found.records.reshape(-1).tolist())
+        return Outputs([], form, 0, clip, 0, 0, even.found.up, even.step.hi, even)
     low_bits = int(random.integers(3, 12))
     words = [random.integers(-3000, 3000, records)] if turned else []
     words += [random.integers(100, 30000, records)] if reach else []
@@ -230,6 +239,17 @@ def test_every_variant_of_a_strip(form, reach, clip, x_signed, stride) -> None:
         assert machine.stalls <= 6, "an instruction in a loop waits for a load"
 
 
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("half", [0, 1, 2])
+@pytest.mark.parametrize("clip", [UNSIGNED, SIGNED])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("seed", range(6))
+def test_ties_of_binary32_go_to_the_even_integer(seed, stride, clip, half) -> None:
+    variant = (EVEN, 0, clip, seed % 2, stride, seed // 2 % 2, 0)
+    machine = check(variant, Strips(1 + 2 * seed, 1 + (half > 0), half=half), seed=seed)
+    assert machine.stalls <= 12, "an instruction in a loop waits for a load"
+
+
 @pytest.mark.parametrize("clip", [UNSIGNED, SIGNED])
 @pytest.mark.parametrize(("form", "reach"), FORMS)
 @pytest.mark.parametrize("stride", [1, 2])
@@ -259,7 +279,7 @@ def test_columns_that_all_are_padding_are_not_loaded() -> None:
 
 @pytest.mark.parametrize(("stride", "label", "outputs"), [(1, 2, 8), (2, 1, 4)])
 def test_another_addend_costs_13_instructions_for_four_outputs(stride, label, outputs) -> None:
-    lengths = [len(_loop(assembly(LIMBS, 0, SIGNED, 0, stride, 1, t))) for t in (0, 1)]
+    lengths = [len(loop(assembly(LIMBS, 0, SIGNED, 0, stride, 1, t))) for t in (0, 1)]
     assert lengths[1] - lengths[0] == label * 13
     assert outputs == 4 * label
 
@@ -297,30 +317,33 @@ def test_a_half_strip_goes_on_from_the_blocks_that_are_laid(stride, before) -> N
             check((NARROW, 1, UNSIGNED, 0, stride, 0, 0), what, seed=9 * half + strips)
 
 
-def _loop(text: str, loop: int = 1) -> list[str]:
+def loop(text: str, number: int = 1) -> list[str]:
+    """Return the instructions of an inner loop, without those that lie behind the function."""
     program = Program.parse(text)
     starts = [i + 1 for i, (_, o) in enumerate(program.instructions) if o[:1] == ["x0"]]
     ends = [program.target("1f", start) + 1 for start in starts]
-    return [op for op, _ in program.instructions[starts[loop] : ends[loop]]]
+    behind = {n for start, end in program.behind.items() for n in range(start, end)}
+    body = range(starts[number], ends[number])
+    return [program.instructions[n][0] for n in body if n not in behind]
 
 
 def test_four_outputs_of_stride_1_are_31_instructions_for_36_products() -> None:
-    names = _loop(assembly(NARROW, 0, UNSIGNED, 0, 1, 1))
+    names = loop(assembly(NARROW, 0, UNSIGNED, 0, 1, 1))
     assert len(names) == 2 * 31
     assert sum("dotusp" in n for n in names) == 2 * 12
 
 
 def test_four_outputs_of_stride_2_are_40_instructions() -> None:
-    assert len(_loop(assembly(NARROW, 0, UNSIGNED, 0, 2, 1))) == 40
+    assert len(loop(assembly(NARROW, 0, UNSIGNED, 0, 2, 1))) == 40
 
 
 @pytest.mark.parametrize(("form", "two"), [(NARROW, 8), (LIMBS, 12)])
 def test_two_outputs_of_a_half_strip_are_15_or_20_instructions(form, two) -> None:
     """7 with stride 1 and 12 with stride 2 are sums; a second limb takes four more."""
-    lengths = [len(_loop(assembly(form, 0, UNSIGNED, 0, s, 1, half=True))) for s in (1, 2)]
+    lengths = [len(loop(assembly(form, 0, UNSIGNED, 0, s, 1, half=True))) for s in (1, 2)]
     assert lengths == [2 * (7 + two), 12 + two]
 
 
 @pytest.mark.parametrize("stride", [1, 2])
 def test_sixteen_inputs_are_transposed_by_18_instructions(stride) -> None:
-    assert len(_loop(assembly(NARROW, 0, UNSIGNED, 0, stride, 1), 0)) == 18
+    assert len(loop(assembly(NARROW, 0, UNSIGNED, 0, stride, 1), 0)) == 18

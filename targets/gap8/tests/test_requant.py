@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dory_gap8.backend import AvgPoolKernel, LinearKernel
-from dory_gap8.backend.requant import EVEN, HIGH, LIMBS, NARROW, STEPS, epilogue
+from dory_gap8.backend.even import upper_word
+from dory_gap8.backend.requant import BINARY32, EVEN, HIGH, LIMBS, NARROW, STEPS, epilogue
 
 from dory_core.api import Layer, Requant, ops, requantisation
 from dory_core.importing import Array, requant
@@ -258,20 +259,49 @@ def even(
 
 
 EVENS = {
-    "ties of powers of two": even([1 / 64, 1 / 32, 1 / 256, 0.5], 3, (-128, 127)),
-    "scales far apart": even([0.9, 2.0**-30, 2.0**-45, 0.0123], 0, (0, 255)),
-    "one scale": even([0.003], 128, (0, 255)),
-    "other bounds": even([0.01, 0.02, 0.03, 0.04], 10, (10, 200)),
-    "near ties": even([0.6 / 256, 0.3, 0.7 / 255, 1 / 3], -7, (-128, 127)),
+    "ties of powers of two": (even([1 / 64, 1 / 32, 1 / 256, 0.5], 3, (-128, 127)), BINARY32),
+    "small scales": (even([1 / 512, 3 / 1024, 1 / 256, 0.01], 3, (-128, 127)), EVEN),
+    "a scale that makes all outputs one": (even([2.0**-45, 0.01, 0.02, 0.003], 9, (0, 255)), EVEN),
+    "scales far apart": (even([0.9, 2.0**-30, 2.0**-45, 0.0123], 0, (0, 255)), BINARY32),
+    "one scale": (even([0.003], 128, (0, 255)), EVEN),
+    "other bounds": (even([0.01, 0.02, 0.03, 0.04], 10, (10, 200)), EVEN),
+    "near ties": (even([0.6 / 256, 0.3, 0.7 / 255, 1 / 3], -7, (-128, 127)), BINARY32),
 }
 
 
 @pytest.mark.parametrize("name", EVENS)
 def test_steps_in_binary32_are_exact(name: str) -> None:
-    layer = EVENS[name]
+    layer, form = EVENS[name]
     assert LinearKernel().accepts(layer) is None
-    assert epilogue(layer).form == EVEN
+    assert epilogue(layer).form == form
     check(layer)
+
+
+@pytest.mark.parametrize("zero", [-128, 0, 7])
+@pytest.mark.parametrize("bias", [0, 12345, -70000])
+def test_the_upper_word_meets_every_tie_of_binary32(zero: int, bias: int) -> None:
+    """All accumulators of one product and a remainder, as the parameters in memory have them."""
+    scales = [3 / 2**12, 5 / 2**11, 0.6 / 256, 1.0000001 / 512, 2.0**-8, 7 / 2**13]
+    single = [float(np.float32(scale)) for scale in scales]
+    step = requantisation.float_requant(single, zero, -128, 127)
+    sums = np.arange(-(1 << 16), 1 << 16) - bias
+    offset = np.full(len(single), bias)
+    found = upper_word(step, offset, sums[:1], sums[-1:])
+    assert found is not None and found.up is not None
+    mul, add, shift, _ = (column[:, None] for column in found.records.T)
+    value = ((sums[None, :] << found.up) * mul >> 32) + add
+    assert np.abs(value).max() < 1 << 31
+    away = value & (1 << shift) - 1 >= 1 << shift - 11
+    outputs = np.clip(value >> shift, -128, 127)
+    expected = step.apply(np.broadcast_to(sums + bias, outputs.shape))
+    assert np.array_equal(outputs[away], expected[away])
+    # What is looked at again is the upper one of the two neighbours.
+    real = (sums + bias) * np.array(single)[:, None]
+    below = np.floor(real[~away] + 0.01).astype(np.int64)
+    inside = np.abs(below + zero) < 100
+    upper = (value >> shift)[~away]
+    assert np.array_equal(upper[inside], below[inside] + 1 + zero)
+    assert 0 < inside.sum() < 0.1 * away.size
 
 
 def test_ties_of_binary32_are_exact_at_every_accumulator() -> None:
@@ -292,7 +322,8 @@ def test_accumulators_with_more_digits_than_binary32_are_rounded_first() -> None
     step = requantisation.float_requant([single], 0, -128, 127)
     bias = [2**24, -(2**24), 2**28, 2**26 + 3]
     layer = linear(step, weights=np.ones((4, 2), int), bias=bias, lo=-128, hi=127)
-    assert epilogue(layer).wide
+    found = epilogue(layer).even
+    assert found is not None and found.wide
     pairs = [(a, b) for a in range(-128, 128, 5) for b in (-7, 0, 1, 2)]
     cases = [
         KernelCase(LinearKernel(), layer, (np.array(pair).reshape(2, 1, 1),), (4, 1, 1, 2))

@@ -2,10 +2,11 @@
 
 It stands in for the chip where assembly cannot run otherwise. Semantics are those of the manual of
 the instruction set: post-increment loads and stores, hardware loops, dot products of bytes and
-halfwords, clips, additions with a shift. It also counts cycles by the rules of the core's manual:
-one per instruction, one more for a jump, two more for a branch that is taken, four more for the
-upper word of a product, none for the end of a hardware loop, and one where an instruction uses what
-the one before it loaded (a stall). Words are aligned here, and nobody else uses the memory.
+halfwords, clips, additions with a shift, rotations. It also counts cycles by the rules of the
+core's manual: one per instruction, one more for a jump, two more for a branch that is taken, four
+more for the upper word of a product, none for the end of a hardware loop, and one where an
+instruction uses what the one before it loaded (a stall). Words are aligned here, and nobody else
+uses the memory.
 """
 
 from __future__ import annotations
@@ -66,21 +67,30 @@ def assembly_of(header: str, macros: Mapping[str, object]) -> str:
 
 @dataclass
 class Program:
-    """Instructions as (operation, operands), and where each label points."""
+    """Instructions as (operation, operands), and where each label points.
+
+    behind: ends of instructions that lie behind the function (``.subsection 1``), by their start.
+    """
 
     instructions: list[tuple[str, list[str]]] = field(default_factory=list)
     labels: list[tuple[str, int]] = field(default_factory=list)
+    behind: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> Program:
         """Read assembly text; directives are skipped."""
         program = cls()
+        start = 0
         for raw in text.splitlines():
             line = raw.strip()
             while found := _LABEL.fullmatch(line):
                 program.labels.append((found[1], len(program.instructions)))
                 line = found[2]
-            if line and not line.startswith("."):
+            if line == ".subsection 1":
+                start = len(program.instructions)
+            elif line == ".subsection 0":
+                program.behind[start] = len(program.instructions)
+            elif line and not line.startswith("."):
                 operation, _, rest = line.partition(" ")
                 operands = [o.strip() for o in rest.split(",")] if rest else []
                 program.instructions.append((operation, operands))
@@ -104,6 +114,8 @@ class Machine:
         "bge": lambda a, b: a >= b,
         "bgeu": lambda a, b: a & 0xFFFFFFFF >= b & 0xFFFFFFFF,
     }
+
+    CYCLES: ClassVar = {"j": 2, "jal": 2, "jr": 2, "ret": 2, "mulh": 5, "mulhu": 5}
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -137,14 +149,14 @@ class Machine:
         while True:
             operation, operands = self.program.instructions[at]
             count += 1
-            self.cycles += {"j": 2, "ret": 2, "mulh": 5}.get(operation, 1)
+            self.cycles += self.CYCLES.get(operation, 1)
             if operation == "ret":
                 assert saved == {name: self.registers[name] for name in SAVED}
                 return count
             stalls = self.stalls
             follows = self._execute(operation, operands, at)
             self.cycles += self.stalls - stalls
-            if follows is not None and operation != "j":
+            if follows is not None and operation not in self.CYCLES:
                 self.cycles += 2
             at = self._loop_back(at) if follows is None else follows
 
@@ -156,7 +168,7 @@ class Machine:
                 self.loops[name] = (start, end, count - 1)
                 if count > 1:
                     return start
-        return at + 1
+        return self.program.behind.get(at + 1, at + 1)
 
     def _address(self, operand: str, post: bool) -> int:
         """Return the address of an access; one with post-increment steps its pointer."""
@@ -189,6 +201,11 @@ class Machine:
             self.loops[o[0]] = (at + 1, self.program.target(o[2], at), r[o[1]])
         elif operation == "j":
             return self.program.target(o[0], at)
+        elif operation == "jal":
+            r[o[0]] = at + 1
+            return self.program.target(o[1], at)
+        elif operation == "jr":
+            return r[o[0]]
         elif operation in ("beqz", "bnez"):
             return (
                 self.program.target(o[1], at) if (r[o[0]] == 0) == (operation[1] == "e") else None
@@ -212,7 +229,7 @@ class Machine:
 
     def _result(self, operation: str, o: list[str]) -> int:
         r = self.registers
-        old, a = r[o[0]], r[o[1]]
+        old, a = r[o[0]], 0 if o[1] == "zero" else r[o[1]]
         b = r[o[2]] if len(o) > 2 and o[2] in r else number(o[2]) if len(o) > 2 else 0
         digits = int(o[3]) if len(o) > 3 else 0
         if operation.startswith(("pv.dot", "pv.sdot")):
@@ -227,14 +244,24 @@ class Machine:
             "sub": lambda: a - b,
             "slli": lambda: a << b,
             "sll": lambda: a << (b & 31),
+            "srl": lambda: (a & 0xFFFFFFFF) >> (b & 31),
+            "sltu": lambda: (a & 0xFFFFFFFF) < (b & 0xFFFFFFFF),
+            "andi": lambda: a & b,
+            "or": lambda: a | b,
+            "ori": lambda: a | b,
+            "xor": lambda: a ^ b,
+            "xori": lambda: a ^ b,
             "srli": lambda: (a & 0xFFFFFFFF) >> b,
             "mul": lambda: a * b,
             "mulh": lambda: a * b >> 32,
+            "mulhu": lambda: (a & 0xFFFFFFFF) * (b & 0xFFFFFFFF) >> 32,
             "p.mac": lambda: old + a * b,
             "sra": lambda: a >> (b & 31),
             "srai": lambda: a >> b,
             "p.addNr": lambda: signed(old + a) >> (b & 31),
             "p.addN": lambda: signed(a + b) >> digits,
+            "p.ror": lambda: (a & 0xFFFFFFFF) * ((1 << 32) + 1) >> (b & 31),
+            "p.fl1": lambda: (a & 0xFFFFFFFF).bit_length() - 1 if a else 32,
             "p.max": lambda: max(a, b),
             "p.clipur": lambda: min(max(a, 0), b),
             "p.clip": lambda: min(max(a, -(1 << (b - 1))), (1 << (b - 1)) - 1),

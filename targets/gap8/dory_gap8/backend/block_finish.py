@@ -17,7 +17,8 @@ from dory_gap8.backend.requant import Epilogue
 
 # The form whose sums are left to C, and the forms of the assembly.
 RAW = "DORY_BLOCK_RAW"
-STEP, LIMBS, HIGH = "DORY_BLOCK_STEP", "DORY_BLOCK_LIMBS", "DORY_BLOCK_HIGH"
+STEP, LIMBS = "DORY_BLOCK_STEP", "DORY_BLOCK_LIMBS"
+HIGH, EVEN = "DORY_BLOCK_HIGH", "DORY_BLOCK_EVEN"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +61,14 @@ class Finish:
 
 
 # Forms of an epilogue that the block has, and what they are called in a name.
-_FORMS = {requant.NARROW: (STEP, "q32"), requant.LIMBS: (LIMBS, "l"), requant.HIGH: (HIGH, "h")}
+_FORMS = {
+    requant.NARROW: (STEP, "q32"),
+    requant.LIMBS: (LIMBS, "l"),
+    requant.HIGH: (HIGH, "h"),
+    requant.EVEN: (EVEN, "e"),
+}
+# Tenths of a cycle beyond one multiplication.
+_PRODUCTS = {STEP: 0, LIMBS: cal.BLOCK_LIMBS, HIGH: cal.BLOCK_HIGH, EVEN: cal.BLOCK_EVEN}
 # Clips that the block has, and what they are called in a name; the others are left to C.
 _CLIPS = {
     "DORY_CLIP_NONE": ("DORY_BLOCK_NO_CLIP", "n"),
@@ -101,5 +109,5 @@ def finish_of(epilogue: Epilogue, bits: int, channels: int) -> Finish:
 
 def output_tenths(form: str, reach: bool, turned: bool) -> int:
     """Return tenths of a cycle from a sum to its output in the assembly of the block."""
-    product = {STEP: 0, LIMBS: cal.BLOCK_LIMBS, HIGH: cal.BLOCK_HIGH}[form]
-    return cal.BLOCK_OUTPUT + cal.BLOCK_CLAMP * reach + product + cal.BLOCK_TURNED * turned
+    output = cal.BLOCK_OUTPUT + _PRODUCTS[form]
+    return output + cal.BLOCK_CLAMP * reach + cal.BLOCK_TURNED * turned

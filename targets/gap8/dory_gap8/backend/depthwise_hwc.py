@@ -44,7 +44,7 @@ from dory_gap8.backend.instance import (
     vector_macros,
 )
 from dory_gap8.backend.packing import Constants
-from dory_gap8.backend.requant import HIGH, LIMBS
+from dory_gap8.backend.requant import EVEN, HIGH, LIMBS
 from dory_gap8.backend.weights import block_bytes, encode
 from dory_gap8.objective import BETA_BALANCE, whole_units
 
@@ -54,14 +54,15 @@ if TYPE_CHECKING:
 
 def _four_outputs(form: str, reach: bool) -> int:
     """Return the cycles from sums of four outputs to what is stored, one addend, of a form."""
-    product = {LIMBS: cal.STRIP_LIMBS, HIGH: cal.STRIP_HIGH}.get(form, 0)
+    products = {LIMBS: cal.STRIP_LIMBS, HIGH: cal.STRIP_HIGH, EVEN: cal.STRIP_EVEN}
+    product = products.get(form, 0)
     return cal.STRIP_OUTPUTS + product + cal.STRIP_CLAMP * reach
 
 
 def strip_outputs(stride: int, form: str, reach: bool, turned: bool) -> int:
     """Return the cycles from the sums of four outputs to what the assembly stores."""
-    # With stride 1 a second limb takes the registers of the bound and the order of the shuffle.
-    fetched = (1 + reach) * (form == LIMBS and stride == 1)
+    # With stride 1 these take the registers of the bound and the order of the shuffle.
+    fetched = (1 + reach) * (form in (LIMBS, EVEN) and stride == 1)
     return _four_outputs(form, reach) + cal.STRIP_TURNED * turned + fetched
 
 

@@ -25,7 +25,7 @@ from dory_core.api import (
 )
 from dory_gap8 import calibration as cal
 from dory_gap8.backend import held_assembly, held_form
-from dory_gap8.backend.block_finish import HIGH, RAW, Finish, finish
+from dory_gap8.backend.block_finish import LIMBS, STEP, Finish, finish
 from dory_gap8.backend.dense import reject_weighted
 from dory_gap8.backend.held_assembly import Strip
 from dory_gap8.backend.held_form import Form
@@ -105,7 +105,7 @@ def held_of(layer: Layer) -> Held | None:
     done, window = finish(layer), convolution(layer).window
     pool = layer.op.pool[0] if isinstance(layer.op, ops.PooledConv) else 1
     clip = _clip(done)
-    if done.form in (RAW, HIGH) or clip is None:
+    if done.form not in (STEP, LIMBS) or clip is None:
         return None
     after = held_form.Finish(done.shift, done.low_bits, done.reach, done.turned, *clip)
     row_bytes = window.kernel[1] * layer.inputs[0].channels

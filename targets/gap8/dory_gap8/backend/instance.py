@@ -34,39 +34,45 @@ OUTPUT_TYPES = (*INPUT_TYPES, "i32")
 HALVES = "u8x2"
 
 # Templates that each template includes.
-_STRIPS = ("depthwise_outputs_asm", "depthwise_strips", "function_asm", "requant_impl", "share")
+_REQUANT = ("even", "requant_impl")
+_STRIPS = (
+    *("depthwise_outputs_asm", "depthwise_strips", "even_asm", "function_asm"),
+    *_REQUANT,
+    "share",
+)
 _SQUARES = ("depthwise_blocks", "depthwise_blocks_asm", "depthwise_blocks_tile", *_STRIPS)
 _BLOCK = (
-    *("block_tile", "block_impl", "block_asm", "block_value"),
-    *("function_asm", "requant_impl", "share"),
+    *("block_tile", "block_impl", "block_asm", "block_value", "even_asm", "function_asm"),
+    *_REQUANT,
+    "share",
 )
 _INCLUDES = {
-    "conv": ("matmul_impl", "packed", "requant_impl", "share"),
+    "conv": ("matmul_impl", "packed", *_REQUANT, "share"),
     "window": _BLOCK,
     "slide": ("slide_asm", "slide_run", *_BLOCK),
     "gather": _BLOCK,
     "filled": _BLOCK,
     "matrices": _BLOCK,
-    "held": ("block_value", "share"),
-    "linear": ("matmul_impl", "packed", "requant_impl", "share"),
+    "held": ("block_value", "even", "share"),
+    "linear": ("matmul_impl", "packed", *_REQUANT, "share"),
     "depthwise_3x3": ("depthwise_3x3_asm", "depthwise_3x3_half_asm", *_SQUARES),
     "depthwise_5x5": ("depthwise_5x5_asm", *_SQUARES),
     "depthwise_any": ("depthwise_any_asm", *_STRIPS),
-    "depthwise": ("packed", "requant_impl", "share"),
+    "depthwise": ("packed", *_REQUANT, "share"),
     "maxpool": ("packed", "share"),
-    "avgpool": ("packed", "requant_impl", "share"),
-    "add": ("packed", "requant_impl", "share"),
-    "linear_bytes": ("requant_impl", "share"),
-    "pool_bytes": ("requant_impl", "pool_share", "share"),
+    "avgpool": ("packed", *_REQUANT, "share"),
+    "add": ("packed", *_REQUANT, "share"),
+    "linear_bytes": (*_REQUANT, "share"),
+    "pool_bytes": (*_REQUANT, "pool_share", "share"),
     "maxpool_bytes": ("pool_share", "share"),
-    "realpool": ("pool_bytes_impl", "requant_impl", "pool_share", "share"),
+    "realpool": ("pool_bytes_impl", *_REQUANT, "pool_share", "share"),
     "add_bytes": ("share",),
-    "pair": ("requant_impl", "share"),
+    "pair": (*_REQUANT, "share"),
     "concat": ("bytes", "share"),
     "lut": ("share",),
     "move": ("bytes", "share"),
     "transpose": ("bytes", "share"),
-    "resize": ("bytes", "requant_impl", "share"),
+    "resize": ("bytes", *_REQUANT, "share"),
     "softmax": ("share",),
     "norm": ("quotient", "share"),
     "shares": ("quotient", "share"),

@@ -3,7 +3,7 @@
 Of the forms of ``dory_gap8_requant_impl.h`` a layer gets the cheapest that is proven for every
 accumulator that can occur: one multiplication in 32 bits, the same after a clamp, two limbs, two
 limbs after a clamp, the upper word of a product, and at last the steps as the network has them. A
-step in binary32 that no integers equal is computed as it is, in integers.
+step in binary32 that no integers equal: see :mod:`dory_gap8.backend.even`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,17 @@ from dory_core.api import (
     Rejection,
     Requant,
     Struct,
-    ops,
     requantisation,
 )
 from dory_gap8 import calibration as cal
+from dory_gap8.backend.even import Even, even_form, reject_even
+from dory_gap8.backend.records import (
+    high_records,
+    modular,
+    narrow_records,
+    step_records,
+    words,
+)
 from dory_gap8.backend.steps import (
     INT32,
     SHIFT,
@@ -38,14 +45,9 @@ from dory_gap8.backend.steps import (
     reject_steps,
 )
 
-# Accumulators of steps in binary32 that are numbers of it; their largest scale and product.
-_DIGITS = 1 << 24
-_LARGEST_PRODUCT = 1 << 30
-_LARGEST_SCALE = 1.0
-
 # Forms of an epilogue, by the macro that selects them.
 STEPS, NARROW, LIMBS = "DORY_Q_STEPS", "DORY_Q_NARROW", "DORY_Q_LIMBS"
-HIGH, EVEN = "DORY_Q_HIGH", "DORY_Q_EVEN"
+HIGH, EVEN, BINARY32 = "DORY_Q_HIGH", "DORY_Q_EVEN", "DORY_Q_BINARY32"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,8 +60,7 @@ class Epilogue:
     clip: bounds of the last step. records: int32, shape (C, words) or (1, words) when all channels
     have the same: the parameters as they lie in memory.
     bias: per channel, only where there is no step (the first step takes it otherwise).
-    zero: of a step in binary32, what is added to its product; None for others. wide: accumulators
-    of that step have more digits than binary32.
+    even: of a step in binary32; None for others. zero: what is added to its product.
     own: the only word of a record that channels do not share, which follow one record; None: none.
     """
 
@@ -70,15 +71,15 @@ class Epilogue:
     high: requantisation.HighProduct | None = None
     clip: tuple[int, int] | None = None
     bias: tuple[int, ...] | None = None
-    zero: int | None = None
-    wide: bool = False
+    even: Even | None = None
+    zero: int = 0
     own: int | None = None
 
     @property
     def form(self) -> str:
         """The macro that selects how the steps are computed."""
-        if self.zero is not None:
-            return EVEN
+        if self.even is not None:
+            return BINARY32 if self.even.up is None else EVEN
         if self.high is not None:
             return HIGH
         if self.narrow is None:
@@ -88,11 +89,13 @@ class Epilogue:
     @property
     def in_words(self) -> bool:
         """Whether one step in 32 bits does what all steps do: what the assembly of kernels has."""
-        return self.form in (NARROW, LIMBS, HIGH)
+        return self.form in (NARROW, LIMBS, HIGH, EVEN)
 
     @property
     def low_bits(self) -> int:
-        """Bits of the low limb; of HIGH those by which x is shifted; 0 for other forms."""
+        """Bits of the low limb; of HIGH and EVEN those by which x is shifted; else 0."""
+        if self.even is not None:
+            return self.even.up or 0
         if self.high is not None:
             return self.high.up
         return 0 if self.narrow is None else self.narrow.low_bits
@@ -163,8 +166,10 @@ class Epilogue:
         if not self.steps:
             return ""
         turned = ["turned"] if self.turned else []
-        if self.zero is not None:
-            tokens = ["even", *(["wide"] if self.wide else []), *_CLIP_TOKENS[self.clip_form]]
+        if self.even is not None:
+            tokens = ["even"] if self.form == EVEN else ["binary32"]
+            tokens += ["wide"] if self.even.wide else []
+            tokens += _CLIP_TOKENS[self.clip_form]
         elif self.narrow is not None:
             tokens = [*turned, "clamp"] if self.reach else turned
             tokens += ["limbs"] if self.form == LIMBS else [] if self.reach else ["q32"]
@@ -192,10 +197,10 @@ class Epilogue:
         found.append(("DORY_Q_TURNED", str(int(self.turned))))
         if self.own is not None:
             found.append(("DORY_Q_OWN", str(self.own)))
-        if self.in_words or self.zero is not None:
+        if self.form != STEPS:
             found += [("DORY_Q_REACH", str(int(self.reach))), ("DORY_Q_CLIP", self.clip_form)]
-            if self.zero is not None:
-                found.append(("DORY_Q_WIDE", str(int(self.wide))))
+            if self.form == BINARY32:
+                found.append(("DORY_Q_WIDE", str(int(self.even is not None and self.even.wide))))
             return tuple(found)
         for n, step in enumerate(self.steps, 1):
             found += [
@@ -216,7 +221,7 @@ class Epilogue:
         own = Items(tuple(int(word) for word in self.records[0]), "const int32_t")
         found = Operand("mul", "const int32_t *") if self.per_channel else own
         fields: dict[str, Argument] = {"channels": found}
-        if self.zero is not None:
+        if self.form == BINARY32:
             fields |= {"zero": self.zero} | clip_bounds(self.clip)
         elif not self.in_words:
             steps = tuple(s.struct(with_scalars=n > 0) for n, s in enumerate(self.steps))
@@ -232,8 +237,8 @@ class Epilogue:
         """Estimated cycles per output of a dense kernel, store included."""
         if not self.steps:
             return cal.EPILOGUE_NONE
-        if self.zero is not None:
-            return cal.EPILOGUE_EVEN + cal.EVEN_WIDE * self.wide
+        if self.even is not None and self.even.up is None:
+            return cal.EPILOGUE_BINARY32 + cal.BINARY32_WIDE * self.even.wide
         if self.in_words:
             return cal.EPILOGUE_32 + self._extra
         first = cal.EPILOGUE_64 if self.bits == 64 else cal.EPILOGUE_32
@@ -247,8 +252,8 @@ class Epilogue:
     @property
     def step_cycles(self) -> int:
         """Estimated cycles per output of only the steps."""
-        if self.zero is not None:
-            return cal.STEP_EVEN + cal.EVEN_WIDE * self.wide
+        if self.even is not None and self.even.up is None:
+            return cal.STEP_BINARY32 + cal.BINARY32_WIDE * self.even.wide
         if self.in_words:
             return cal.STEP_32 + self._extra
         first = cal.TURNED_EXTRA * self.turned
@@ -257,8 +262,9 @@ class Epilogue:
     @property
     def _extra(self) -> int:
         """Cycles of a form in words beyond one multiplication."""
-        limbs = cal.LIMBS_EXTRA * (self.form == LIMBS) + cal.HIGH_EXTRA * (self.form == HIGH)
-        return cal.CLAMP_EXTRA * self.reach + limbs + cal.TURNED_EXTRA * self.turned
+        extra = {LIMBS: cal.LIMBS_EXTRA, HIGH: cal.HIGH_EXTRA, EVEN: cal.EVEN_EXTRA}
+        product = extra.get(self.form, 0)
+        return cal.CLAMP_EXTRA * self.reach + product + cal.TURNED_EXTRA * self.turned
 
 
 _CLIP_TOKENS = {
@@ -272,7 +278,7 @@ _CLIP_TOKENS = {
 def reject_requants(layer: Layer, requants: Sequence[Requant]) -> Rejection | None:
     """Return why the sequence of requantisations after the accumulator is not possible."""
     if len(requants) == 1 and requants[0].float32:
-        return _reject_even(layer, requants[0])
+        return reject_even(layer, requants[0])
     if len(requants) > 2:
         return Rejection(f"it has {len(requants)} requantisations in sequence, two are possible")
     if len(requants) == 2 and requants[1].is_channelwise:
@@ -284,21 +290,6 @@ def reject_requants(layer: Layer, requants: Sequence[Requant]) -> Rejection | No
     if not fits(INT32, *ends, *(end - turn for end in ends)):
         return Rejection("its accumulator exceeds 32 bits")
     return reject_steps(requants)
-
-
-def _reject_even(layer: Layer, step: Requant) -> Rejection | None:
-    """Return why a step in binary32 is not possible."""
-    ends = (layer.ranges.acc_lo - step.turn, layer.ranges.acc_hi - step.turn)
-    if not fits(INT32, layer.ranges.acc_lo, layer.ranges.acc_hi, *ends):
-        return Rejection("its accumulator exceeds 32 bits")
-    if isinstance(layer.op, ops.Pairwise) or float(step.scales.max()) >= _LARGEST_SCALE:
-        return Rejection("a step in binary32 follows sums of products, with a scale below 1")
-    if max(map(abs, ends)) * float(step.scales.max()) > _LARGEST_PRODUCT:
-        return Rejection("what a step in binary32 makes of its accumulator exceeds 31 bits")
-    zero = step.add[0] // step.div
-    if step.lo is None or step.hi is None or step.hi - zero > 256 or step.lo - zero < -256:
-        return Rejection("a step in binary32 ends in bytes")
-    return None
 
 
 def epilogue(layer: Layer, least_bits: int = 32) -> Epilogue:
@@ -318,7 +309,7 @@ def _epilogue(layer: Layer, least_bits: int) -> Epilogue:
     bits = max(least_bits, arithmetic(layer, requants))
     values = (ranges.value_lo, ranges.value_hi)
     if requants[0].float32:
-        return _even(layer, biases, least_bits)
+        return _even(layer, least_bits)
     first = make_step(requants[0].from_turn(), values, bits, _offset(requants[0], biases))
     steps = (first, *(make_step(r, values, bits) for r in requants[1:]))
     last = requants[-1]
@@ -328,31 +319,22 @@ def _epilogue(layer: Layer, least_bits: int) -> Epilogue:
     else:
         found = narrow_form(layer)
     if found is not None:
-        return Epilogue(steps, least_bits, _narrow_records(found), found, clip=clip)
+        return Epilogue(steps, least_bits, narrow_records(found), found, clip=clip)
     high = high_form(layer)
     if high is not None:
-        return Epilogue(steps, least_bits, _high_records(high), high=high, clip=clip)
-    return Epilogue(steps, bits, _step_records(first, bits))
+        return Epilogue(steps, least_bits, high_records(high), high=high, clip=clip)
+    return Epilogue(steps, bits, step_records(first, bits))
 
 
-def _even(layer: Layer, biases: tuple[int, ...] | None, bits: int) -> Epilogue:
-    """Return the epilogue of a step in binary32: factors of 32 bits after at least 32 digits."""
-    step = layer.op.requants[0]
+def _even(layer: Layer, bits: int) -> Epilogue:
+    """Return the epilogue of a step in binary32."""
+    step, found = layer.op.requants[0], even_form(layer)
     assert step.lo is not None and step.hi is not None
-    fractions, exponents = np.frexp(step.scales.astype(np.float64))
-    digits = 24 - exponents.astype(np.int64)
-    up = np.maximum(32 - digits, 0)
-    mul = (fractions * (1 << 24)).astype(np.int64) << up
-    shift = digits + up - 32
-    mul, shift = np.where(shift > 31, 0, mul), np.minimum(shift, 31)  # products below a quarter
-    offset = np.array(biases or (0,), dtype=np.int64) - step.turn
-    records = _words(np.broadcast_arrays(offset, _modular(mul.tolist(), 32), shift))
     clip = (step.lo, step.hi)
     known = Step((1,), (0,), 1, SHIFT, 0, clip)
+    records = words([modular(column.tolist(), 32) for column in found.records.T])
     zero = step.add[0] // step.div
-    ends = (layer.ranges.acc_lo - step.turn, layer.ranges.acc_hi - step.turn)
-    wide = not fits((-_DIGITS, _DIGITS), *ends)
-    return Epilogue((known,), bits, records, clip=clip, zero=zero, wide=wide)
+    return Epilogue((known,), bits, records, clip=clip, even=found, zero=zero)
 
 
 def narrow_form(layer: Layer) -> requantisation.Narrow | None:
@@ -398,38 +380,5 @@ def _offset(step: Requant, biases: tuple[int, ...] | None) -> tuple[int, ...] | 
 
 def _as_it_is(step: Step) -> requantisation.Narrow:
     """Return a step that range analysis has proven to fit 32 bits."""
-    mul, add = np.broadcast_arrays(_modular(step.mul, 32), _modular(step.add, 32))
+    mul, add = np.broadcast_arrays(modular(step.mul, 32), modular(step.add, 32))
     return requantisation.Narrow(mul, add, step.shift)
-
-
-def _modular(values: Sequence[int], bits: int) -> npt.NDArray[np.int64]:
-    """Return values modulo 2^bits, as signed numbers."""
-    half = 1 << (bits - 1)
-    return np.array([(v + half) % (2 * half) - half for v in values], dtype=np.int64)
-
-
-def _words(columns: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int32]:
-    """Return columns of values modulo 2^32 as rows of words."""
-    words: npt.NDArray[np.int32] = np.stack(columns, axis=1).astype(np.int32)
-    return words
-
-
-def _narrow_records(found: requantisation.Narrow) -> npt.NDArray[np.int32]:
-    """Return the records of a narrow form: [offset], [reach], [mul_low], mul, add, [below]."""
-    below = found.below_high
-    optional = (found.offset, found.reach, found.mul_low if found.low_bits else None)
-    columns = [values for values in optional if values is not None]
-    return _words([*columns, found.mul_high, found.add_high, *(() if below is None else (below,))])
-
-
-def _high_records(found: requantisation.HighProduct) -> npt.NDArray[np.int32]:
-    """Return the records of the upper word of a product: [offset], mul, add, [below], shift."""
-    columns = (found.offset, found.mul, found.add, found.below, found.shift)
-    return _words([values for values in columns if values is not None])
-
-
-def _step_records(first: Step, bits: int) -> npt.NDArray[np.int32]:
-    """Return the records of a first step: [offset], mul, add, [below], one or two words each."""
-    values = (first.offset, first.mul, first.add, first.below)
-    columns = np.broadcast_arrays(*(_modular(v, bits) for v in values if v is not None))
-    return _words([part for c in columns for part in ((c,) if bits == 32 else (c, c >> 32))])

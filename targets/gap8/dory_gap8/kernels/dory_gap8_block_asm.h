@@ -321,6 +321,35 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_CHANNEL(s3, s7, s11, a7, a3, t5, ra)        \
   DORY_PACK_AND_STORE
 
+#elif DORY_BLOCK_FORM == DORY_BLOCK_EVEN
+
+#define DORY_EVEN_V "t0"
+#define DORY_EVEN_T "ra"
+#define DORY_EVEN_MUL "a1"
+#define DORY_EVEN_ADD "a2"
+#define DORY_EVEN_SHIFT "t2"
+#define DORY_EVEN_UP "t4"
+#define DORY_EVEN_X 28 /* the place of a shift of all channels, which there is not */
+#define DORY_EVEN_OFFSET DORY_I("lw s1, -4(t1)")
+#include "dory_gap8_even_asm.h"
+
+#define DORY_CHANNEL(a, b, c, d)                \
+  DORY_LOAD(a1) DORY_LOAD(a2)                   \
+  DORY_I("p.lw t2, 8(t1!)")                     \
+  DORY_EVEN(a) DORY_CLIP(a, a)                  \
+  DORY_EVEN(b) DORY_CLIP(b, b)                  \
+  DORY_EVEN(c) DORY_CLIP(c, c)                  \
+  DORY_FOURTH(DORY_EVEN(d) DORY_CLIP(d, d))
+#define DORY_OUTPUT                             \
+  DORY_I("lw t4, " DORY_AT_LOW_BITS)            \
+  DORY_I("lw t3, " DORY_AT_HI)                  \
+  DORY_CHANNEL(s0, s4, s8, a4)                  \
+  DORY_CHANNEL(s1, s5, s9, a5)                  \
+  DORY_CHANNEL(s2, s6, s10, a6)                 \
+  DORY_CHANNEL(s3, s7, s11, a7)                 \
+  DORY_PACK_AND_STORE
+#define DORY_COLD DORY_EVEN_FALLS
+
 #else
 
 /* Reach, mul_low, mul_high, add in ra, a0, a1, a2; then the products with the low limb in t0, t4,
@@ -360,6 +389,10 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_CHANNEL(s3, s7, s11, a7, DORY_NOTHING)                 \
   DORY_PACK_AND_STORE
 
+#endif
+
+#ifndef DORY_COLD
+#define DORY_COLD
 #endif
 
 /* -- the function -- */
@@ -513,7 +546,8 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 
 #endif
 
-#if DORY_BLOCK_FORM == DORY_BLOCK_LIMBS || DORY_BLOCK_FORM == DORY_BLOCK_HIGH
+#if DORY_BLOCK_FORM == DORY_BLOCK_LIMBS || DORY_BLOCK_FORM == DORY_BLOCK_HIGH || \
+    DORY_BLOCK_FORM == DORY_BLOCK_EVEN
 #define DORY_LOAD_LOW_BITS DORY_I("lw a2, 36(a0)")
 #define DORY_KEEP_LOW_BITS DORY_I("sw a2, " DORY_AT_LOW_BITS)
 #else
@@ -580,6 +614,7 @@ __asm__(DORY_FUNCTION(DORY_BLOCK_NAME)
         "7: " DORY_SAVED("lw")
         DORY_I("addi sp, sp, 144")
         DORY_I("ret")
+        DORY_COLD
         DORY_FUNCTION_END(DORY_BLOCK_NAME));
 
 #endif

@@ -7,26 +7,35 @@
 #define DORY_BLOCK_STEP 1  /* (sum * mul + add) >> shift, all within 32 bits */
 #define DORY_BLOCK_LIMBS 2 /* (sum * mul_high + (sum * mul_low >> low_bits) + add) >> shift */
 #define DORY_BLOCK_HIGH 3  /* (((sum << low_bits) * mul >> 32) + add) >> shift, of the channel */
+#define DORY_BLOCK_EVEN 4  /* even(f32(sum * scale)) + zero, of the channel: dory_gap8_even.h */
 
 #define DORY_BLOCK_NO_CLIP 0
 #define DORY_BLOCK_UNSIGNED 1 /* 0 .. hi */
 #define DORY_BLOCK_SIGNED 2   /* -hi - 1 .. hi */
 
 /* Words of a channel: [offset] [reach], then mul, add or mul_low, mul_high, add, then [below], and for
- * DORY_BLOCK_HIGH shift. */
+ * DORY_BLOCK_HIGH shift; for DORY_BLOCK_EVEN mul, add, shift, offset. */
 #define DORY_BLOCK_PARAMETERS                                     \
   (DORY_BLOCK_FORM == DORY_BLOCK_RAW                              \
        ? 0                                                        \
-       : (DORY_BLOCK_FORM == DORY_BLOCK_STEP ? 2 : 3) +           \
+       : (DORY_BLOCK_FORM == DORY_BLOCK_STEP   ? 2                \
+          : DORY_BLOCK_FORM == DORY_BLOCK_EVEN ? 4                \
+                                               : 3) +             \
              DORY_BLOCK_REACH + 2 * DORY_BLOCK_TURNED)
 
 #if !(defined(__riscv) && DORY_GAP8_XPULPV2)
+
+#if DORY_BLOCK_FORM == DORY_BLOCK_EVEN
+#include "dory_gap8_even.h"
+#endif
 
 /* p: parameters of the channel. */
 static inline int32_t dory_block_value(int32_t sum, const int32_t *p, int32_t shift, int32_t low_bits,
                                        int32_t hi) {
   int32_t v = sum;
-#if DORY_BLOCK_FORM != DORY_BLOCK_RAW
+#if DORY_BLOCK_FORM == DORY_BLOCK_EVEN
+  v = dory_gap8_even_value(sum, p, low_bits);
+#elif DORY_BLOCK_FORM != DORY_BLOCK_RAW
   uint32_t product = 0;
 #if DORY_BLOCK_TURNED
   v = (int32_t)((uint32_t)v + (uint32_t)*p++);

@@ -28,7 +28,7 @@
 #if DORY_STRIDE == 1
 
 /* The order of the shuffle. */
-#if DORY_Q_FORM == DORY_Q_LIMBS
+#if DORY_Q_FORM == DORY_Q_LIMBS || DORY_Q_FORM == DORY_Q_EVEN
 #define DORY_SHUFFLE_ORDER "ra"
 #define DORY_FETCH_ORDER DORY_I("lw ra, " DORY_FRAME_ORDER)
 #else
@@ -80,7 +80,7 @@
   DORY_FETCH_ARGUMENTS                                            \
   "3: "
 
-#if DORY_Q_FORM == DORY_Q_LIMBS
+#if DORY_Q_FORM == DORY_Q_LIMBS || DORY_Q_FORM == DORY_Q_EVEN
 #define DORY_SET_UP                          \
   DORY_I("li a3, " DORY_ORDER)               \
   DORY_I("sw a3, " DORY_FRAME_ORDER)         \
@@ -232,4 +232,5 @@ __asm__(DORY_FUNCTION(DORY_STRIP_NAME)
         DORY_SAVED("lw")
         DORY_I("addi sp, sp, 80")
         DORY_I("ret")
+        DORY_COLD
         DORY_FUNCTION_END(DORY_STRIP_NAME));

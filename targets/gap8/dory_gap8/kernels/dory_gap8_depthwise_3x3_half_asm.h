@@ -4,7 +4,7 @@
  * Sums of both outputs lie in a0 and a1, what becomes of them in a2 and a3, their places in a6 and a7,
  * the step from one place to the next in t2; multiplier, addend, shift and upper bound in t3 .. t6,
  * the second limb in s11 and s10. The bound of a clamp is in t0, an offset of the sums in t1; with two
- * addends t6 is what is added below zero. s8 points to parameters, s9 to weights.
+ * addends t6 is what is added below zero. Forms that look for ties use t0 and t1. s8 points to parameters, s9 to weights.
  *
  *   stride 1   weights of the three tap columns in s0 .. s5, each as it is and one row later, two
  *              columns of inputs in s6 and s7, a pointer to the block in a4, outputs left over in a5
@@ -67,6 +67,21 @@ void dory_half_run(dory_strip_t *s) __asm__(DORY_HALF_NAME);
 #define DORY_HALF_LOAD_LOW
 #endif
 
+#if DORY_Q_FORM == DORY_Q_EVEN
+#undef DORY_EVEN_V
+#undef DORY_EVEN_T
+#undef DORY_EVEN_OFFSET
+#define DORY_EVEN_V "t0"
+#define DORY_EVEN_T "t1"
+#define DORY_EVEN_OFFSET DORY_I("lw s1, -4(s8)")
+#define DORY_HALF_OUTPUT(label)      \
+  DORY_EVEN(a1)                      \
+  DORY_CLIP(a1)                      \
+  DORY_I("p.sb a1, t2(a7!)")         \
+  DORY_EVEN(a0)                      \
+  DORY_CLIP(a0)                      \
+  label DORY_I("p.sb a0, t2(a6!)")
+#else
 #define DORY_HALF_OUTPUT(label)      \
   DORY_HALF_TURN                     \
   DORY_HALF_CLAMP                    \
@@ -78,6 +93,7 @@ void dory_half_run(dory_strip_t *s) __asm__(DORY_HALF_NAME);
   DORY_CLIP(a2)                      \
   DORY_I("p.sb a3, t2(a7!)")         \
   label DORY_I("p.sb a2, t2(a6!)")
+#endif
 
 /* -- parameters: of each channel, or of all -- */
 
@@ -209,4 +225,5 @@ __asm__(DORY_FUNCTION(DORY_HALF_NAME)
         DORY_SAVED("lw")
         DORY_I("addi sp, sp, 64")
         DORY_I("ret")
+        DORY_COLD
         DORY_FUNCTION_END(DORY_HALF_NAME));

@@ -11,6 +11,11 @@
  * Hardware loop 0 runs over squares that are laid and over outputs, loop 1 over channels; the end of a
  * hardware loop is its last instruction. */
 
+/* What forms that look for ties use. */
+#define DORY_EVEN_V "t0"
+#define DORY_EVEN_T "t1"
+#define DORY_EVEN_UP "ra"
+
 #include "dory_gap8_depthwise_blocks_asm.h"
 
 /* Fields of dory_strip_t, of dory_class_t, and the frame: what has no register. */
@@ -166,6 +171,15 @@
   DORY_I(DORY_PRODUCT "t0, " #q ", t3")           \
   DORY_I(DORY_PRODUCT "t1, " #p ", t3")
 #endif
+#if DORY_Q_FORM == DORY_Q_EVEN
+#define DORY_TWO(p, q, label)                     \
+  DORY_EVEN(q)                                    \
+  DORY_CLIP(q)                                    \
+  DORY_I("p.sb " #q ", t2(a7!)")                  \
+  DORY_EVEN(p)                                    \
+  DORY_CLIP(p)                                    \
+  label DORY_I("p.sb " #p ", t2(a6!)")
+#else
 #define DORY_TWO(p, q, label)                     \
   DORY_FETCH_T1                                   \
   DORY_TURN_TWO(p, q)                             \
@@ -178,6 +192,7 @@
   DORY_CLIP(t1)                                   \
   DORY_I("p.sb t0, t2(a7!)")                      \
   label DORY_I("p.sb t1, t2(a6!)")
+#endif
 
 /* -- rows of the tile, transposed -- */
 
@@ -328,4 +343,5 @@ __asm__(DORY_FUNCTION(DORY_STRIP_NAME)
         DORY_SAVED("lw")
         DORY_I("addi sp, sp, 112")
         DORY_I("ret")
+        DORY_COLD
         DORY_FUNCTION_END(DORY_STRIP_NAME));

@@ -200,4 +200,5 @@ __asm__(DORY_FUNCTION(DORY_STRIP_NAME)
         DORY_SAVED("lw")
         DORY_I("addi sp, sp, 112")
         DORY_I("ret")
+        DORY_COLD
         DORY_FUNCTION_END(DORY_STRIP_NAME));

@@ -6,7 +6,7 @@
  * one place to the next in t2; multiplier, addend, shift and upper bound in t3 .. t6. Forms of two
  * limbs or two addends use ra too. A bound is in s11 or, with two limbs, fetched to ra; with stride 2
  * it is in s5. Where the upper word of a product counts, the bits by which sums are shifted first are
- * in s11. */
+ * in s11; forms that look for ties use ra and s10, too. */
 
 #include "dory_gap8_function_asm.h"
 
@@ -46,7 +46,10 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
 
 /* The upper word of the product of shifted sums; `pointer` goes through the parameters of a channel, of
  * which its shift is the last one. */
-#if DORY_Q_FORM == DORY_Q_HIGH
+#if DORY_Q_FORM == DORY_Q_EVEN
+#define DORY_LOAD_UP DORY_I("lw s11, " DORY_AT_LOW_BITS)
+#define DORY_LOAD_SHIFT(pointer) DORY_I("p.lw t5, 8(" #pointer "!)")
+#elif DORY_Q_FORM == DORY_Q_HIGH
 #define DORY_PRODUCT "mulh "
 #define DORY_LOAD_UP DORY_I("lw s11, " DORY_AT_LOW_BITS)
 #define DORY_LOAD_SHIFT(pointer) DORY_I("p.lw t5, 4(" #pointer "!)")
@@ -133,7 +136,49 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
 #define DORY_CLIP(r)
 #endif
 
-#if DORY_Q_FORM == DORY_Q_LIMBS || DORY_Q_TURNED
+#if DORY_Q_FORM == DORY_Q_EVEN
+
+/* A value and its fraction are in ra and s10, or where DORY_EVEN_V and DORY_EVEN_T say. */
+#define DORY_EVEN_MUL "t3"
+#define DORY_EVEN_ADD "t4"
+#define DORY_EVEN_SHIFT "t5"
+#ifndef DORY_EVEN_V
+#define DORY_EVEN_V "ra"
+#define DORY_EVEN_T "s10"
+#endif
+#ifndef DORY_EVEN_UP
+#define DORY_EVEN_UP "s11"
+#endif
+#define DORY_EVEN_X 4 /* the place of a bound, which there is not */
+#define DORY_EVEN_OFFSET                                             \
+  DORY_I("lw s0, 72+" DORY_TEXT(DORY_EVEN_FRAME) "(sp)")             \
+  DORY_I("nop")                                                      \
+  DORY_I("lw s1, " DORY_OFFSET_OF_PARAMETERS "(s0)")
+#if DORY_PER_CHANNEL
+#define DORY_OFFSET_OF_PARAMETERS "-4"
+#else
+#define DORY_OFFSET_OF_PARAMETERS "12"
+#endif
+#include "dory_gap8_even_asm.h"
+
+#define DORY_COLD DORY_EVEN_FALLS
+#define DORY_FETCH_ARGUMENTS DORY_I("lw ra, " DORY_FRAME_ARGUMENTS)
+#define DORY_FETCH_FIRST
+#define DORY_OUTPUT(label)        \
+  DORY_EVEN(a3)                   \
+  DORY_CLIP(a3)                   \
+  DORY_I("p.sb a3, t2(t1!)")      \
+  DORY_EVEN(a2)                   \
+  DORY_CLIP(a2)                   \
+  DORY_I("p.sb a2, t2(t0!)")      \
+  DORY_EVEN(a1)                   \
+  DORY_CLIP(a1)                   \
+  DORY_I("p.sb a1, t2(a7!)")      \
+  DORY_EVEN(a0)                   \
+  DORY_CLIP(a0)                   \
+  label DORY_I("p.sb a0, t2(a6!)")
+
+#elif DORY_Q_FORM == DORY_Q_LIMBS || DORY_Q_TURNED
 
 #define DORY_FETCH_ARGUMENTS DORY_I("lw ra, " DORY_FRAME_ARGUMENTS)
 
@@ -217,4 +262,8 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
   DORY_I("p.sb a1, t2(a7!)")      \
   label DORY_I("p.sb a0, t2(a6!)")
 
+#endif
+
+#ifndef DORY_COLD
+#define DORY_COLD
 #endif

@@ -7,12 +7,14 @@
  *     DORY_Q_LIMBS      clip((x * mul_high + (x * mul_low >> low_bits) + add) >> shift), likewise
  *     DORY_Q_HIGH       clip(((x << low_bits) * mul >> 32) + add >> shift), in words but for the product
  *     DORY_Q_STEPS      step by step as the network has them
- *     DORY_Q_EVEN       clip(even(f32(x * S)) + zero), one step with the roundings of binary32
+ *     DORY_Q_EVEN       clip(even(f32(x * S)) + zero), one step with the roundings of binary32, by the
+ *                       upper word of a product: see dory_gap8_even.h
+ *     DORY_Q_BINARY32   the same, its roundings one after the other
  *   DORY_Q_REACH      narrow forms: whether x is the accumulator clamped to [-reach - 1, reach]
  *                     (one p.clipr), which changes no output; otherwise x is the accumulator
  *   DORY_Q_TURNED     whether x is offset more than the accumulator, and `below` more is added
  *                     where x is negative (of steps: in the first one)
- *   DORY_Q_WIDE       of DORY_Q_EVEN: whether accumulators exceed 2^24 and are rounded to the digits of
+ *   DORY_Q_WIDE       of DORY_Q_BINARY32: whether accumulators exceed 2^24 and are rounded to the digits of
  *                     binary32 first
  *   DORY_Q_CLIP       these forms: DORY_CLIP_NONE, DORY_CLIP_UNSIGNED (0 .. hi), DORY_CLIP_SIGNED
  *                     (-hi - 1 .. hi), DORY_CLIP_BOUNDS (lo .. hi)
@@ -29,7 +31,8 @@
  *   DORY_Q_LIMBS    [offset] [reach] mul_low mul_high add [below]
  *   DORY_Q_HIGH     [offset] mul add [below] shift
  *   DORY_Q_STEPS    [offset] mul add [below]; with 64 bits each of them two words, the lower first
- *   DORY_Q_EVEN     offset mul shift: x is the accumulator plus offset, S = mul / 2^(32 + shift)
+ *   DORY_Q_EVEN     mul add shift offset: x is the accumulator plus offset, which add has, too
+ *   DORY_Q_BINARY32 offset mul shift: likewise, S = mul / 2^(32 + shift)
  *
  * Other shifts, low_bits and the bounds of the clip are the same for all channels. Sums and products are
  * taken modulo 2^32 (2^64): what is shifted lies in range. Right shifts of negative numbers are
@@ -43,6 +46,7 @@
 #define DORY_Q_LIMBS 2
 #define DORY_Q_HIGH 3
 #define DORY_Q_EVEN 4
+#define DORY_Q_BINARY32 5
 
 #define DORY_CLIP_NONE 0
 #define DORY_CLIP_UNSIGNED 1
@@ -51,6 +55,8 @@
 
 /* Words of a record. */
 #if DORY_Q_FORM == DORY_Q_EVEN
+#define DORY_Q_WORDS 4
+#elif DORY_Q_FORM == DORY_Q_BINARY32
 #define DORY_Q_WORDS 3
 #elif DORY_Q_FORM == DORY_Q_HIGH
 #define DORY_Q_WORDS (3 + 2 * DORY_Q_TURNED)
@@ -153,6 +159,15 @@ static inline int32_t dory_clipped(int32_t q, const dory_gap8_requant_t *r) {
 #endif
 
 #if DORY_Q_FORM == DORY_Q_EVEN
+
+#include "dory_gap8_even.h"
+
+static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
+                                  const dory_gap8_requant_t *r) {
+  return (DORY_Y_T)dory_clipped(dory_gap8_even_value((int32_t)acc, p->word, r->low_bits), r);
+}
+
+#elif DORY_Q_FORM == DORY_Q_BINARY32
 
 /* Rounds product / 2^(32 + shift) = whole + a fraction near a half, as binary32 does: the product
  * has 24 digits, so that fractions nearer to the half than half of the last digit are ties. */

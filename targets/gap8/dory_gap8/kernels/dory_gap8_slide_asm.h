@@ -226,5 +226,6 @@ __asm__(DORY_FUNCTION(DORY_BLOCK_NAME)
         "7: " DORY_SAVED("lw")
         DORY_I("addi sp, sp, 144")
         DORY_I("ret")
+        DORY_COLD
         DORY_GROUP_APART
         DORY_FUNCTION_END(DORY_BLOCK_NAME));
