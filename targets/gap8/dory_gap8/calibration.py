@@ -365,12 +365,13 @@ PAIR_PIXEL = 40
 PAIR_PIXEL_CHANNELS = 4
 
 # What moves bytes, by counting instructions of compiled loops, misaligned words at half weight:
-# four look-ups, one of a channel; a run of an input of a concatenation; a pixel that is copied with
-# what stands around it, and a word of it; the places and weights of a pixel that is interpolated,
-# and a channel of it without its requantisation; a pixel of a softmax, a channel of its maximum and
-# sum, and of its shares (two long products).
+# four look-ups, one of a channel, four of larger elements than bytes; a run of an input of a
+# concatenation; a pixel that is copied with what stands around it, and a word of it; the places and
+# weights of a pixel that is interpolated, and a channel of it without its requantisation; a pixel
+# of a softmax, a channel of its maximum and sum, and of its shares (two long products).
 LUT_FOUR = 16
 LUT_CHANNEL = 8
+LUT_WIDE = 20
 CONCAT_RUN = 40
 MOVE_PIXEL = 60
 MOVE_WORD = 4

@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dory_gap8.backend import ConcatKernel, LutKernel, MoveKernel, ResizeKernel, SoftmaxKernel
+from dory_gap8.backend import (
+    ConcatKernel,
+    LutKernel,
+    MoveKernel,
+    PairKernel,
+    ResizeKernel,
+    SoftmaxKernel,
+)
 from gap8_layers import BYTES, byte_cases, cases_of
 
 from dory_core.api import Layer, ops
@@ -82,6 +89,30 @@ def test_a_table_for_each_channel() -> None:
         cases.append(whole_case(LutKernel(), layer))
         cases.append(replace(cases[-1], tile=(3, h, w, 3)))
     HostLibrary(cases).check()
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi"), [(0, 40000), (-300, 300), (0, (1 << 31) - 1), (-(1 << 31), (1 << 31) - 1)]
+)
+def test_tables_of_larger_elements_than_bytes(lo: int, hi: int) -> None:
+    """Of a QDQ sum whose roundings no line has: fractions that are added afterwards."""
+    random = np.random.default_rng(hi % 97)
+    cases = []
+    for table in (random.integers(lo, hi + 1, 256), random.integers(lo, hi + 1, (7, 256))):
+        for h, w in ((1, 1), (3, 2), (5, 9)):
+            layer = typed(alone(ops.Lut, table=Array(table)), (7, h, w, -128, 127))
+            assert LutKernel().accepts(layer) is None
+            cases.append(whole_case(LutKernel(), layer))
+    HostLibrary(cases).check()
+
+
+def test_sums_of_large_elements() -> None:
+    step = requant(1, 1 << 13, 1 << 14, 0, 255)
+    layer = alone(ops.Add, inputs=("a", "b"), requants=(step,))
+    made = typed(layer, (5, 4, 3, 0, 4_000_000), (5, 4, 3, -70_000, 90_000))
+    assert [x.type_name for x in made.inputs] == ["u32", "i32"]
+    assert PairKernel().accepts(made) is None
+    HostLibrary([whole_case(PairKernel(), made)]).check()
 
 
 @pytest.mark.parametrize("kind", (ops.Add, ops.Mul, ops.Maximum, ops.Minimum))

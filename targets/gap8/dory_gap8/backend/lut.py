@@ -1,4 +1,7 @@
-"""Functions of one byte: by a table of what becomes of each of its 256 values."""
+"""Functions of one byte: by a table of what becomes of each of its 256 values.
+
+Results are bytes, or larger: tables of fractions that a sum adds.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,19 @@ from dory_core.api import (
     WeightBlock,
     ceil_div,
     ops,
+    reject_type,
     requantisation,
     size,
 )
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.instance import Instance, call_text
-from dory_gap8.backend.movers import OneInstance, reject_bytes
+from dory_gap8.backend.instance import Instance, c_type, call_text
+from dory_gap8.backend.movers import OneInstance
 
 if TYPE_CHECKING:
     from dory_core.api import Tile
+
+_BYTES = ("u8", "i8")
+_OUTPUTS = (*_BYTES, "u16", "i16", "u32", "i32")
 
 
 @dataclass(frozen=True)
@@ -40,10 +47,13 @@ class LutKernel(OneInstance):
     purpose = "Function of one byte by a table."
 
     def accepts(self, layer: Layer) -> Rejection | None:
-        """Bytes to bytes by a table, or by one for each channel."""
+        """Bytes to whole bytes by a table, or by one for each channel."""
         if not isinstance(layer.op, ops.Lut | ops.Pairwise):
             return Rejection("it computes functions of one byte only", other_kind=True)
-        rejection = reject_bytes(layer)
+        outputs = _OUTPUTS if isinstance(layer.op, ops.Lut) else _BYTES
+        rejection = reject_type(layer.inputs[0], "input", _BYTES) or reject_type(
+            layer.output, "output", outputs
+        )
         if rejection is None and requantisation.byte_table(layer) is None:
             return Rejection("it computes functions of one byte only", other_kind=True)
         if rejection is None and isinstance(layer.op, ops.Pairwise) and self._per_channel(layer):
@@ -52,7 +62,8 @@ class LutKernel(OneInstance):
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Return the bytes of the tables."""
-        return 256 * tile.c_out if self._per_channel(layer) else 256
+        table = 256 * layer.output.bits // 8
+        return table * tile.c_out if self._per_channel(layer) else table
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
@@ -60,24 +71,29 @@ class LutKernel(OneInstance):
         """Encode the tables; bytes that the input never has may stand for anything."""
         values = self._table(layer)
         rows = values[slice(*c_out)] if values.ndim == 2 else values
-        return WeightBlock(rows.astype(np.uint8).tobytes(), {"weights": 0})
+        entry = f"<u{layer.output.bits // 8}"
+        return WeightBlock(rows.astype(entry).tobytes(), {"weights": 0})
 
     def cycles(self, layer: Layer, tile: Tile) -> Number:
         """Four elements at a time, or one of a channel."""
         elements = tile.h * tile.w * tile.c_out
         if self._per_channel(layer):
             return cal.CALL + ceil_div(elements, self.cores) * cal.LUT_CHANNEL
-        return cal.CALL + ceil_div(ceil_div(elements, 4), self.cores) * cal.LUT_FOUR
+        four = cal.LUT_FOUR if layer.output.bits == 8 else cal.LUT_WIDE
+        return cal.CALL + ceil_div(ceil_div(elements, 4), self.cores) * four
 
     def label(self, layer: Layer) -> str:
-        """One for all layers, and one for those with a table for each channel."""
-        return f"{self.name}_channels" if self._per_channel(layer) else self.name
+        """By the size of outputs, and whether there is a table for each channel."""
+        name = f"{self.name}_channels" if self._per_channel(layer) else self.name
+        return name if layer.output.bits == 8 else f"{name}_{layer.output.bits}"
 
     def instance(self, layer: Layer) -> Instance:
         """The template with its macros."""
         macros = (
             ("DORY_CORES", str(self.cores)),
             ("DORY_CHANNELS", str(int(self._per_channel(layer)))),
+            ("DORY_Y_T", c_type(f"i{layer.output.bits}")),
+            ("DORY_Y_BYTES", str(layer.output.bits // 8)),
         )
         return Instance(self.template, self.label(layer), self.purpose, macros)
 

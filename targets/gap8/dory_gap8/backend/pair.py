@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from dory_core.api import Tile
 
 _TYPES = ("u8", "i8", "u16", "i16", "i32")
+_OPERANDS = (*_TYPES, "u32")
 _KINDS = {ops.Add: "add", ops.Mul: "mul", ops.Maximum: "maximum", ops.Minimum: "minimum"}
 
 # Forms of a contribution, by the macro that selects them.
@@ -211,7 +212,7 @@ class PairKernel(ClusterKernel):
         if not isinstance(op, ops.Pairwise):
             return Rejection("it computes functions of two operands only", other_kind=True)
         names = ("first operand", "second operand")
-        types = [reject_type(x, n, _TYPES) for x, n in zip(layer.inputs, names, strict=False)]
+        types = [reject_type(x, n, _OPERANDS) for x, n in zip(layer.inputs, names, strict=False)]
         checks = (
             *types,
             reject_type(layer.output, "output", _TYPES),
@@ -219,6 +220,8 @@ class PairKernel(ClusterKernel):
             reject_requants(layer, op.requants),
         )
         rejection = next((c for c in checks if c is not None), None)
+        if rejection is None and any(x.hi > INT32[1] for x in layer.inputs):
+            return Rejection("an operand exceeds 31 bits")
         if rejection is None and contributions(layer) is None:
             return Rejection("what an operand contributes has no form here")
         return rejection
