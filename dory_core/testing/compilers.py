@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -46,13 +47,20 @@ def require_gcc() -> tuple[str, ...]:
     return compiler.command
 
 
-def deepest_stack(compile_all: Sequence[str], folder: Path, root: str) -> int:
+def deepest_stack(
+    compile_all: Sequence[str],
+    folder: Path,
+    root: str,
+    assembly: Mapping[str, int] = MappingProxyType({}),
+) -> int:
     """Return the most bytes of stack that a function and what it calls take.
 
     Args:
         compile_all: Call of a gcc with its options and all sources.
         folder: Where it writes.
         root: Name of the function.
+        assembly: Bytes of functions that are assembly on the chip, by their names in C: they count
+            in place of what the compiler makes of their C form.
     """
     subprocess.run([*compile_all, "-S", "-fcallgraph-info=su"], cwd=folder, check=True)
     frames: dict[str, int] = {}
@@ -63,9 +71,11 @@ def deepest_stack(compile_all: Sequence[str], folder: Path, root: str) -> int:
             r'title: "([^"]+)" label: "[^"]*?(\d+) bytes \((\w+)\)', text
         ):
             assert kind == "static", title
-            frames[title] = int(size)
+            name = title.rpartition(":")[2]
+            frames[title] = assembly.get(name, int(size))
         for source, target in re.findall(r'sourcename: "([^"]+)" targetname: "([^"]+)"', text):
-            calls.setdefault(source, set()).add(target)
+            if source.rpartition(":")[2] not in assembly:
+                calls.setdefault(source, set()).add(target)
 
     return deepest_call(frames, calls, root)
 
