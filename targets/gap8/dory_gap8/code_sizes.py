@@ -151,8 +151,9 @@ RUNNING: Mapping[str, int] = {
     "resize": 490,
     "softmax": 930,
 }
-#: What these run beyond that for a second limb.
+#: What these run beyond that for a second limb, and blocks and strips for a look at ties.
 _RUNNING_LIMBS = 250
+_RUNNING_EVEN = 150
 #: Both tables hold what -O3 makes. What -Os saves around strips in assembly, of an object and of
 #: what a call runs: the median of 29 instances, and traces of four networks.
 _SAVED: Mapping[str, tuple[int, int]] = {
@@ -170,7 +171,11 @@ def running_bytes(kind: str, macros: Mapping[str, str]) -> int | None:
     if measured is None:
         return None
     limbs = kind in _UNROLLED and macros.get("DORY_Q_FORM") == "DORY_Q_LIMBS"
-    return measured + limbs * _RUNNING_LIMBS - _saved(kind, macros)[1]
+    even = "DORY_BLOCK_EVEN" in macros.values() or (
+        macros.get("DORY_STRIP_ASM") == "1" and macros.get("DORY_Q_FORM") == "DORY_Q_EVEN"
+    )
+    more = limbs * _RUNNING_LIMBS + even * _RUNNING_EVEN
+    return measured + more - _saved(kind, macros)[1]
 
 
 def template_of(kind: str, macros: Mapping[str, str]) -> str:
