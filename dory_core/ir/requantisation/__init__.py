@@ -2,7 +2,6 @@
 
 from dory_core.ir import float_requant, mean_requant
 from dory_core.ir.requantisation.halves import integer_form
-from dory_core.ir.requantisation.high_product import HighProduct, high_product
 from dory_core.ir.requantisation.layers import cached_per_layer, search_steps, steps_of_sums
 from dory_core.ir.requantisation.lines import exact_addend_interval
 from dory_core.ir.requantisation.narrow import (
@@ -15,6 +14,11 @@ from dory_core.ir.requantisation.narrow import (
     narrow_product,
     reach,
     widest,
+)
+from dory_core.ir.requantisation.own_shifts import (
+    HighProduct,
+    high_product,
+    narrow_for_channels,
 )
 from dory_core.ir.requantisation.pairs import PairLine, pair_line_of
 from dory_core.ir.requantisation.staircase import (
@@ -41,6 +45,7 @@ __all__ = [
     "narrow",
     "narrow_32",
     "narrow_clamped",
+    "narrow_for_channels",
     "narrow_limbs",
     "narrow_product",
     "pair_line_of",

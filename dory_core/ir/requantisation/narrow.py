@@ -46,6 +46,8 @@ class Narrow:
             high_shift).
         add_negative: None, or shape (C,): the addend where x is below zero.
         offset: None, or shape (C,): what is added to the accumulator before all else.
+        shifts: None, or shape (C,): what is left of the shift after the low limb, of each channel;
+            ``shift`` is ``low_bits`` then.
     """
 
     mul: Integers
@@ -55,6 +57,7 @@ class Narrow:
     low_bits: int = 0
     add_negative: Integers | None = None
     offset: Integers | None = None
+    shifts: Integers | None = None
 
     @property
     def mul_low(self) -> Integers:
@@ -120,11 +123,15 @@ def narrow_limbs(stairs: Stairs, clamped: bool = False) -> Narrow | None:
         clamped: Whether the accumulator is clamped first.
     """
     bound = reach(whole_of(stairs)) if clamped else None
-    x_lo, x_hi = _domain(whole_of(stairs), bound)
+    low_bits = most_low_bits(*_domain(whole_of(stairs), bound))
+    return _narrow(stairs, bound, low_bits) if low_bits > 0 else None
+
+
+def most_low_bits(x_lo: Integers, x_hi: Integers) -> int:
+    """Return the bits of the largest low limb whose products with [x_lo, x_hi] fit 32 bits."""
     largest = max(abs(int(x_lo.min())), abs(int(x_hi.max())), 1)
     # |x * mul_low| <= 2^31 - 1 for |mul_low| <= 2^(low_bits - 1)
-    low_bits = min(_WORD + 1 - largest.bit_length(), _MOST_LOW_BITS)
-    return _narrow(stairs, bound, low_bits) if low_bits > 0 else None
+    return min(_WORD + 1 - largest.bit_length(), _MOST_LOW_BITS)
 
 
 def narrow_product(stairs: Stairs, shift: int, wide: bool = False) -> Narrow | None:

@@ -79,9 +79,10 @@ IM2COL_CHANNELS = 4
 # further segment of it; per four pixels, per row of their windows and, at borders, per tap (by
 # counting instructions: three windows of which all taps lie in the tile, and one at the border);
 # per call, fork and barrier included. RAW: tenths of a cycle of an output without its
-# requantisation in C. HIGH: the upper word of a product, by counting. TURNED: another addend below
-# zero is 14 instructions for four outputs, none of which waits. ROW_CALL: a call where pixels
-# follow one another and nothing is known of rows.
+# requantisation in C. HIGH: the upper word of a product, by counting; EVEN: the same with a look at
+# ties; SHIFTS: a shift for each channel, which is loaded once for four pixels. TURNED: another
+# addend below zero is 14 instructions for four outputs, none of which waits. ROW_CALL: a call where
+# pixels follow one another and nothing is known of rows.
 BLOCK_STEP = 245
 BLOCK_UNALIGNED = 25
 BLOCK_OUTPUT = 47
@@ -89,6 +90,7 @@ BLOCK_CLAMP = 12
 BLOCK_LIMBS = 25
 BLOCK_HIGH = 52
 BLOCK_EVEN = 92
+BLOCK_SHIFTS = 3
 BLOCK_GROUP = 20
 BLOCK_SEGMENT = 14
 BLOCK_PIXELS = 108

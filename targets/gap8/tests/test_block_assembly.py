@@ -17,6 +17,12 @@ from dory_core.api import Requant, requantisation
 
 RAW, STEP, LIMBS, HIGH, EVEN = 0, 1, 2, 3, 4
 NO_CLIP, UNSIGNED, SIGNED = 0, 1, 2
+# In place of whether sums are clamped first: they are not, and each channel has its own shift.
+OWN = 2
+# Forms of requantisation, and whether sums are clamped first.
+FORMS = [
+    *((STEP, 0), (STEP, 1), (STEP, OWN), (LIMBS, 0), (LIMBS, 1), (LIMBS, OWN), (HIGH, 0)),
+]
 # Places in the memory of the machine.
 INPUTS, WEIGHTS, PARAMETERS, OUTPUTS, TABLE, ARGUMENTS, TERMS, STACK = (
     *(0x1000, 0x4000, 0x8000, 0xA000),
@@ -60,7 +66,8 @@ def assembly(
         "DORY_BLOCK_UNSIGNED": UNSIGNED,
         "DORY_BLOCK_SIGNED": SIGNED,
         "DORY_BLOCK_FORM": form,
-        "DORY_BLOCK_REACH": reach,
+        "DORY_BLOCK_REACH": reach % 2,
+        "DORY_BLOCK_SHIFTS": reach // OWN,
         "DORY_BLOCK_CLIP": clip,
         "DORY_BLOCK_TURNED": turned,
         "DORY_X_SIGNED": x_signed,
@@ -123,7 +130,8 @@ class End:
         columns = []
         if turned:
             columns.append(random.integers(-3000, 3000, channels))
-        if form != RAW and reach:
+        own = form == HIGH or reach == OWN
+        if form != RAW and reach == 1:
             columns.append(random.integers(100, 30000, channels))
         low_bits = int(random.integers(3, 12))
         most = 1 << 30 if form == HIGH else 3000
@@ -134,7 +142,7 @@ class End:
             columns.append(random.integers(-(1 << 20), 1 << 20, channels))
             below = random.integers(-(1 << 20), 1 << 20, channels) * turned
             columns += [below] if turned else []
-            columns += [random.integers(0, 24, channels)] if form == HIGH else []
+            columns += [random.integers(0, 24, channels)] if own else []
         table = np.stack(columns, axis=1) if columns else np.zeros((channels, 0), np.int64)
         shift, hi = int(random.integers(8, 20)), int(random.choice([255, 127, 63, 1]))
         return cls(variant, table, (shift, low_bits, hi))
@@ -153,11 +161,11 @@ class End:
             return self.even.outputs(v)
         shift, low_bits, hi = self.numbers
         columns = list(self.parameters.T)
-        if form == HIGH:
+        if form == HIGH or reach == OWN:
             shift = columns.pop()
         if turned:
             v = v + columns[0]
-        if reach:
+        if reach == 1:
             v = np.clip(v, -columns[turned] - 1, columns[turned])
         mul, add = columns[-2 - turned], columns[-1 - turned]
         last = signed((signed(v << low_bits) * mul) >> 32) if form == HIGH else signed(v * mul)
@@ -247,9 +255,7 @@ def check(
 @pytest.mark.parametrize("lanes", [4, 2])
 @pytest.mark.parametrize("x_signed", [0, 1])
 @pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
-@pytest.mark.parametrize(
-    ("form", "reach"), [(RAW, 0), (STEP, 0), (STEP, 1), (LIMBS, 0), (LIMBS, 1), (HIGH, 0)]
-)
+@pytest.mark.parametrize(("form", "reach"), [(RAW, 0), *FORMS])
 def test_every_variant_of_the_block(form, reach, clip, x_signed, lanes) -> None:
     for seed, (width, one) in enumerate([(4, 0), (4, 1), (3, 0), (3, 1)]):
         machine = check((form, reach, clip, x_signed, lanes, 0), seed, width, one)
@@ -258,9 +264,7 @@ def test_every_variant_of_the_block(form, reach, clip, x_signed, lanes) -> None:
 
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
-@pytest.mark.parametrize(
-    ("form", "reach"), [(STEP, 0), (STEP, 1), (LIMBS, 0), (LIMBS, 1), (HIGH, 0)]
-)
+@pytest.mark.parametrize(("form", "reach"), FORMS)
 def test_every_variant_with_another_addend_below_zero(form, reach, clip) -> None:
     for seed in range(8):
         lanes = 4 - 2 * (seed // 2 % 2)
@@ -269,9 +273,7 @@ def test_every_variant_with_another_addend_below_zero(form, reach, clip) -> None
 
 
 @pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
-@pytest.mark.parametrize(
-    ("form", "reach"), [(RAW, 0), (STEP, 0), (STEP, 1), (LIMBS, 0), (LIMBS, 1), (HIGH, 0)]
-)
+@pytest.mark.parametrize(("form", "reach"), [(RAW, 0), *FORMS])
 def test_every_variant_of_inputs_in_two_halves(form, reach, clip) -> None:
     for seed, (width, one) in enumerate([(4, 0), (4, 1), (3, 0), (3, 1)]):
         machine = check((form, reach, clip, 0, 4, 0), seed, width, one, 1)

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from test_block_assembly import Even
+from test_block_assembly import OWN, Even
 from xpulpv2 import Machine, Program, assembly_of, signed
 
 NARROW, LIMBS, HIGH, EVEN = 1, 2, 3, 4
@@ -19,7 +19,9 @@ BLOCKS, WEIGHTS, PARAMETERS, INPUTS, OUTPUTS, PADDING, ARGUMENTS, STACK = (
 )
 LANES, TAPS = 4, 4
 # Forms of requantisation, and whether sums are clamped first.
-FORMS = [(NARROW, 0), (NARROW, 1), (LIMBS, 0), (LIMBS, 1), (HIGH, 0)]
+FORMS = [
+    *((NARROW, 0), (NARROW, 1), (NARROW, OWN), (LIMBS, 0), (LIMBS, 1), (LIMBS, OWN), (HIGH, 0)),
+]
 
 
 def macros_of(
@@ -34,7 +36,8 @@ def macros_of(
         "DORY_CLIP_UNSIGNED": UNSIGNED,
         "DORY_CLIP_SIGNED": SIGNED,
         "DORY_Q_FORM": form,
-        "DORY_Q_REACH": reach,
+        "DORY_Q_REACH": reach % 2,
+        "DORY_Q_SHIFTS": reach // OWN,
         "DORY_Q_CLIP": clip,
         "DORY_Q_TURNED": turned,
         "DORY_X_SIGNED": x_signed,
@@ -85,10 +88,10 @@ class Outputs:
         if self.even is not None:
             return self.even.outputs(sums)
         words, turned, shift = list(self.words), self.turned, self.shift
-        if self.form == HIGH:
+        if self.form == HIGH or self.reach == OWN:
             shift = words.pop()
         v = sums + words[0] if turned else sums
-        v = np.clip(v, -words[turned] - 1, words[turned]) if self.reach else v
+        v = np.clip(v, -words[turned] - 1, words[turned]) if self.reach == 1 else v
         last = signed(v * words[-2 - turned])
         if self.form == HIGH:
             last = signed(signed(v << self.low_bits) * words[-2 - turned] >> 32)
@@ -113,14 +116,14 @@ def outputs_of(
         return Outputs([], form, 0, clip, 0, 0, even.found.up, even.step.hi, even)
     low_bits = int(random.integers(3, 12))
     words = [random.integers(-3000, 3000, records)] if turned else []
-    words += [random.integers(100, 30000, records)] if reach else []
+    words += [random.integers(100, 30000, records)] if reach == 1 else []
     if form == LIMBS:
         words.append(random.integers(-(1 << (low_bits - 1)), 1 << (low_bits - 1), records))
     most = 1 << 30 if form == HIGH else 3000
     words.append(random.integers(-most, most, records))
     words.append(random.integers(-(1 << 20), 1 << 20, records))
     words += [random.integers(-(1 << 20), 1 << 20, records)] if turned else []
-    words += [random.integers(0, 24, records)] if form == HIGH else []
+    words += [random.integers(0, 24, records)] if form == HIGH or reach == OWN else []
     machine.put(PARAMETERS, *np.stack(words, axis=1).reshape(-1).tolist())
     shift, hi = int(random.integers(8, 20)), int(random.choice([255, 127, 63, 1]))
     if turned:  # with two addends the clip is that of a byte
@@ -257,7 +260,7 @@ def test_every_variant_with_another_addend_below_zero(form, reach, clip, stride)
     for count in (1, 2, 5):
         variant = (form, reach, clip, count % 2, stride, count % 2, 1)
         machine = check(variant, Strips(count), seed=count)
-        waits = 4 * count if form == LIMBS and reach and stride == 1 else 0
+        waits = 4 * count if form == LIMBS and reach == 1 and stride == 1 else 0
         assert machine.stalls <= 6 + waits, "an instruction in a loop waits for a load"
 
 

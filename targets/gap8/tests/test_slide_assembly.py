@@ -16,10 +16,7 @@ from xpulpv2 import Machine, Program
 
 # Zeros that stand for padding, and a pixel that nothing may read.
 ZEROS = 0x3C00
-FORMS = [
-    *((block.STEP, 0), (block.STEP, 1), (block.LIMBS, 0), (block.LIMBS, 1), (block.HIGH, 0)),
-    (block.RAW, 0),
-]
+FORMS = [*block.FORMS, (block.RAW, 0)]
 NAMES = {block.STEP: STEP, block.LIMBS: LIMBS, block.HIGH: HIGH}
 
 
@@ -204,7 +201,8 @@ def test_parts_beside_the_products_cost_their_instructions(form, reach) -> None:
     four = counted(fours=2) - counted() - group
     products = 2 * 66
     assert 0 <= cal.SLIDE_ROW - (row - products) <= 2
-    outputs = 16 * output_tenths(NAMES[form], bool(reach), turned=False) // 10
+    own = reach == block.OWN
+    outputs = 16 * output_tenths(NAMES[form], reach == 1, turned=False, shifts=own) // 10
     model = outputs + cal.SLIDE_GROUP + cal.SLIDE_ROW
     assert model == pytest.approx(group - products, rel=0.1)
     assert four == pytest.approx(cal.SLIDE_FOURS, rel=0.1)

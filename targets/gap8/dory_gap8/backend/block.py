@@ -31,7 +31,7 @@ from dory_core.api import (
 from dory_gap8 import calibration as cal
 from dory_gap8.backend.block_finish import RAW, finish
 from dory_gap8.backend.block_terms import block_terms, shared_cycles
-from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
+from dory_gap8.backend.dense import channel_epilogue, reject_weighted
 from dory_gap8.backend.instance import (
     HALVES,
     ClusterKernel,
@@ -116,7 +116,7 @@ class BlockKernel(ClusterKernel):
         """Return the form of the weight block."""
         done = finish(layer)
         raw = done.form == RAW
-        parameters = weighted_epilogue(layer).channel_bytes if raw else 0
+        parameters = channel_epilogue(layer).channel_bytes if raw else 0
         parameters += 4 * done.parameters.shape[1]
         return Constants(4, parameters, self.row_bytes(layer))
 
@@ -126,7 +126,7 @@ class BlockKernel(ClusterKernel):
         channel = self.row_bytes(layer) + 4 * done.parameters.shape[1]
         size = padded(tile.c_out) * channel
         if done.form == RAW:
-            size = size + padded(tile.c_out) * weighted_epilogue(layer).channel_bytes
+            size = size + padded(tile.c_out) * channel_epilogue(layer).channel_bytes
         return ceil_div(size, 8) * 8
 
     def weight_block(
@@ -139,7 +139,7 @@ class BlockKernel(ClusterKernel):
         parts: dict[str, int] = {}
         data = b""
         if done.form == RAW:
-            epilogue = weighted_epilogue(layer)
+            epilogue = channel_epilogue(layer)
             arrays = encode(epilogue, np.zeros((rows.shape[0], 0), np.int8), c_out)
             parts |= {n: o for n, o in arrays.parts.items() if n != "weights"}
             data = arrays.data.ljust(four * epilogue.channel_bytes, b"\0")
@@ -266,7 +266,7 @@ class BlockKernel(ClusterKernel):
         done = finish(layer)
         end = done.token
         if done.form == RAW:
-            end += weighted_epilogue(layer).suffix
+            end += channel_epilogue(layer).suffix
         return f"dory_gap8_{self.kind}_{'_'.join(tokens)}_{x}_i8_{y}_{end}"
 
     def _tokens(self, layer: Layer) -> list[str]:
@@ -302,7 +302,7 @@ class BlockKernel(ClusterKernel):
             macros += [(f"DORY_{name}_H", str(pair[0])), (f"DORY_{name}_W", str(pair[1]))]
         macros += self._macros(layer)
         if done.form == RAW:
-            macros += weighted_epilogue(layer).macros
+            macros += channel_epilogue(layer).macros
         purpose = f"{self.summary}: {x} inputs, i8 weights, {y} outputs."
         return Instance(self.kind, self.label(layer), purpose, tuple(macros))
 
@@ -321,7 +321,7 @@ class BlockKernel(ClusterKernel):
             names = (*names, "pad_top", "pad_left")
         arguments = [*tile_arguments(*names)]
         if raw:
-            arguments.append(("requant", weighted_epilogue(layer).struct(pointed=True)))
+            arguments.append(("requant", channel_epilogue(layer).struct(pointed=True)))
         else:
             arguments += [("parameters", Operand("mul")), ("shift", done.shift)]
             arguments += [("low_bits", done.low_bits)] if done.low_bits else []

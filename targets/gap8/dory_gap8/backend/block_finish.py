@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dory_core.api import Layer
 from dory_gap8 import calibration as cal
 from dory_gap8.backend import requant
-from dory_gap8.backend.dense import weighted_epilogue
+from dory_gap8.backend.dense import channel_epilogue, weighted_epilogue
 from dory_gap8.backend.requant import Epilogue
 
 # The form whose sums are left to C, and the forms of the assembly.
@@ -28,6 +28,7 @@ class Finish:
     Attributes:
         form: Macro of ``dory_gap8_block_impl.h``; RAW leaves the sums to C.
         reach: True when sums are clamped first.
+        shifts: True when each channel has a shift of its own behind its other parameters.
         turned: True when there is another addend below zero.
         clip: Macro of the clip.
         parameters: int32, shape (C, n), as they lie in the weight block.
@@ -40,6 +41,7 @@ class Finish:
 
     form: str
     reach: bool
+    shifts: bool
     turned: bool
     clip: str
     parameters: npt.NDArray[Any]
@@ -56,6 +58,7 @@ class Finish:
             ("DORY_BLOCK_FORM", self.form),
             ("DORY_BLOCK_REACH", str(int(self.reach))),
             ("DORY_BLOCK_TURNED", str(int(self.turned))),
+            ("DORY_BLOCK_SHIFTS", str(int(self.shifts))),
             ("DORY_BLOCK_CLIP", self.clip),
         )
 
@@ -77,10 +80,16 @@ _CLIPS = {
 }
 
 
-def finish(layer: Layer) -> Finish:
-    """Return how the block turns the sums of ``layer`` into outputs."""
+def finish(layer: Layer, shifts: bool = True) -> Finish:
+    """Return how the block turns the sums of ``layer`` into outputs.
+
+    Args:
+        layer: The layer.
+        shifts: Whether channels may have shifts of their own.
+    """
     channels = layer.weighted.weights.shape[0]
-    return finish_of(weighted_epilogue(layer), layer.output.bits, channels)
+    chosen = channel_epilogue(layer) if shifts else weighted_epilogue(layer)
+    return finish_of(chosen, layer.output.bits, channels)
 
 
 @functools.lru_cache(maxsize=128)
@@ -90,24 +99,26 @@ def finish_of(epilogue: Epilogue, bits: int, channels: int) -> Finish:
         none = np.zeros((channels, 0), dtype=np.int64)
         raw = 10 * epilogue.cycles + cal.BLOCK_RAW
         clip = "DORY_BLOCK_NO_CLIP"
-        return Finish(RAW, False, False, clip, none, 0, 0, 0, "raw", raw)
+        return Finish(RAW, False, False, False, clip, none, 0, 0, 0, "raw", raw)
     macro, token = _CLIPS[epilogue.clip_form]
     form, kind = _FORMS[epilogue.form]
+    own = "o" if epilogue.shifts else ""
     return Finish(
         form,
         epilogue.reach,
+        epilogue.shifts,
         epilogue.turned,
         macro,
         np.broadcast_to(epilogue.records, (channels, epilogue.records.shape[1])),
         epilogue.shift,
         epilogue.low_bits,
         0 if epilogue.clip is None else epilogue.clip[1],
-        ("t" if epilogue.turned else "") + ("c" if epilogue.reach else "") + kind + token,
-        output_tenths(form, bool(epilogue.reach), epilogue.turned),
+        ("t" if epilogue.turned else "") + ("c" if epilogue.reach else "") + own + kind + token,
+        output_tenths(form, bool(epilogue.reach), epilogue.turned, epilogue.shifts),
     )
 
 
-def output_tenths(form: str, reach: bool, turned: bool) -> int:
+def output_tenths(form: str, reach: bool, turned: bool, shifts: bool = False) -> int:
     """Return tenths of a cycle from a sum to its output in the assembly of the block."""
-    output = cal.BLOCK_OUTPUT + _PRODUCTS[form]
+    output = cal.BLOCK_OUTPUT + _PRODUCTS[form] + cal.BLOCK_SHIFTS * shifts
     return output + cal.BLOCK_CLAMP * reach + cal.BLOCK_TURNED * turned

@@ -46,6 +46,11 @@ def weighted_epilogue(layer: Layer) -> Epilogue:
     return epilogue(layer)
 
 
+def channel_epilogue(layer: Layer) -> Epilogue:
+    """Return the same for kernels in assembly, where each channel may have a shift of its own."""
+    return epilogue(layer, shifts=True)
+
+
 def reject_weighted(
     layer: Layer, packed: bool = False, wide: bool = False, halves: bool = False
 ) -> Rejection | None:

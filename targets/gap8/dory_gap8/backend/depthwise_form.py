@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dory_core.api import Layer, Number, ceil_div, ops, requantisation
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.dense import weighted_epilogue
+from dory_gap8.backend.dense import channel_epilogue
 from dory_gap8.backend.weights import is_wide, two_parts
 
 # Outputs of a strip, and input channels that are transposed at once.
@@ -155,7 +155,7 @@ def is_small(window: ops.Window) -> bool:
 
 def outputs_in_assembly(layer: Layer) -> bool:
     """Return True when the assembly of the chip has the requantisation of the layer."""
-    chosen = weighted_epilogue(layer)
+    chosen = channel_epilogue(layer)
     if not chosen.in_words or layer.output.bits != 8:
         return False
     if chosen.turned:  # no register is left for the bounds of the clip
@@ -216,7 +216,7 @@ def form_of(layer: Layer) -> Form:
 
     def cost(form: Form) -> int:
         a, b = form.axes(*(_TYPICAL if k > 1 else 1 for k in window.kernel))
-        output = STRIP * weighted_epilogue(layer).step_cycles
+        output = STRIP * channel_epilogue(layer).step_cycles
         return int(ceil_div(a, STRIP)) * (form.channel + b * (form.sums + output))
 
     return min(forms, key=cost)

@@ -21,7 +21,7 @@ from dory_core.api import (
     size,
 )
 from dory_gap8 import calibration as cal
-from dory_gap8.backend.dense import reject_weighted, weighted_epilogue
+from dory_gap8.backend.dense import channel_epilogue, reject_weighted
 from dory_gap8.backend.depthwise_form import (
     BANK,
     LANES,
@@ -121,18 +121,18 @@ class DepthwiseHwcKernel(ClusterKernel):
 
     def constants(self, layer: Layer) -> Constants:
         """Return the form of the weight block."""
-        return Constants(1, weighted_epilogue(layer).channel_bytes, form_of(layer).row)
+        return Constants(1, channel_epilogue(layer).channel_bytes, form_of(layer).row)
 
     def weight_bytes(self, layer: Layer, tile: Tile) -> Number:
         """Parameters of each channel and its tap columns."""
-        return block_bytes(weighted_epilogue(layer), tile.c_out, form_of(layer).row)
+        return block_bytes(channel_epilogue(layer), tile.c_out, form_of(layer).row)
 
     def weight_block(
         self, layer: Layer, c_out: tuple[int, int], c_in: tuple[int, int]
     ) -> WeightBlock:
         """Encode the filters of a range of output channels."""
         taps = layer.of(ops.Conv).weights.values[c_out[0] : c_out[1], 0]
-        return encode(weighted_epilogue(layer), form_of(layer).rows(taps), c_out)
+        return encode(channel_epilogue(layer), form_of(layer).rows(taps), c_out)
 
     def terms(self, layer: Layer, tile: Tile) -> tuple[Term, ...]:
         """Channels of all strips that divide among the cores, whole and long strips, pixels that
@@ -188,7 +188,7 @@ class DepthwiseHwcKernel(ClusterKernel):
 
     def _squares(self, layer: Layer, tile: Tile) -> Number:
         """Return the cycles of squares: two outputs along a by all along b, class by class."""
-        form, chosen = form_of(layer), weighted_epilogue(layer)
+        form, chosen = form_of(layer), channel_epilogue(layer)
         a, b = form.axes(tile.h, tile.w)
         walks = ceil_div(b, WALK_SQUARES)
         walk = ceil_div(b, walks)
@@ -261,7 +261,7 @@ class DepthwiseHwcKernel(ClusterKernel):
         """Return the cycles of some strips of a channel, any window."""
         form = form_of(layer)
         if not self._in_assembly(layer):
-            strip = form.sums + STRIP * weighted_epilogue(layer).step_cycles
+            strip = form.sums + STRIP * channel_epilogue(layer).step_cycles
             return cal.STRIP_CHANNEL_ANY + outputs * strip
         words = form.runs * form.run_words
         pair = cal.STRIP_PAIR + form.runs * cal.STRIP_PAIR_RUN + words * cal.STRIP_PAIR_WORD
@@ -270,7 +270,7 @@ class DepthwiseHwcKernel(ClusterKernel):
 
     def _outputs(self, layer: Layer) -> int:
         """Return the cycles from the sums of four outputs to bytes."""
-        chosen = weighted_epilogue(layer)
+        chosen = channel_epilogue(layer)
         if not self._in_assembly(layer):
             return STRIP * chosen.step_cycles + cal.STRIP_COMPILED
         stride = form_of(layer).stride or 1
@@ -279,7 +279,7 @@ class DepthwiseHwcKernel(ClusterKernel):
     @staticmethod
     def _half(layer: Layer) -> int:
         """Return the cycles of two outputs of a filter up to 3x3 where a strip has no others."""
-        chosen = weighted_epilogue(layer)
+        chosen = channel_epilogue(layer)
         sums = cal.HALF_S1 if form_of(layer).stride == 1 else cal.HALF_S2
         return sums + half_outputs(chosen.form, bool(chosen.reach), chosen.turned)
 
@@ -293,8 +293,8 @@ class DepthwiseHwcKernel(ClusterKernel):
         pad = layer.window.pad_value
         kind += f"_pad{pad}".replace("-", "m") if pad else ""
         x, y = layer.inputs[0].type_name, layer.output.type_name
-        end = weighted_epilogue(layer).suffix
-        if weighted_epilogue(layer).turned and self._in_assembly(layer):
+        end = channel_epilogue(layer).suffix
+        if channel_epilogue(layer).turned and self._in_assembly(layer):
             end += "_full"
         return f"dory_gap8_{kind}_{x}_i8_{y}{end}"
 
@@ -319,14 +319,14 @@ class DepthwiseHwcKernel(ClusterKernel):
             ("pad_a", pad_a),
             ("pad_b", pad_b),
             *self._window_arguments(form),
-            ("requant", weighted_epilogue(layer).struct()),
+            ("requant", channel_epilogue(layer).struct()),
         )
         return call_text(self.symbol(layer), form.kind, arguments)
 
     def instance(self, layer: Layer) -> Instance:
         """The template with its macros."""
         x, y = layer.inputs[0].type_name, layer.output.type_name
-        chosen, form = weighted_epilogue(layer), form_of(layer)
+        chosen, form = channel_epilogue(layer), form_of(layer)
         end = f"{chosen.bits}-bit requantisation" if chosen.steps else "no requantisation"
         assembly = str(int(self._in_assembly(layer)))
         multiplier = layer.output.channels // layer.of(ops.Conv).groups

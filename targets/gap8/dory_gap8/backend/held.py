@@ -99,10 +99,15 @@ def convolution(layer: Layer) -> ops.Conv:
     return layer.op.conv if isinstance(layer.op, ops.PooledConv) else layer.of(ops.Conv)
 
 
+def _finish(layer: Layer) -> Finish:
+    """Return how sums become outputs: all channels have one shift, a constant of the assembly."""
+    return finish(layer, shifts=False)
+
+
 @requantisation.cached_per_layer
 def held_of(layer: Layer) -> Held | None:
     """Return how the kernel computes a layer; None: its assembly has no such requantisation."""
-    done, window = finish(layer), convolution(layer).window
+    done, window = _finish(layer), convolution(layer).window
     pool = layer.op.pool[0] if isinstance(layer.op, ops.PooledConv) else 1
     clip = _clip(done)
     if done.form not in (STEP, LIMBS) or clip is None:
@@ -190,7 +195,7 @@ class HeldKernel(ClusterKernel):
     ) -> WeightBlock:
         """Encode the weights of channels, each with its parameters after them."""
         weights = self._rows(_known(layer).form, layer.weighted.weights.values[c_out[0] : c_out[1]])
-        words = np.ascontiguousarray(finish(layer).parameters[c_out[0] : c_out[1]], dtype="<i4")
+        words = np.ascontiguousarray(_finish(layer).parameters[c_out[0] : c_out[1]], dtype="<i4")
         data = np.concatenate([weights, words.view(np.int8)], axis=1).tobytes()
         return WeightBlock(data + bytes(-len(data) % 8), {"weights": 0})
 
@@ -302,7 +307,7 @@ class HeldKernel(ClusterKernel):
 
     def label(self, layer: Layer) -> str:
         """Window, channels, types and requantisation with its numbers."""
-        window, held, done = convolution(layer).window, _known(layer), finish(layer)
+        window, held, done = convolution(layer).window, _known(layer), _finish(layer)
         tokens = ["x".join(map(str, window.kernel))]
         if window.strides != (1, 1):
             tokens.append("s" + "x".join(map(str, window.strides)))
@@ -318,7 +323,7 @@ class HeldKernel(ClusterKernel):
     def instance(self, layer: Layer) -> Instance:
         """The instance, its assembly and the templates."""
         x, y = layer.inputs[0], layer.output
-        held, done, window = _known(layer), finish(layer), convolution(layer).window
+        held, done, window = _known(layer), _finish(layer), convolution(layer).window
         rows, row = self._patch(layer)
         word, output = self._channel_cycles(layer)
         macros = (

@@ -24,11 +24,11 @@ def words(columns: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int32]:
 
 
 def narrow_records(found: requantisation.Narrow) -> npt.NDArray[np.int32]:
-    """Return the records of a narrow form: [offset], [reach], [mul_low], mul, add, [below]."""
+    """Return the records: [offset], [reach], [mul_low], mul, add, [below], [shift]."""
     below = found.below_high
     optional = (found.offset, found.reach, found.mul_low if found.low_bits else None)
-    columns = [values for values in optional if values is not None]
-    return words([*columns, found.mul_high, found.add_high, *(() if below is None else (below,))])
+    last = (found.mul_high, found.add_high, below, found.shifts)
+    return words([values for values in (*optional, *last) if values is not None])
 
 
 def high_records(found: requantisation.HighProduct) -> npt.NDArray[np.int32]:

@@ -102,8 +102,13 @@ class Epilogue:
 
     @property
     def shift(self) -> int:
-        """The shift of all channels of a narrow form; 0 for other forms."""
+        """The shift of all channels of a narrow form; 0 for other forms and for own shifts."""
         return 0 if self.narrow is None else self.narrow.high_shift
+
+    @property
+    def shifts(self) -> bool:
+        """Whether each channel of a narrow form has a shift of its own."""
+        return self.narrow is not None and self.narrow.shifts is not None
 
     @property
     def reach(self) -> bool:
@@ -173,6 +178,7 @@ class Epilogue:
         elif self.narrow is not None:
             tokens = [*turned, "clamp"] if self.reach else turned
             tokens += ["limbs"] if self.form == LIMBS else [] if self.reach else ["q32"]
+            tokens += ["shifts"] if self.shifts else []
             tokens += _CLIP_TOKENS[self.clip_form]
         elif self.high is not None:
             tokens = [*turned, "high", *_CLIP_TOKENS[self.clip_form]]
@@ -199,6 +205,8 @@ class Epilogue:
             found.append(("DORY_Q_OWN", str(self.own)))
         if self.form != STEPS:
             found += [("DORY_Q_REACH", str(int(self.reach))), ("DORY_Q_CLIP", self.clip_form)]
+            if self.shifts:
+                found.append(("DORY_Q_SHIFTS", "1"))
             if self.form == BINARY32:
                 found.append(("DORY_Q_WIDE", str(int(self.even is not None and self.even.wide))))
             return tuple(found)
@@ -227,7 +235,7 @@ class Epilogue:
             steps = tuple(s.struct(with_scalars=n > 0) for n, s in enumerate(self.steps))
             fields["steps"] = Items(steps, "const dory_gap8_step_t")
         else:
-            fields |= {} if self.narrow is None else {"shift": self.shift}
+            fields |= {} if self.narrow is None or self.shifts else {"shift": self.shift}
             fields |= {"low_bits": self.low_bits} if self.low_bits else {}
             fields |= clip_bounds(self.clip)
         return Struct(fields, type_)
@@ -292,16 +300,17 @@ def reject_requants(layer: Layer, requants: Sequence[Requant]) -> Rejection | No
     return reject_steps(requants)
 
 
-def epilogue(layer: Layer, least_bits: int = 32) -> Epilogue:
+def epilogue(layer: Layer, least_bits: int = 32, shifts: bool = False) -> Epilogue:
     """Return the epilogue of a layer whose requantisations :func:`reject_requants` lets pass.
 
-    least_bits: 64 when the kernel computes in 64 bits for another reason.
+    least_bits: 64 when the kernel computes in 64 bits for another reason. shifts: whether channels
+    of a narrow form may have shifts of their own.
     """
-    return _epilogue(layer, least_bits)
+    return _epilogue(layer, least_bits, shifts)
 
 
 @requantisation.cached_per_layer
-def _epilogue(layer: Layer, least_bits: int) -> Epilogue:
+def _epilogue(layer: Layer, least_bits: int, shifts: bool) -> Epilogue:
     requants, ranges = layer.op.requants, layer.ranges
     biases = None if layer.bias is None else tuple(int(b) for b in layer.bias.values)
     if not requants:
@@ -317,7 +326,7 @@ def _epilogue(layer: Layer, least_bits: int) -> Epilogue:
     if len(steps) == 1 and bits == 32 and first.form == SHIFT and first.below is None:
         found: requantisation.Narrow | None = _as_it_is(first)
     else:
-        found = narrow_form(layer)
+        found = narrow_form(layer, shifts)
     if found is not None:
         return Epilogue(steps, least_bits, narrow_records(found), found, clip=clip)
     high = high_form(layer)
@@ -337,9 +346,9 @@ def _even(layer: Layer, bits: int) -> Epilogue:
     return Epilogue((known,), bits, records, clip=clip, even=found, zero=zero)
 
 
-def narrow_form(layer: Layer) -> requantisation.Narrow | None:
+def narrow_form(layer: Layer, shifts: bool = False) -> requantisation.Narrow | None:
     """Return parameters for the accumulator without bias that do what all steps of a layer do."""
-    return _narrow(*_steps_of_sums(layer))
+    return _narrow(*_steps_of_sums(layer), shifts)
 
 
 def high_form(layer: Layer) -> requantisation.HighProduct | None:
@@ -360,9 +369,12 @@ def _steps_of_sums(layer: Layer) -> tuple[tuple[Requant, ...], _Ends, _Ends]:
 
 # Parts of a layer share what is found.
 @lru_cache(maxsize=256)
-def _narrow(steps: tuple[Requant, ...], lo: _Ends, hi: _Ends) -> requantisation.Narrow | None:
+def _narrow(
+    steps: tuple[Requant, ...], lo: _Ends, hi: _Ends, shifts: bool
+) -> requantisation.Narrow | None:
     ends = (np.array(lo, dtype=np.int64), np.array(hi, dtype=np.int64))
-    return requantisation.search_steps(requantisation.narrow, steps, *ends)
+    search = requantisation.narrow_for_channels if shifts else requantisation.narrow
+    return requantisation.search_steps(search, steps, *ends)
 
 
 @lru_cache(maxsize=256)

@@ -134,6 +134,7 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_FOURTH(DORY_I(op #d ", " #d ", " rest))
 
 #define DORY_LOAD(r) DORY_I("p.lw " #r ", 4(t1!)")
+#define DORY_OWN_SHIFTS (DORY_BLOCK_SHIFTS || DORY_BLOCK_FORM == DORY_BLOCK_HIGH)
 #define DORY_NOTHING(r)
 
 #if DORY_BLOCK_FORM != DORY_BLOCK_RAW && DORY_BLOCK_REACH
@@ -196,22 +197,20 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 #elif DORY_BLOCK_TURNED
 
 /* Offset and reach lie in ra one after the other, mul_low, mul (or its high limb), add and below in
- * a0, a1, a2, a3; a shift of the channel is in a0. Values of two pixels are made at a time in t0 and
- * t4. The sign of a sum, moved to its place of 1, multiplies what is added below zero. The next
- * offset is loaded a channel ahead. */
+ * a0, a1, a2, a3, the shift in t2. Values of two pixels are made at a time in t0 and t4. The sign of a
+ * sum, moved to its place of 1, multiplies what is added below zero. The next offset is loaded a
+ * channel ahead. */
 #if DORY_BLOCK_REACH
 #define DORY_CLAMP_TURNED(a, b, c, d) DORY_EACH("p.clipr ", a, b, c, d, "ra")
 #else
 #define DORY_CLAMP_TURNED(a, b, c, d)
 #endif
-#if DORY_BLOCK_FORM == DORY_BLOCK_HIGH
-#define DORY_FETCH_SHIFT DORY_I("lw t5, " DORY_AT_LOW_BITS)
-#define DORY_LOAD_SHIFT DORY_LOAD(a0)
-#define DORY_SHIFT_BY "a0"
+#if DORY_OWN_SHIFTS
+#define DORY_FETCH_SHIFT
+#define DORY_LOAD_SHIFT DORY_LOAD(t2)
 #else
 #define DORY_FETCH_SHIFT DORY_I("lw t2, " DORY_AT_SHIFT)
 #define DORY_LOAD_SHIFT
-#define DORY_SHIFT_BY "t2"
 #endif
 #if DORY_BLOCK_FORM == DORY_BLOCK_LIMBS
 #define DORY_LOAD_LOW DORY_LOAD(a0)
@@ -226,7 +225,7 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   second(DORY_I("p.mac t4, " #b ", a1"))
 #elif DORY_BLOCK_FORM == DORY_BLOCK_HIGH
 #define DORY_LOAD_LOW
-#define DORY_FETCH_LOW_BITS
+#define DORY_FETCH_LOW_BITS DORY_I("lw t5, " DORY_AT_LOW_BITS)
 #define DORY_SHIFT_UP(a, b, c, d) DORY_EACH("sll ", a, b, c, d, "t5")
 #define DORY_PRODUCTS(a, b, second)            \
   DORY_I("mulh t0, " #a ", a1")                \
@@ -239,6 +238,12 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_I("mul t0, " #a ", a1")                 \
   second(DORY_I("mul t4, " #b ", a1"))
 #endif
+/* Nothing uses what the instruction before it loaded. */
+#if DORY_OWN_SHIFTS && DORY_BLOCK_FORM == DORY_BLOCK_STEP
+#define DORY_NO_STALL DORY_I("nop")
+#else
+#define DORY_NO_STALL
+#endif
 /* Two pixels, or the first of them where `second` leaves out the other one. */
 #define DORY_KEPT(text) text
 #define DORY_TWO(a, b, second)                 \
@@ -247,8 +252,8 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   second(DORY_I("srli " #b ", " #b ", 31"))    \
   DORY_I("p.mac t0, " #a ", a3")               \
   second(DORY_I("p.mac t4, " #b ", a3"))       \
-  DORY_I("p.addNr t0, a2, " DORY_SHIFT_BY)     \
-  second(DORY_I("p.addNr t4, a2, " DORY_SHIFT_BY)) \
+  DORY_I("p.addNr t0, a2, t2")                 \
+  second(DORY_I("p.addNr t4, a2, t2"))         \
   DORY_CLIP(a, t0)                             \
   second(DORY_CLIP(b, t4))
 #define DORY_CHANNEL(a, b, c, d, load)   \
@@ -262,10 +267,11 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_TWO(a, b, DORY_KEPT)              \
   DORY_TWO(c, d, DORY_FOURTH)
 #define DORY_OUTPUT                             \
-  DORY_FETCH_SHIFT                              \
-  DORY_LOAD(ra)                                 \
   DORY_I("lw t3, " DORY_AT_HI)                  \
+  DORY_LOAD(ra)                                 \
+  DORY_FETCH_SHIFT                              \
   DORY_FETCH_LOW_BITS                           \
+  DORY_NO_STALL                                 \
   DORY_CHANNEL(s0, s4, s8, a4, DORY_LOAD)       \
   DORY_CHANNEL(s1, s5, s9, a5, DORY_LOAD)       \
   DORY_CHANNEL(s2, s6, s10, a6, DORY_LOAD)      \
@@ -276,22 +282,30 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
 
 /* Parameters are loaded a channel ahead: reach, mul, add into a0, a1, a2 and a3, t5, ra in turn. A
  * channel's shift comes in place of reach: no sum is clamped then. */
-#if DORY_BLOCK_FORM == DORY_BLOCK_STEP
-#define DORY_LOAD_EVEN(load) DORY_LOAD_REACH(load, a0) load(a1) load(a2)
-#define DORY_LOAD_ODD(load) DORY_LOAD_REACH(load, a3) load(t5) load(ra)
-#define DORY_FETCH_SHIFT DORY_I("lw t2, " DORY_AT_SHIFT)
-#define DORY_PRODUCTS(a, b, c, d, reach, mul) \
-  DORY_CLAMP(a, b, c, d, reach)               \
-  DORY_EACH("mul ", a, b, c, d, #mul)
-#define DORY_SHIFT_BY(shift) "t2"
-#else
+#if DORY_OWN_SHIFTS
 #define DORY_LOAD_EVEN(load) load(a1) load(a2) load(a0)
 #define DORY_LOAD_ODD(load) load(t5) load(ra) load(a3)
+#define DORY_SHIFT_BY(shift) #shift
+#else
+#define DORY_LOAD_EVEN(load) DORY_LOAD_REACH(load, a0) load(a1) load(a2)
+#define DORY_LOAD_ODD(load) DORY_LOAD_REACH(load, a3) load(t5) load(ra)
+#define DORY_SHIFT_BY(shift) "t2"
+#endif
+#if DORY_BLOCK_FORM == DORY_BLOCK_HIGH
 #define DORY_FETCH_SHIFT DORY_I("lw t4, " DORY_AT_LOW_BITS)
 #define DORY_PRODUCTS(a, b, c, d, shift, mul) \
   DORY_EACH("sll ", a, b, c, d, "t4")         \
   DORY_EACH("mulh ", a, b, c, d, #mul)
-#define DORY_SHIFT_BY(shift) #shift
+#else
+#define DORY_FETCH_SHIFT DORY_I("lw t2, " DORY_AT_SHIFT)
+#define DORY_PRODUCTS(a, b, c, d, reach, mul) \
+  DORY_CLAMP_BY(a, b, c, d, reach)            \
+  DORY_EACH("mul ", a, b, c, d, #mul)
+#endif
+#if DORY_OWN_SHIFTS
+#define DORY_CLAMP_BY(a, b, c, d, reach)
+#else
+#define DORY_CLAMP_BY(a, b, c, d, reach) DORY_CLAMP(a, b, c, d, reach)
 #endif
 #define DORY_CHANNEL(a, b, c, d, first, mul, add)            \
   DORY_PRODUCTS(a, b, c, d, first, mul)                      \
@@ -376,11 +390,16 @@ void dory_block_run(const dory_block_t *b) __asm__(DORY_BLOCK_NAME);
   DORY_CLIP(b, t4)                                    \
   DORY_CLIP(c, a3)                                    \
   DORY_FOURTH(DORY_CLIP(d, ra))                       \
-  DORY_LOAD_REACH(load, ra) load(a0) load(a1) load(a2)
+  DORY_LOAD_REACH(load, ra) load(a0) load(a1) load(a2) DORY_LOAD_SHIFT(load)
+#if DORY_OWN_SHIFTS
+#define DORY_LOAD_SHIFT(load) load(t2)
+#else
+#define DORY_LOAD_SHIFT(load)
+#endif
 #define DORY_OUTPUT                                           \
   DORY_I("lw t2, " DORY_AT_SHIFT)                             \
   DORY_LOAD_REACH(DORY_LOAD, ra)                              \
-  DORY_LOAD(a0) DORY_LOAD(a1) DORY_LOAD(a2)                   \
+  DORY_LOAD(a0) DORY_LOAD(a1) DORY_LOAD(a2) DORY_LOAD_SHIFT(DORY_LOAD) \
   DORY_I("lw t3, " DORY_AT_HI)                                \
   DORY_I("lw t5, " DORY_AT_LOW_BITS)                          \
   DORY_CHANNEL(s0, s4, s8, a4, DORY_LOAD)                     \

@@ -11,6 +11,7 @@
  *   DORY_BLOCK_REACH  whether it is clamped first (not for DORY_BLOCK_RAW)
  *   DORY_BLOCK_TURNED whether an offset is added to it before, and where it is negative then,
  *                     another addend to its product (not for DORY_BLOCK_RAW)
+ *   DORY_BLOCK_SHIFTS whether each channel has a shift of its own (0 where not defined)
  *   DORY_BLOCK_CLIP   how the output is clipped
  *   DORY_BLOCK_PIXELS  pixels of a block: 4, or 3 where images have so few that blocks of four
  *                      would compute more that nobody needs

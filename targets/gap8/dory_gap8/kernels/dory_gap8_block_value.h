@@ -9,19 +9,24 @@
 #define DORY_BLOCK_HIGH 3  /* (((sum << low_bits) * mul >> 32) + add) >> shift, of the channel */
 #define DORY_BLOCK_EVEN 4  /* even(f32(sum * scale)) + zero, of the channel: dory_gap8_even.h */
 
+/* DORY_BLOCK_SHIFTS: whether each channel has a shift of its own (0 where not defined). */
+#ifndef DORY_BLOCK_SHIFTS
+#define DORY_BLOCK_SHIFTS 0
+#endif
+
 #define DORY_BLOCK_NO_CLIP 0
 #define DORY_BLOCK_UNSIGNED 1 /* 0 .. hi */
 #define DORY_BLOCK_SIGNED 2   /* -hi - 1 .. hi */
 
 /* Words of a channel: [offset] [reach], then mul, add or mul_low, mul_high, add, then [below], and for
- * DORY_BLOCK_HIGH shift; for DORY_BLOCK_EVEN mul, add, shift, offset. */
+ * DORY_BLOCK_HIGH and where DORY_BLOCK_SHIFTS says so shift; for DORY_BLOCK_EVEN mul, add, shift, offset. */
 #define DORY_BLOCK_PARAMETERS                                     \
   (DORY_BLOCK_FORM == DORY_BLOCK_RAW                              \
        ? 0                                                        \
        : (DORY_BLOCK_FORM == DORY_BLOCK_STEP   ? 2                \
           : DORY_BLOCK_FORM == DORY_BLOCK_EVEN ? 4                \
                                                : 3) +             \
-             DORY_BLOCK_REACH + 2 * DORY_BLOCK_TURNED)
+             DORY_BLOCK_REACH + 2 * DORY_BLOCK_TURNED + DORY_BLOCK_SHIFTS)
 
 #if !(defined(__riscv) && DORY_GAP8_XPULPV2)
 
@@ -55,6 +60,9 @@ static inline int32_t dory_block_value(int32_t sum, const int32_t *p, int32_t sh
   product += (uint32_t)((int64_t)v * p[0] >> 32);
   v = (int32_t)(product + (uint32_t)p[1]) >> p[2 + DORY_BLOCK_TURNED];
 #else
+#if DORY_BLOCK_SHIFTS
+  shift = p[2 + DORY_BLOCK_TURNED];
+#endif
   v = (int32_t)((uint32_t)v * (uint32_t)p[0] + product + (uint32_t)p[1]) >> shift;
 #endif
 #endif

@@ -57,7 +57,11 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
 #else
 #define DORY_PRODUCT "mul "
 #define DORY_LOAD_UP
+#if DORY_Q_SHIFTS
+#define DORY_LOAD_SHIFT(pointer) DORY_I("p.lw t5, 4(" #pointer "!)")
+#else
 #define DORY_LOAD_SHIFT(pointer)
+#endif
 #define DORY_SHIFT_UP(r)
 #endif
 #define DORY_SHIFT_ALL_UP DORY_SHIFT_UP(a3) DORY_SHIFT_UP(a2) DORY_SHIFT_UP(a1) DORY_SHIFT_UP(a0)

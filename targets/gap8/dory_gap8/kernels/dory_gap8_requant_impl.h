@@ -16,6 +16,7 @@
  *                     where x is negative (of steps: in the first one)
  *   DORY_Q_WIDE       of DORY_Q_BINARY32: whether accumulators exceed 2^24 and are rounded to the digits of
  *                     binary32 first
+ *   DORY_Q_SHIFTS     whether each channel of a narrow form has a shift of its own (0 where not defined)
  *   DORY_Q_CLIP       these forms: DORY_CLIP_NONE, DORY_CLIP_UNSIGNED (0 .. hi), DORY_CLIP_SIGNED
  *                     (-hi - 1 .. hi), DORY_CLIP_BOUNDS (lo .. hi)
  *   DORY_PER_CHANNEL  whether each channel has a record of parameters; otherwise there is only one
@@ -27,8 +28,8 @@
  * A record is 32-bit words in the order in which they are needed, and the records of the channels
  * of a weight block follow one another, 4-byte aligned (the part "mul" of the block):
  *
- *   DORY_Q_NARROW   [offset] [reach] mul add [below]
- *   DORY_Q_LIMBS    [offset] [reach] mul_low mul_high add [below]
+ *   DORY_Q_NARROW   [offset] [reach] mul add [below] [shift]
+ *   DORY_Q_LIMBS    [offset] [reach] mul_low mul_high add [below] [shift]
  *   DORY_Q_HIGH     [offset] mul add [below] shift
  *   DORY_Q_STEPS    [offset] mul add [below]; with 64 bits each of them two words, the lower first
  *   DORY_Q_EVEN     mul add shift offset: x is the accumulator plus offset, which add has, too
@@ -53,6 +54,10 @@
 #define DORY_CLIP_SIGNED 2
 #define DORY_CLIP_BOUNDS 3
 
+#ifndef DORY_Q_SHIFTS
+#define DORY_Q_SHIFTS 0
+#endif
+
 /* Words of a record. */
 #if DORY_Q_FORM == DORY_Q_EVEN
 #define DORY_Q_WORDS 4
@@ -63,7 +68,7 @@
 #elif DORY_Q_FORM == DORY_Q_STEPS
 #define DORY_Q_WORDS ((1 + DORY_Q_TURNED) * DORY_Q_BITS / 16)
 #else
-#define DORY_Q_WORDS (DORY_Q_REACH + 1 + DORY_Q_FORM + 2 * DORY_Q_TURNED)
+#define DORY_Q_WORDS (DORY_Q_REACH + 1 + DORY_Q_FORM + 2 * DORY_Q_TURNED + DORY_Q_SHIFTS)
 #endif
 
 #define DORY_NO_STEP 0
@@ -283,10 +288,11 @@ static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
   sum = (uint32_t)((x * p->word[DORY_Q_TURNED + DORY_Q_REACH]) >> r->low_bits);
 #endif
 #if DORY_Q_TURNED
-  sum += (uint32_t)((x >> 31) & p->word[DORY_Q_WORDS - 1]);
+  sum += (uint32_t)((x >> 31) & p->word[DORY_Q_MUL + 2]);
 #endif
   sum += (uint32_t)x * (uint32_t)p->word[DORY_Q_MUL];
-  q = dory_gap8_add_shift((int32_t)sum, p->word[DORY_Q_MUL + 1], r->shift);
+  q = dory_gap8_add_shift((int32_t)sum, p->word[DORY_Q_MUL + 1],
+                          DORY_Q_SHIFTS ? p->word[DORY_Q_WORDS - 1] : r->shift);
   return (DORY_Y_T)dory_clipped(q, r);
 }
 

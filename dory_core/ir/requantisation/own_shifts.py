@@ -1,9 +1,9 @@
-"""Parameters for a multiplication of words of which only the upper word is kept (``mulh``).
+"""Parameters with a shift for each channel.
 
-The multiplier has 31 bits, and each channel its own shift, so that no channel loses digits to
-another one with a larger scale: steps of the TensorFlow Lite format, which
-:mod:`dory_core.ir.requantisation.narrow` does not find where accumulators have 17 bits and more,
-have such parameters.
+Channels of one layer have scales that differ: with a common shift one of a large scale takes digits
+from the others. With shifts of their own some layers need no clamp and no second limb; and the
+upper word of a product (``mulh``), with multipliers of 31 bits, has the staircases of all steps of
+the TensorFlow Lite format.
 """
 
 from __future__ import annotations
@@ -12,13 +12,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dory_core.ir.requantisation.lines import Points, search, slope_bounds
+from dory_core.ir.requantisation.lines import ANY, Points, search, slope_bounds
 from dory_core.ir.requantisation.narrow import (
+    Narrow,
     Stairs,
     addends_in_reach,
     are_numbers,
     largest_shifts,
     mean_slopes,
+    most_low_bits,
+    narrow_32,
+    narrow_clamped,
+    narrow_limbs,
     sides_of,
     whole_of,
 )
@@ -50,6 +55,41 @@ class HighProduct:
     offset: Integers | None = None
 
 
+def narrow_for_channels(stairs: Stairs) -> Narrow | None:
+    """Return the cheapest parameters there are, those with a shift for each channel included.
+
+    One multiplication, the same with own shifts, one after a clamp, two limbs, these with own
+    shifts, two limbs after a clamp.
+    """
+    return (
+        narrow_32(stairs)
+        or narrow_with_shifts(stairs, 0)
+        or narrow_clamped(stairs)
+        or narrow_limbs(stairs)
+        or narrow_with_shifts(stairs, most_low_bits(whole_of(stairs).x_lo, whole_of(stairs).x_hi))
+        or narrow_limbs(stairs, clamped=True)
+    )
+
+
+def narrow_with_shifts(stairs: Stairs, low_bits: int) -> Narrow | None:
+    """Return parameters with own shifts and a low limb of some bits.
+
+    Args:
+        stairs: The staircase of each channel.
+        low_bits: 0: there is one multiplication; None below that.
+    """
+    if low_bits < 0:
+        return None
+    found = _parameters(stairs, low_bits, ANY)
+    if found is None:
+        return None
+    mul, adds, shifts = found
+    if isinstance(stairs, Staircase):
+        return Narrow(mul, adds[0], low_bits, None, low_bits, shifts=shifts)
+    above, below = addends_in_reach(stairs, adds)
+    return Narrow(mul, above, low_bits, None, low_bits, below, stairs.offset, shifts)
+
+
 def high_product(stairs: Stairs) -> HighProduct | None:
     """Return such parameters, None where a channel has none.
 
@@ -60,40 +100,59 @@ def high_product(stairs: Stairs) -> HighProduct | None:
     Args:
         stairs: The staircase of each channel.
     """
-    sides, whole = sides_of(stairs), whole_of(stairs)
-    if not are_numbers(sides):
-        return None
+    whole = whole_of(stairs)
     largest = max(abs(int(whole.x_lo.min())), abs(int(whole.x_hi.max())), 1)
     up = _WORD - largest.bit_length()
     if up <= 0:
         return None
     low = _WORD + 1 - up
+    found = _parameters(stairs, low, (1 << _WORD) - 1)
+    if found is None:
+        return None
+    mul, adds, shifts = found
+    if isinstance(stairs, Staircase):
+        return HighProduct(mul, adds[0] >> low, shifts, up)
+    above, below = (add >> low for add in addends_in_reach(stairs, adds))
+    return HighProduct(mul, above, shifts, up, below - above, stairs.offset)
+
+
+def _parameters(
+    stairs: Stairs, low: int, steepest: int
+) -> tuple[Integers, list[Integers], Integers] | None:
+    """Return mul, the addends of each side and the shifts beyond ``low``, None without.
+
+    Args:
+        stairs: The staircase of each channel.
+        low: Bits of the product that are dropped first; addends are multiples of 2^low.
+        steepest: The largest multiplier.
+    """
+    sides, whole = sides_of(stairs), whole_of(stairs)
+    if not are_numbers(sides):
+        return None
     shift = np.full_like(whole.first, low)
     mul, adds = np.zeros_like(whole.first), [side.first << low for side in sides]
     still = np.all([side.constant for side in sides], axis=0) & (sides[0].first == sides[-1].first)
     moving = np.flatnonzero(~still)
     if len(moving):
-        found = _lines([side.take(moving) for side in sides], whole.take(moving), low)
+        found = _lines([side.take(moving) for side in sides], whole.take(moving), low, steepest)
         if found is None:
             return None
         slope, own, shift[moving] = found
         mul[moving] = np.where(sides[0].falling[moving], -slope, slope)
         for add, of_side in zip(adds, own, strict=True):
             add[moving] = of_side
-    if isinstance(stairs, Staircase):
-        return HighProduct(mul, adds[0] >> low, shift - low, up)
-    above, below = (add >> low for add in addends_in_reach(stairs, adds))
-    return HighProduct(mul, above, shift - low, up, below - above, stairs.offset)
+    return mul, adds, shift - low
 
 
 def _lines(
-    sides: list[Staircase], whole: Staircase, low: int
+    sides: list[Staircase], whole: Staircase, low: int, steepest: int
 ) -> tuple[Integers, list[Integers], Integers] | None:
     """Return slope, addends of each side and shift of every channel, None when one has no line."""
-    bits, steepest = _WORD + low, (1 << _WORD) - 1
+    bits = _WORD + low
     shift = largest_shifts(whole, whole.x_lo, whole.x_hi, bits)
-    slopes = np.maximum(mean_slopes(whole), 1 / steepest)
-    shift = np.minimum(shift, np.floor(_WORD - np.log2(slopes)).astype(np.int64))
+    slopes = np.maximum(mean_slopes(whole), 2.0**-_WORD)
+    room = np.floor(np.log2(steepest) - np.log2(slopes)).astype(np.int64)
+    shift = np.minimum(shift, np.where(slopes > 2.0**-_WORD, room, shift))
     shift = np.clip(shift, low, low + _WORD)
     slope, adds = np.zeros_like(whole.first), [np.zeros_like(whole.first) for _ in sides]
     left = np.arange(len(shift))

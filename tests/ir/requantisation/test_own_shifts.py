@@ -1,8 +1,9 @@
-"""The upper word of a product of words in place of a step in 64 bits."""
+"""Parameters with a shift for each channel, the upper word of a product among them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +13,18 @@ from hypothesis import strategies as st
 from dory_core.ir import Requant, float_requant, requant
 from dory_core.ir.requantisation import (
     HighProduct,
+    Narrow,
+    Stairs,
     high_product,
     integer_form,
     narrow,
+    narrow_32,
+    narrow_for_channels,
     search_steps,
     signed_staircase,
     staircase,
 )
+from dory_core.ir.requantisation.own_shifts import narrow_with_shifts
 from tests.ir.requantisation.test_requantisation import ends, exact
 from tests.ir.requantisation.test_two_addends import twice_rounded
 
@@ -40,19 +46,74 @@ def as_the_chip_computes(found: HighProduct, channel: int, acc: int, step: Requa
     return value if step.lo is None else min(max(value, step.lo), step.hi)
 
 
+def narrow_output(found: Narrow, channel: int, acc: int, step: Requant) -> int:
+    """Return the output of a narrow form with own shifts; what has to be one fits 32 bits."""
+    x = acc if found.offset is None else acc + int(found.offset[channel])
+    assert found.shifts is not None and found.reach is None
+    low, high, add, shift = (
+        int(v[channel]) for v in (found.mul_low, found.mul_high, found.add_high, found.shifts)
+    )
+    below = 0 if found.below_high is None or x >= 0 else int(found.below_high[channel])
+    total = (x * low >> found.low_bits) + x * high + add + below
+    for value in (x * low, total):
+        assert WORD[0] <= value <= WORD[1]
+    assert 0 <= shift <= 31
+    value = total >> shift
+    return value if step.lo is None else min(max(value, step.lo), step.hi)
+
+
 def check(step: Requant, lo: int, hi: int) -> HighProduct:
     """Compare what is found with the step around all of its thresholds and at the ends."""
     found = search_steps(high_product, [step], *ends((lo, hi)))
+    assert found is not None
+    compare(found, as_the_chip_computes, step, lo, hi)
+    return found
+
+
+def compare(
+    found: Any, output: Callable[[Any, int, int, Requant], int], step: Requant, lo: int, hi: int
+) -> None:
     stairs = staircase([step], *ends((lo, hi)))
-    assert found is not None and stairs is not None
+    assert stairs is not None
     for channel in range(len(found.mul)):
         sign = -1 if stairs.falling[channel] else 1
         near = [sign * int(t) + d for t in stairs.thresholds[channel] for d in (-1, 0, 1)]
         for acc in (lo, hi, -1, 0, *near):
             if lo <= acc <= hi:
-                got = as_the_chip_computes(found, channel, acc, step)
+                got = output(found, channel, acc, step)
                 assert got == exact([step], acc, channel), (channel, acc)
-    return found
+
+
+def test_one_product_does_where_a_common_shift_wants_a_clamp() -> None:
+    """Of 256 inputs and more a channel with a large scale reaches far beyond the clip."""
+    step = requant([11 << 9, 13, 9, 15], [1 << 11] * 4, 1 << 12, 0, 255)
+    lo, hi = -(1 << 19), 1 << 19
+    stairs = staircase([step], *ends((lo, hi)))
+    assert stairs is not None and narrow_32(stairs) is None
+    found = narrow_for_channels(stairs)
+    assert found is not None and found.low_bits == 0 and found.shifts is not None
+    compare(found, narrow_output, step, lo, hi)
+    assert len(set(found.shifts.tolist())) > 1
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        requant([100003 << 7, 10009, 10013, -9973], [1 << 23] * 4, 1 << 24, 0, 255),
+        twice_rounded([1518500249, 1357913941, 1073741827], [12, 9, 11], zero=-7),
+    ],
+)
+def test_limbs_and_two_addends_may_have_own_shifts(step: Requant) -> None:
+    lo, hi = -(1 << 17), 1 << 17
+
+    def search(stairs: Stairs) -> Narrow | None:
+        return narrow_with_shifts(stairs, 13)
+
+    found = search_steps(search, [step], *ends((lo, hi)))
+    assert found is not None and found.low_bits == 13
+    assert (found.add_negative is None) == (step.add_negative is None)
+    compare(found, narrow_output, step, lo, hi)
+    assert found.shifts is not None and len(set(found.shifts.tolist())) > 1
 
 
 # Multipliers of 31 bits whose scales differ: 2^-13 and 2^-17 where accumulators have 21 bits.
@@ -72,13 +133,15 @@ def test_scales_far_apart_keep_their_digits() -> None:
 @settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.integers(1 << 30, (1 << 31) - 1), min_size=3, max_size=3),
-    st.lists(st.integers(4, 18), min_size=3, max_size=3),
+    st.lists(st.integers(0, 9), min_size=3, max_size=3),
     st.integers(-128, 127),
     st.integers(12, 22),
 )
 def test_steps_of_tensorflow_lite_have_one(
-    multiplier: list[int], right: list[int], zero: int, bits: int
+    multiplier: list[int], less: list[int], zero: int, bits: int
 ) -> None:
+    """Largest values are 2^2 to 2^11 times the step of the output."""
+    right = [bits - 2 - n for n in less]
     check(twice_rounded(multiplier, right, zero), -(1 << bits), (1 << bits) - 3)
 
 
