@@ -296,10 +296,10 @@ GROUPS = {
         MOST_BLOCKS blocks_of rearranged
     """,
     "requantisation": """
-        Narrow PairLine SignedStaircase Staircase Stairs byte_table cached_per_layer
-        exact_addend_interval float_requant integer_form mean_requant narrow narrow_32
-        narrow_clamped narrow_limbs narrow_product pair_line_of reach search_steps
-        signed_staircase staircase steps_of_sums widest
+        HighProduct Narrow PairLine SignedStaircase Staircase Stairs byte_table cached_per_layer
+        exact_addend_interval float_requant high_product integer_form mean_requant narrow narrow_32
+        narrow_clamped narrow_for_channels narrow_limbs narrow_product pair_line_of reach
+        search_steps signed_staircase staircase steps_of_sums widest
     """,
     "simulate": """
         Compiler LayerOutput LayerResult Recipe RunRequest RunResult Runner VECTORS_OPTION

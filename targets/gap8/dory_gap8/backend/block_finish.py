@@ -28,7 +28,7 @@ class Finish:
     Attributes:
         form: Macro of ``dory_gap8_block_impl.h``; RAW leaves the sums to C.
         reach: True when sums are clamped first.
-        shifts: True when each channel has a shift of its own behind its other parameters.
+        shifts: True when each channel has a shift of its own, its last parameter.
         turned: True when there is another addend below zero.
         clip: Macro of the clip.
         parameters: int32, shape (C, n), as they lie in the weight block.

@@ -74,7 +74,7 @@ def _scales(step: Requant) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]
 
 
 def _offsets(layer: Layer) -> npt.NDArray[np.int64]:
-    """Return what is added to sums of products before the step: biases, minus its turn."""
+    """Return the addend of sums of products before the step: biases, minus its turn."""
     bias = np.zeros(1, np.int64) if layer.bias is None else layer.bias.values.astype(np.int64)
     offsets: npt.NDArray[np.int64] = bias - layer.op.requants[0].turn
     return offsets
