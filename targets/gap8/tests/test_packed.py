@@ -44,7 +44,7 @@ def test_bytes_are_faster_and_exact(values: tuple[int, int], tmp_path: Path) -> 
 
 def test_they_stay_packed_where_bytes_do_not_fit(tmp_path: Path) -> None:
     """Within a budget of L2, and where as few bytes as possible are asked for."""
-    graph = network(U4, 48)
+    graph = network(U4, 30)
     packed = build_app(graph, "gap8", tmp_path / "packed", settings=PACKED)
     wide = build_app(graph, "gap8", tmp_path / "wide")
     used = [plan.levels[1].used for plan in (packed, wide)]
