@@ -360,7 +360,7 @@ _Ends = tuple[int, ...]
 
 
 def _steps_of_sums(layer: Layer) -> tuple[tuple[Requant, ...], _Ends, _Ends]:
-    """Return the steps and the interval of sums: of each channel, or of all where they are equal."""
+    """Return the steps, and the interval of sums of each channel, or of all where it is one."""
     steps, lo, hi = requantisation.steps_of_sums(layer)
     if all(len(p) == 1 for s in steps for p in s.parameters):
         lo, hi = lo.min(keepdims=True), hi.max(keepdims=True)
