@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import test_depthwise_assembly as strips
-from test_depthwise_assembly import FORMS, LANES, LIMBS, NARROW, NO_CLIP, SIGNED, UNSIGNED
+from test_depthwise_assembly import EVEN, FORMS, LANES, LIMBS, NARROW, NO_CLIP, SIGNED, UNSIGNED
 from xpulpv2 import Machine, Program, assembly_of
 
 BLOCKS, WEIGHTS, INPUTS, OUTPUTS, PADDING, ARGUMENTS, STACK = (
@@ -144,6 +144,16 @@ def test_every_variant_of_a_strip(form, reach, clip, turned, classes) -> None:
         machine = check(variant, Strips(count, channels=2), seed=count)
         # Where a block begins and ends, and a class.
         assert machine.stalls <= 4 + 3 * classes, "an instruction in a loop waits for a load"
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("classes", [1, 4])
+@pytest.mark.parametrize("clip", [UNSIGNED, SIGNED])
+@pytest.mark.parametrize("seed", range(6))
+def test_ties_of_binary32_go_to_the_even_integer(seed, clip, classes) -> None:
+    variant = (EVEN, 0, clip, seed % 2, classes, seed // 2 % 2, 0)
+    machine = check(variant, Strips(3 + 2 * seed, channels=2), seed=seed)
+    assert machine.stalls <= 4 + 3 * classes, "an instruction in a loop waits for a load"
 
 
 @pytest.mark.parametrize("classes", [1, 4])

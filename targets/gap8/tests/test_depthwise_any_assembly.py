@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import test_depthwise_assembly as strips
-from test_depthwise_assembly import FORMS, LIMBS, NARROW, NO_CLIP, SIGNED, UNSIGNED
+from test_depthwise_assembly import EVEN, FORMS, LIMBS, NARROW, NO_CLIP, SIGNED, UNSIGNED
 from xpulpv2 import Machine, Program
 
 INPUTS, WEIGHTS, OUTPUTS, ARGUMENTS, STACK = 0x1000, 0x6000, 0xA000, 0xE000, 0xF800
@@ -89,6 +89,19 @@ def test_every_variant_of_a_strip(form, reach, clip, turned) -> None:
         machine = check(variant, Strip(count), seed=count)
         waits = 2 + (4 if turned and form == LIMBS and reach == 1 else 2) * count
         assert machine.stalls <= 6 + waits, "an instruction in a loop waits for a load"
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("line", [False, True])
+@pytest.mark.parametrize("clip", [UNSIGNED, SIGNED])
+@pytest.mark.parametrize("seed", range(6))
+def test_ties_of_binary32_go_to_the_even_integer(seed, clip, line) -> None:
+    variant = (EVEN, 0, clip, seed % 2, 0, seed // 2 % 2, 0)
+    taps = 1 if line else 3
+    what = Strip(1 + seed, words=3, taps=taps, channels=3)
+    machine = check(variant, what, seed=seed, line=line)
+    waits = (5 if line else 3) * what.count  # a line asks whether outputs are its last
+    assert machine.stalls <= 8 + waits, "an instruction in a loop waits for a load"
 
 
 @pytest.mark.parametrize(

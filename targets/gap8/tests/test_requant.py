@@ -245,7 +245,8 @@ def test_one_record_serves_all_channels_alike() -> None:
 def test_cheaper_forms_come_first() -> None:
     order = ["32 bits of 50", "clamp", "limbs", "clamp and limbs", "upper word", "64 bits at last"]
     costs = [epilogue(FORMS[name][0]).step_cycles for name in order]
-    assert costs == sorted(costs)
+    assert costs.pop(4) == costs[3], "an upper word costs as much as a clamp and two limbs"
+    assert costs == sorted(set(costs))
     assert epilogue(FORMS["64 bits at last"][0]).form == STEPS
 
 

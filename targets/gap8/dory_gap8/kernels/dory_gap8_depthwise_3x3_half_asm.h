@@ -75,12 +75,8 @@ void dory_half_run(dory_strip_t *s) __asm__(DORY_HALF_NAME);
 #define DORY_EVEN_T "t1"
 #define DORY_EVEN_OFFSET DORY_I("lw s1, -4(s8)")
 #define DORY_HALF_OUTPUT(label)      \
-  DORY_EVEN(a1)                      \
-  DORY_CLIP(a1)                      \
-  DORY_I("p.sb a1, t2(a7!)")         \
-  DORY_EVEN(a0)                      \
-  DORY_CLIP(a0)                      \
-  label DORY_I("p.sb a0, t2(a6!)")
+  DORY_STORE_EVEN(a1, a7, "")        \
+  DORY_STORE_EVEN(a0, a6, label)
 #else
 #define DORY_HALF_OUTPUT(label)      \
   DORY_HALF_TURN                     \

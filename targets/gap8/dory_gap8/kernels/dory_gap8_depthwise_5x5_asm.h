@@ -173,12 +173,8 @@
 #endif
 #if DORY_Q_FORM == DORY_Q_EVEN
 #define DORY_TWO(p, q, label)                     \
-  DORY_EVEN(q)                                    \
-  DORY_CLIP(q)                                    \
-  DORY_I("p.sb " #q ", t2(a7!)")                  \
-  DORY_EVEN(p)                                    \
-  DORY_CLIP(p)                                    \
-  label DORY_I("p.sb " #p ", t2(a6!)")
+  DORY_STORE_EVEN(q, a7, "")                      \
+  DORY_STORE_EVEN(p, a6, label)
 #else
 #define DORY_TWO(p, q, label)                     \
   DORY_FETCH_T1                                   \

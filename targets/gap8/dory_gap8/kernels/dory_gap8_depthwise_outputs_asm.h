@@ -168,19 +168,15 @@ void dory_strip_run(dory_strip_t *s) __asm__(DORY_STRIP_NAME);
 #define DORY_COLD DORY_EVEN_FALLS
 #define DORY_FETCH_ARGUMENTS DORY_I("lw ra, " DORY_FRAME_ARGUMENTS)
 #define DORY_FETCH_FIRST
+#define DORY_STORE_EVEN(r, place, label) \
+  DORY_EVEN(r)                           \
+  DORY_CLIP(r)                           \
+  label DORY_I("p.sb " #r ", t2(" #place "!)")
 #define DORY_OUTPUT(label)        \
-  DORY_EVEN(a3)                   \
-  DORY_CLIP(a3)                   \
-  DORY_I("p.sb a3, t2(t1!)")      \
-  DORY_EVEN(a2)                   \
-  DORY_CLIP(a2)                   \
-  DORY_I("p.sb a2, t2(t0!)")      \
-  DORY_EVEN(a1)                   \
-  DORY_CLIP(a1)                   \
-  DORY_I("p.sb a1, t2(a7!)")      \
-  DORY_EVEN(a0)                   \
-  DORY_CLIP(a0)                   \
-  label DORY_I("p.sb a0, t2(a6!)")
+  DORY_STORE_EVEN(a3, t1, "")     \
+  DORY_STORE_EVEN(a2, t0, "")     \
+  DORY_STORE_EVEN(a1, a7, "")     \
+  DORY_STORE_EVEN(a0, a6, label)
 
 #elif DORY_Q_FORM == DORY_Q_LIMBS || DORY_Q_TURNED
 
