@@ -169,13 +169,20 @@ def test_a_clip_between_odd_bounds_leaves_the_sums_to_c() -> None:
     HostLibrary([whole(WindowKernel(), layer)]).check()
 
 
+# Of the TensorFlow Lite format, with scales that differ.
+MULTIPLIERS = [1518500249, 1753413057 >> 1, 1900671691 >> 3]
+
+
 @pytest.mark.parametrize(
     ("inputs", "step", "token"),
     [
         (32, requant([99371, 77777, 70001], [1 << 20, 5, 7], 1 << 20, 0, 255), "_cq32u"),
         (32, requant([99371, -77777, 70001], [1 << 20, 5, 7], 1 << 20, -128, 127), "_cq32s"),
         (32, requant([1003, 1009, 1013], [9, 8, -(1 << 25)], (1 << 21) - 1, 0, 255), "_lu"),
-        (96, requant([100003, 10009, -10019], [9, 8, -9], (1 << 23) - 1, 0, 255), "_clu"),
+        (128, requant([100003, 10009, -10019], [9, 8, -9], (1 << 23) - 1, 0, 255), "_clu"),
+        (96, requant([100003, 10009, -10019], [9, 8, -9], (1 << 23) - 1, 0, 255), "_olu"),
+        (64, requant([11 << 9, 13, 9], [1 << 11] * 3, 1 << 12, 0, 255), "_oq32u"),
+        (256, requant(MULTIPLIERS, [1 << 42] * 3, 1 << 43, -128, 127), "_hs"),
     ],
 )
 def test_every_form_of_requantisation_is_in_the_block(inputs, step, token) -> None:
