@@ -129,9 +129,13 @@ def narrow_limbs(stairs: Stairs, clamped: bool = False) -> Narrow | None:
 
 def most_low_bits(x_lo: Integers, x_hi: Integers) -> int:
     """Return the bits of the largest low limb whose products with [x_lo, x_hi] fit 32 bits."""
-    largest = max(abs(int(x_lo.min())), abs(int(x_hi.max())), 1)
     # |x * mul_low| <= 2^31 - 1 for |mul_low| <= 2^(low_bits - 1)
-    return min(_WORD + 1 - largest.bit_length(), _MOST_LOW_BITS)
+    return min(_WORD + 1 - magnitude_bits(x_lo, x_hi), _MOST_LOW_BITS)
+
+
+def magnitude_bits(x_lo: Integers, x_hi: Integers) -> int:
+    """Return the bits of the largest magnitude in [x_lo, x_hi] of all channels, 1 at least."""
+    return max(abs(int(x_lo.min())), abs(int(x_hi.max())), 1).bit_length()
 
 
 def narrow_product(stairs: Stairs, shift: int, wide: bool = False) -> Narrow | None:
@@ -175,6 +179,13 @@ def sides_of(stairs: Stairs) -> tuple[Staircase, ...]:
 def whole_of(stairs: Stairs) -> Staircase:
     """Return the staircase on the whole interval."""
     return stairs if isinstance(stairs, Staircase) else stairs.whole
+
+
+def moving_channels(sides: Sequence[Staircase]) -> npt.NDArray[np.intp]:
+    """Return the channels whose y is not one number on all sides, as indices."""
+    still = np.all([side.constant for side in sides], axis=0)
+    still &= np.all([side.first == sides[0].first for side in sides], axis=0)
+    return np.flatnonzero(~still)
 
 
 def are_numbers(sides: Sequence[Staircase]) -> bool:
@@ -320,9 +331,7 @@ def _parameters(
     Arguments as of :func:`_domain` and :func:`line_of`.
     """
     mul, adds = np.zeros_like(sides[0].first), [side.first << shift for side in sides]
-    still = np.all([side.constant for side in sides], axis=0)
-    still &= np.all([side.first == sides[0].first for side in sides], axis=0)
-    moving = np.flatnonzero(~still)
+    moving = moving_channels(sides)
     if len(moving):
         parts = [side.take(moving) for side in sides]
         bounds = None if bound is None else bound[moving]

@@ -1,9 +1,9 @@
 """Parameters with a shift for each channel.
 
-Channels of one layer have scales that differ: with a common shift one of a large scale takes digits
-from the others. With shifts of their own some layers need no clamp and no second limb; and the
-upper word of a product (``mulh``), with multipliers of 31 bits, has the staircases of all steps of
-the TensorFlow Lite format.
+Channels of one layer have scales that differ: with a common shift, a channel with a large scale
+takes digits from the others. With shifts of their own some layers need no clamp and no second limb.
+The upper word of a product (``mulh``) has multipliers of 31 bits: it has the staircases of the
+steps of the TensorFlow Lite format, unless sums reach far beyond the bounds of their outputs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from dory_core.ir.requantisation.narrow import (
     addends_in_reach,
     are_numbers,
     largest_shifts,
+    magnitude_bits,
     mean_slopes,
     most_low_bits,
+    moving_channels,
     narrow_32,
     narrow_clamped,
     narrow_limbs,
@@ -91,7 +93,7 @@ def narrow_with_shifts(stairs: Stairs, low_bits: int) -> Narrow | None:
 
 
 def high_product(stairs: Stairs) -> HighProduct | None:
-    """Return such parameters, None where a channel has none.
+    """Return parameters for the upper word of a product, None where a channel has none.
 
     With low = 32 - up, the product without its lower word is that of x and mul without ``low``
     bits: what is searched are lines mul * x + add of 31 + low bits with multiples of 2^low as
@@ -101,8 +103,7 @@ def high_product(stairs: Stairs) -> HighProduct | None:
         stairs: The staircase of each channel.
     """
     whole = whole_of(stairs)
-    largest = max(abs(int(whole.x_lo.min())), abs(int(whole.x_hi.max())), 1)
-    up = _WORD - largest.bit_length()
+    up = _WORD - magnitude_bits(whole.x_lo, whole.x_hi)
     if up <= 0:
         return None
     low = _WORD + 1 - up
@@ -131,8 +132,7 @@ def _parameters(
         return None
     shift = np.full_like(whole.first, low)
     mul, adds = np.zeros_like(whole.first), [side.first << low for side in sides]
-    still = np.all([side.constant for side in sides], axis=0) & (sides[0].first == sides[-1].first)
-    moving = np.flatnonzero(~still)
+    moving = moving_channels(sides)
     if len(moving):
         found = _lines([side.take(moving) for side in sides], whole.take(moving), low, steepest)
         if found is None:

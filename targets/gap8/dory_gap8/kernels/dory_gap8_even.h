@@ -1,5 +1,5 @@
-/* One step with the roundings of binary32 by the upper word of a product, as the assembly of the chip
- * computes it: included where that assembly has a C form. */
+/* One step with the roundings of binary32: ties, and the step by the upper word of a product, as the
+ * assembly of the chip computes it. */
 #ifndef DORY_GAP8_EVEN_H
 #define DORY_GAP8_EVEN_H
 
@@ -10,21 +10,27 @@
 /* Fractions below 2^-DORY_EVEN_ZONE may be those of ties, behind the half that is added. */
 #define DORY_EVEN_ZONE 11
 
+/* Rounds product / 2^(32 + shift) = whole + a fraction near a half, as binary32 does: the product
+ * has 24 digits, so that fractions nearer to the half than half of the last digit are ties. */
+static DORY_GAP8_NOINLINE uint32_t dory_gap8_even_tie(uint64_t product, uint32_t whole,
+                                                      uint32_t shift) {
+  const uint64_t half = (uint64_t)1 << (shift + 31);
+  const uint64_t fraction = product & (2 * half - 1);
+  uint32_t bits = 0;
+  while (bits < 16 && whole >> bits) {
+    bits++;
+  }
+  const uint64_t reach = (uint64_t)1 << (shift + 7 + bits);
+  return whole + (whole & 1 ? fraction + reach >= half : fraction > half + reach);
+}
+
 /* Whether x * mul / 2^(32 + shift), whose fraction is near a half, becomes the lower of its two
- * neighbours. The product has 24 digits in binary32: fractions nearer to the half than half of the last
- * digit are ties, which go to the even integer. */
-static DORY_GAP8_NOINLINE int32_t dory_gap8_even_falls(int32_t x, int32_t mul, int32_t shift) {
+ * neighbours. */
+static inline int32_t dory_gap8_even_falls(int32_t x, int32_t mul, int32_t shift) {
   const int32_t sign = x >> 31;
   const uint64_t product = (uint64_t)(uint32_t)((x ^ sign) - sign) * (uint32_t)mul;
   const uint32_t whole = (uint32_t)(product >> 32) >> shift;
-  const int64_t rest = (int64_t)(product - ((uint64_t)whole << (32 + shift)));
-  const int64_t beyond = rest - ((int64_t)1 << (31 + shift));
-  int64_t reach = (int64_t)1 << (shift + 7);
-  uint32_t left;
-  for (left = whole; left; left >>= 1) {
-    reach += reach;
-  }
-  return (whole & 1 ? beyond + reach < 0 : beyond - reach <= 0) != (sign < 0);
+  return (dory_gap8_even_tie(product, whole, (uint32_t)shift) == whole) != (sign < 0);
 }
 
 /* The output of a sum before its clip. p: mul, add, shift, offset of the channel. */

@@ -15,15 +15,15 @@
 #define DORY_LOOKUP(table, i) ((table)[i])
 #endif
 
-/* Computes one tile. Every core calls it and takes its part of the words. */
+/* Computes one tile. Every core calls it and takes its part of the elements. */
 void DORY_KERNEL(const dory_gap8_lut_t *a) {
-  const dory_gap8_range_t words =
+  const dory_gap8_range_t fours =
       dory_gap8_part((a->elements + 3) >> 2, 1, DORY_CORES, (int32_t)dory_core_id());
-  const int32_t end = dory_gap8_min(4 * words.end, a->elements);
+  const int32_t end = dory_gap8_min(4 * fours.end, a->elements);
   const DORY_Y_T *const table = a->table;
   const uint8_t *const x = a->x;
   DORY_Y_T *const y = a->y;
-  int32_t i = 4 * words.first;
+  int32_t i = 4 * fours.first;
 #if DORY_CHANNELS
   const int32_t length = 256 * a->channels;
   int32_t row = 256 * (int32_t)((uint32_t)i % (uint32_t)a->channels);

@@ -174,18 +174,7 @@ static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
 
 #elif DORY_Q_FORM == DORY_Q_BINARY32
 
-/* Rounds product / 2^(32 + shift) = whole + a fraction near a half, as binary32 does: the product
- * has 24 digits, so that fractions nearer to the half than half of the last digit are ties. */
-static uint32_t dory_even_tie(uint64_t product, uint32_t whole, uint32_t shift) {
-  const uint64_t half = (uint64_t)1 << (shift + 31);
-  const uint64_t fraction = product & (2 * half - 1);
-  uint32_t bits = 0;
-  while (bits < 16 && whole >> bits) {
-    bits++;
-  }
-  const uint64_t reach = (uint64_t)1 << (shift + 7 + bits);
-  return whole + (whole & 1 ? fraction + reach >= half : fraction > half + reach);
-}
+#include "dory_gap8_even.h"
 
 /* A magnitude rounded to the 24 digits of binary32, ties to even. */
 static inline uint32_t dory_single(uint32_t magnitude) {
@@ -213,7 +202,7 @@ static inline int32_t dory_even(int32_t x, uint32_t mul, uint32_t shift) {
   const uint32_t fraction = high << 1 << (31 - shift) | (uint32_t)product >> shift;
   uint32_t whole = high >> shift;
   if (fraction - 0x7fff0000u <= 0x20000u) {
-    whole = dory_even_tie(product, whole, shift);
+    whole = dory_gap8_even_tie(product, whole, shift);
   } else {
     whole += fraction >> 31;
   }
@@ -261,11 +250,12 @@ static inline DORY_Y_T dory_apply(dory_q_t acc, const dory_parameters_t *p,
   const int32_t *const word = p->word + DORY_Q_TURNED;
   const int32_t offset = DORY_Q_TURNED ? p->word[0] : 0;
   const int32_t x = (int32_t)(((uint32_t)acc + (uint32_t)offset) << r->low_bits);
-  int32_t sum = (int32_t)((int64_t)x * word[0] >> 32);
+  const int32_t shift = p->word[DORY_Q_WORDS - 1];
+  uint32_t sum = (uint32_t)((int64_t)x * word[0] >> 32);
 #if DORY_Q_TURNED
-  sum += (x >> 31) & word[2];
+  sum += (uint32_t)((x >> 31) & word[2]);
 #endif
-  return (DORY_Y_T)dory_clipped(dory_gap8_add_shift(sum, word[1], p->word[DORY_Q_WORDS - 1]), r);
+  return (DORY_Y_T)dory_clipped(dory_gap8_add_shift((int32_t)sum, word[1], shift), r);
 }
 
 #else
