@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dory_core.checks.contents import verify_contents
 from dory_core.driver.application import run_application
 from dory_core.driver.pipeline import IMPORTED, TILED, run
 from dory_core.driver.setup import setup_for
@@ -67,7 +68,7 @@ def search_of(graph: Graph, input_rows: str) -> Chains:
     return Chains(problem, whole(problem))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("name", "input_rows"),
     [*((name, "on") for name in GRAPHS), ("bottlenecks", "off"), ("residuals", "off")],
@@ -154,15 +155,14 @@ def test_rows_that_move_before_they_were_read_are_found(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     too_soon(monkeypatch)
-    plugins, directory = ToyChip().plugins(), tmp_path / "app"
-    with pytest.raises(DoryError, match="memory plan is wrong"):
-        plan_graph(widening(), plugins, WIDENING_L2)
     monkeypatch.setattr("dory_core.planning.planner.verify_contents", lambda *_: None)
-    plan = plan_graph(widening(), plugins, WIDENING_L2)
+    plugins, directory = ToyChip().plugins(), tmp_path / "app"
+    plan = build_app(widening(), NAME, directory, plugins=plugins, budgets={2: WIDENING_L2})
     assert early_moves(plan)
+    with pytest.raises(DoryError, match="memory plan is wrong"):
+        verify_contents(plan.program, plan.steps)
     with pytest.raises(Wrong):
         check_plan(plan)
-    build_app(widening(), NAME, directory, plugins=plugins, budgets={2: WIDENING_L2})
     with pytest.raises(VerificationFailed, match="that nothing wrote"):
         run_application(directory, plugins=plugins, dma="early", runner="host")
 
@@ -175,23 +175,18 @@ def too_near(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_a_buffer_over_rows_that_are_live_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_buffer_over_rows_that_are_live_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By the planner, by symbolic execution and by the simulation."""
     too_near(monkeypatch)
-    plugins = ToyChip().plugins()
+    plugins, directory = ToyChip().plugins(), tmp_path / "app"
     with pytest.raises(DoryError, match="memory plan is wrong"):
         plan_graph(widening(), plugins, WIDENING_L2)
     monkeypatch.setattr("dory_core.planning.planner.verify_contents", lambda *_: None)
+    plan = build_app(widening(), NAME, directory, plugins=plugins, budgets={2: WIDENING_L2})
     with pytest.raises(Wrong):
-        check_plan(plan_graph(widening(), plugins, WIDENING_L2))
-
-
-def test_a_buffer_over_live_rows_is_found_by_the_simulation(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    too_near(monkeypatch)
-    monkeypatch.setattr("dory_core.planning.planner.verify_contents", lambda *_: None)
-    plugins, directory = ToyChip().plugins(), tmp_path / "app"
-    build_app(widening(), NAME, directory, plugins=plugins, budgets={2: WIDENING_L2})
+        check_plan(plan)
     with pytest.raises(VerificationFailed, match="that nothing wrote"):
         run_application(directory, plugins=plugins, dma="early", runner="host")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -271,6 +272,18 @@ def least_data(chip: Setup) -> tuple[int, list[DoesNotFit]]:
         return found.least_data(first).planned.home_bytes, refusals
 
 
+def chip_of_the_front() -> Setup:
+    return measured(setup(0, 0), 1 << 20, rule=replace(RULE, event=60))
+
+
+@cache
+def plans_of_the_front() -> tuple[Fitted, Fitted, int]:
+    """Return the plan of the least data and code, that of the least data, and its bytes."""
+    found, first = ways(chip_of_the_front())
+    data = found.least_data(first)
+    return found.smallest(first), data, data.planned.home_bytes
+
+
 def test_budgets_whose_parts_have_no_room_for_their_code_are_not_planned() -> None:
     """With less room for data there are more parts, and more code."""
     rule = CodeSizes(*[0] * 13, kernel=0)
@@ -282,23 +295,20 @@ def test_budgets_whose_parts_have_no_room_for_their_code_are_not_planned() -> No
 
 
 def test_plans_of_a_front_need_ever_fewer_bytes_of_data_and_code() -> None:
-    chip = measured(setup(0, 0), 1 << 20, rule=replace(RULE, event=60))
-    found, first = ways(chip)
+    chip = chip_of_the_front()
     points = front_of(run(chain(), chip, after=IMPORTED, until=TILED), chip).points
     for fast, small in pairwise(points):
         assert fast.cycles < small.cycles
         assert fast.l2_bytes + fast.code_bytes > small.l2_bytes + small.code_bytes
-    smallest = found.smallest(first)
+    smallest, less, _ = plans_of_the_front()
     assert smallest.l2_bytes == points[-1].l2_bytes + points[-1].code_bytes
-    less = found.least_data(first)
     assert less.planned.home_bytes < points[-1].l2_bytes and less.l2_bytes > smallest.l2_bytes
 
 
 @pytest.mark.parametrize(("share", "fits"), [(1.0, True), (0.5, False)])
 def test_a_budget_below_those_of_the_front_is_planned_if_possible(share: float, fits: bool) -> None:
     """The plan with less data, and more code, is one more point."""
-    chip = measured(setup(0, 0), 1 << 20, rule=replace(RULE, event=60))
-    least, _ = least_data(chip)
+    chip, (*_, least) = chip_of_the_front(), plans_of_the_front()
     chip = replace(chip, budgets=resolve_budgets(chip.ctx.memory, {2: int(least * share)}))
     found = front_of(run(chain(), chip, after=IMPORTED, until=TILED), chip)
     assert found.fits is fits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -105,6 +106,12 @@ def front(graph: Graph, chip: ToyChip = CHIP, l2: int | None = None) -> RamFront
     return front_of(run(graph, setup, after=IMPORTED, until=TILED), setup)
 
 
+@cache
+def front_of_case(name: str) -> RamFront:
+    """Return the front of a case without a budget, which is found once."""
+    return front(CASES[name]())
+
+
 def planned(graph: Graph, plugins: Plugins, l2: int, objective: str = "cycles") -> tuple[int, int]:
     """Return bytes of L2 and cycles of a plan."""
     setup = setup_for(plugins, NAME, budgets={2: l2}, objective=objective)
@@ -153,7 +160,7 @@ def test_chains_get_tiles_only_where_they_may_be_the_fastest() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_no_plan_of_a_front_is_better_than_another_one(name: str) -> None:
-    points = front(CASES[name]()).points
+    points = front_of_case(name).points
     assert 2 <= len(points) <= 10
     for fast, small in pairwise(points):
         assert fast.cycles < small.cycles and fast.l2_bytes > small.l2_bytes
@@ -166,7 +173,7 @@ def test_no_plan_of_a_front_is_better_than_another_one(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_more_bytes_are_never_slower(name: str) -> None:
     graph, plugins = CASES[name](), CHIP.plugins()
-    points = front(graph).points
+    points = front_of_case(name).points
     plans = [planned(graph, plugins, point.l2_bytes) for point in points]
     for point, (used, cycles) in zip(points, plans, strict=True):
         assert used <= point.l2_bytes and cycles <= point.cycles
@@ -178,7 +185,7 @@ def test_more_bytes_are_never_slower(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_least_plan_is_exact(name: str, tmp_path: Path) -> None:
     graph, plugins = CASES[name](), CHIP.plugins()
-    least = front(graph).points[-1]
+    least = front_of_case(name).points[-1]
     plan = build_app(graph, NAME, tmp_path / "app", plugins=plugins, objective="ram")
     assert plan.levels[1].used == least.l2_bytes
     assert any(step.chain > 1 for step in plan.steps)
@@ -196,7 +203,7 @@ def test_the_least_plan_needs_less_than_layer_by_layer() -> None:
 
 def test_what_fits_no_plan_is_told_with_the_way_out() -> None:
     graph = residual()
-    least = front(graph).points[-1].l2_bytes
+    least = front_of_case("residual").points[-1].l2_bytes
     planned(graph, CHIP.plugins(), least)
     with pytest.raises(DoesNotFit, match=f"needs {least} B of L2, {least - 4} B") as caught:
         planned(graph, CHIP.plugins(), least - 4)
@@ -212,7 +219,7 @@ def test_an_unknown_objective_is_refused() -> None:
 
 def test_changes_are_those_that_suffice() -> None:
     graph = windows()
-    found = front(graph)
+    found = front_of_case("windows")
     assert found.fits and not found.changes
     least = found.points[-1].l2_bytes
     tight = front(graph, l2=least - 400)

@@ -84,6 +84,7 @@ def test_several_outputs_of_odd_sizes_are_exact(
     assert ("DORY_NETWORK_OUTPUT_PARTS" in header) == (level == 3 and unit > 1)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("unit", [4, 8])
 def test_two_inputs_of_odd_sizes_in_l3_are_exact(unit: int, tmp_path: Path) -> None:
     builder = GraphBuilder((3, 33, 31), name="inputs")
@@ -108,7 +109,7 @@ def test_random_networks_are_exact(
     built(graph, toy, tmp_path / "app")
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("columns", "channels", "below"), [(511, 4, 1), (512, 4, 8), (505, 3, 8), (507, 3, 8)]
 )

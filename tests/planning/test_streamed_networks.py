@@ -133,7 +133,7 @@ def test_random_network_is_exact_in_little_l2(seed: int, plugins: Plugins, tmp_p
     check_seed(seed, 0.2, plugins, tmp_path / "app", run=True)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("seed", range(20, 28))
 def test_random_network_of_mixed_precisions_is_exact_in_little_l2(
     seed: int, plugins: Plugins, tmp_path: Path
@@ -183,7 +183,7 @@ FILTERS = [
 ]
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(24)
 @pytest.mark.parametrize(("seed", "mixed"), FILTERS)
 def test_random_filters_in_groups_are_exact(
     seed: int, mixed: bool, plugins: Plugins, tmp_path: Path

@@ -90,11 +90,11 @@ def test_large_pointwise_layers_have_few_parts(
 
 @pytest.mark.sample(25)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_plan_is_the_same_every_time(case: Case, plugins: Plugins) -> None:
-    first, second = (
-        plan_graph(case.build(), plugins, case.budgets[-1]).to_json() for _ in range(2)
-    )
-    assert first == second
+def test_plan_is_the_same_every_time(
+    case: Case, plan_of: Callable[[str], Plan], plugins: Plugins
+) -> None:
+    first = plan_of(f"{case} in {case.budgets[-1]}").to_json()
+    assert first == plan_graph(case.build(), plugins, case.budgets[-1]).to_json()
 
 
 @pytest.mark.slow
@@ -159,10 +159,11 @@ def test_outputs_that_were_spilled_are_read_where_they_return(plugins: Plugins) 
     assert found
 
 
-def test_network_inputs_share_a_level_and_lie_in_one_block(plugins: Plugins) -> None:
+@pytest.mark.parametrize("step", [12_000, pytest.param(4_000, marks=pytest.mark.slow)])
+def test_network_inputs_share_a_level_and_lie_in_one_block(step: int, plugins: Plugins) -> None:
     case = next(c for c in CASES if c.name == "two_inputs")
     levels = set()
-    for l2 in range(8_000, 40_000, 4_000):
+    for l2 in range(8_000, 40_000, step):
         plan = plan_graph(case.build(), plugins, l2)
         first, second = plan.inputs
         assert first.level == second.level
@@ -217,6 +218,7 @@ def test_transfers_keep_to_the_largest_that_the_link_can_move(plugins: Plugins) 
     assert sum(t.size for t in whole.transfers) == sum(t.size for t in cut.transfers)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("unit", [4, 8])
 @pytest.mark.parametrize("name", ["residual", "height_113"])
 def test_the_link_moves_whole_units_whatever_the_rows(

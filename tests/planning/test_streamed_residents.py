@@ -71,20 +71,32 @@ def parts(plan: Plan) -> int:
     return sum(len(step.parts) for step in plan.steps)
 
 
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Path]:
+    """Return the plan of the network in little L2, and its application."""
+    directory = tmp_path_factory.mktemp("residents") / "app"
+    plan = build_app(
+        small_tensors(), NAME, directory, budgets={2: LITTLE}, plugins=PLUGINS, seeds=(0, 1)
+    )
+    return plan, directory
+
+
 @pytest.mark.parametrize("sanitizer", [None, "address,undefined"])
-def test_layers_whose_tensors_stay_in_l1_are_not_cut(sanitizer: str | None, tmp_path: Path) -> None:
+def test_layers_whose_tensors_stay_in_l1_are_exact(
+    sanitizer: str | None, app: tuple[Plan, Path]
+) -> None:
     if sanitizer is not None:
         require_sanitizer(sanitizer)
-    graph = small_tensors()
-    plan = build_app(
-        graph, NAME, tmp_path / "app", budgets={2: LITTLE}, plugins=PLUGINS, seeds=(0, 1)
-    )
+    assert_exact(app[1], plugins=PLUGINS, sanitize=sanitizer)
+
+
+def test_layers_whose_tensors_stay_in_l1_are_not_cut(app: tuple[Plan, Path]) -> None:
+    plan, _ = app
     check_plan(plan)
     assert residents(plan) > 6 and not any(p.level == 3 for step in plan.steps for p in inner(step))
     in_groups = next(step for step in plan.steps if len(step.parts) > 1)
     assert in_groups.inputs[0].form == Form.RESIDENT  # each group reads all of it
-    assert_exact(tmp_path / "app", plugins=PLUGINS, sanitize=sanitizer)
-    moved = plan_graph(graph, PLUGINS, LITTLE, moves="-l1-residency")
+    moved = plan_graph(small_tensors(), PLUGINS, LITTLE, moves="-l1-residency")
     assert parts(plan) < parts(moved) / 4 and plan.cycles < moved.cycles
 
 

@@ -63,6 +63,7 @@ def test_plans_with_layouts_compute_the_network(case: Any, resident: bool, l1_by
     check_plan(run(case.build(), setup_for(chip.plugins(), NAME), after=IMPORTED))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("l2", [3000, 3072])
 def test_columns_behind_the_last_window_need_not_be_there(l2: int) -> None:
     """A layer in groups whose stride leaves the end of its input unread, which L2 does not get."""

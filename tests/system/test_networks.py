@@ -78,9 +78,9 @@ def test_network_is_exact_in_all_dma_modes_twice(
     assert_exact(application.directory, plugins=plugins)
 
 
-@pytest.mark.sample(13)
+@pytest.mark.sample(26)
 @pytest.mark.sanitizer
-@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
+@pytest.mark.parametrize("sanitize", ["thread", "address,undefined"])
 @pytest.mark.parametrize("application", SMALL_FIRST, indirect=True)
 def test_network_is_clean_under_sanitizers(
     application: Application, sanitize: str, plugins: Plugins

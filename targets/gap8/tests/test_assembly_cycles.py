@@ -96,7 +96,7 @@ def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tup
     return kind, reach
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("kernel", "side"), [(1, 8), (1, 3), (3, 8), (3, 5)])
 @pytest.mark.parametrize("c_in", [8, 64])
 def test_a_group_of_channels_costs_its_instructions(form, kernel, side, c_in) -> None:
@@ -106,6 +106,7 @@ def test_a_group_of_channels_costs_its_instructions(form, kernel, side, c_in) ->
     assert model == pytest.approx(counted, rel=0.10)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("kernel", "side"), [(1, 8), (1, 3), (3, 8), (3, 5)])
 def test_a_group_of_channels_of_halves_costs_its_instructions(form, kernel, side) -> None:
     window = ops.Window(kernel=(kernel, kernel))
@@ -154,6 +155,7 @@ def test_three_pixels_and_one_segment_save_what_the_model_says() -> None:
     assert calls[1] - calls[0] == cal.BLOCK_ONE_CALL
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("form", "reach"), FORMS)
 @pytest.mark.parametrize("stride", [1, 2])
 def test_parts_of_a_strip_cost_their_instructions(form, reach, stride) -> None:
@@ -201,6 +203,7 @@ def test_outputs_that_look_for_ties_cost_their_instructions(stride) -> None:
     assert loop(half=True) == pairs * (sums + half_outputs(requant.EVEN, False, False))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("form", "reach"), FORMS)
 @pytest.mark.parametrize("turned", [0, 1])
 @pytest.mark.parametrize("stride", [1, 2])
@@ -227,6 +230,7 @@ def test_parts_of_a_half_strip_cost_their_instructions(form, reach, turned, stri
     assert counted(4, half=1) - counted(4) == 1  # a branch that is taken
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("form", "reach"), FORMS)
 @pytest.mark.parametrize("dilation", [1, 2])
 def test_parts_of_a_strip_of_any_window_cost_their_instructions(form, reach, dilation) -> None:
@@ -247,7 +251,7 @@ def test_parts_of_a_strip_of_any_window_cost_their_instructions(form, reach, dil
     assert counted(2) - 2 * channel == pytest.approx(cal.STRIP_PAIR_START - 363, abs=3)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("form", "reach"), FORMS)
 @pytest.mark.parametrize("turned", [0, 1])
 def test_parts_of_a_strip_of_squares_cost_their_instructions(form, reach, turned) -> None:

@@ -251,7 +251,7 @@ def check(
     return machine
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("lanes", [4, 2])
 @pytest.mark.parametrize("x_signed", [0, 1])
 @pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
@@ -272,6 +272,7 @@ def test_every_variant_with_another_addend_below_zero(form, reach, clip) -> None
         assert machine.stalls == 0, "an instruction waits for a load"
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
 @pytest.mark.parametrize(("form", "reach"), [(RAW, 0), *FORMS])
 def test_every_variant_of_inputs_in_two_halves(form, reach, clip) -> None:
@@ -291,6 +292,7 @@ def test_ties_of_binary32_go_to_the_even_integer(seed, clip) -> None:
     assert machine.stalls == 0, "an instruction waits for a load"
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("terms", [(1, 0), (0, 1), (1, 1)])
 @pytest.mark.parametrize(
     ("form", "reach", "turned"),

@@ -230,7 +230,7 @@ def check(variant: tuple[int, ...], what: Strips, seed: int) -> Machine:
     return machine
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("x_signed", [0, 1])
 @pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
 @pytest.mark.parametrize(("form", "reach"), FORMS)
@@ -253,6 +253,7 @@ def test_ties_of_binary32_go_to_the_even_integer(seed, stride, clip, half) -> No
     assert machine.stalls <= 12, "an instruction in a loop waits for a load"
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("clip", [UNSIGNED, SIGNED])
 @pytest.mark.parametrize(("form", "reach"), FORMS)
 @pytest.mark.parametrize("stride", [1, 2])
@@ -287,7 +288,7 @@ def test_another_addend_costs_13_instructions_for_four_outputs(stride, label, ou
     assert outputs == 4 * label
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("clip", "turned"), [(NO_CLIP, 0), (UNSIGNED, 0), (SIGNED, 0), (UNSIGNED, 1), (SIGNED, 1)]
 )

@@ -76,12 +76,14 @@ def random_cases(seed: int, count: int, cores: int = 8) -> list[KernelCase]:
 SLOW = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 30)]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", [0, 1, *SLOW])
 def test_any_window_along_a_row_equals_the_reference(seed: int) -> None:
     HostLibrary(random_cases(seed, 12)).check()
 
 
-@pytest.mark.parametrize("cores", [1, 3, 8])
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("cores", [3, 1, 8])
 def test_pixels_of_all_remainders_follow_one_another(cores: int) -> None:
     """Dilations with which the block goes on by itself, and others; strides beside them."""
     cases = []
@@ -106,6 +108,7 @@ def test_all_pixels_of_a_one_by_one_filter_are_a_row() -> None:
     HostLibrary([whole_case(FilledKernel(), layer) for layer in layers]).check()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("c_in", [4, 12, 11])
 def test_rows_of_words_and_rows_of_three_pixels(c_in: int) -> None:
     layers = [row(c_in, c_out, width, 3) for c_out in (4, 7) for width in (3, 50)]

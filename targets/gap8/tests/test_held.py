@@ -71,6 +71,7 @@ def test_bounds_that_are_no_power_of_two_are_left_to_other_kernels() -> None:
     assert rejection.reason == "registers hold the inputs of 1 outputs, 3 at least are worth it"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.sanitizer
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
 def test_pools_of_first_layers_are_computed_with_them(tmp_path: Path, sanitize: str) -> None:
@@ -107,8 +108,9 @@ def test_pools_of_other_sizes_are_refused() -> None:
     assert rejection.reason == "it computes pools of 2x2 only"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.sanitizer
-@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
+@pytest.mark.parametrize("sanitize", ["thread", "address,undefined"])
 def test_applications_whose_tiles_have_borders_on_some_sides(tmp_path: Path, sanitize: str) -> None:
     """Tiles of a first layer with strips of four outputs and of three."""
     require_sanitizer(sanitize)

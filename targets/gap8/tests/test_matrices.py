@@ -83,6 +83,7 @@ def test_zero_points_and_matrices_that_all_share(zeros, heads) -> None:
     HostLibrary([whole_case(MatricesKernel(), layer)]).check()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("x", [(0, 255), (-128, 127)])
 @pytest.mark.parametrize("factors", [(0, 255), (-128, 127)])
 @pytest.mark.parametrize("inner", [1, 3, 4, 8, 17])

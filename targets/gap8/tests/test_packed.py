@@ -44,7 +44,7 @@ def test_bytes_are_faster_and_exact(values: tuple[int, int], tmp_path: Path) -> 
 
 def test_they_stay_packed_where_bytes_do_not_fit(tmp_path: Path) -> None:
     """Within a budget of L2, and where as few bytes as possible are asked for."""
-    graph = network(U4, 30)
+    graph = network(U4, 12)
     packed = build_app(graph, "gap8", tmp_path / "packed", settings=PACKED)
     wide = build_app(graph, "gap8", tmp_path / "wide")
     used = [plan.levels[1].used for plan in (packed, wide)]
@@ -58,11 +58,12 @@ def test_they_stay_packed_where_bytes_do_not_fit(tmp_path: Path) -> None:
         assert_exact(tmp_path / directory, dma=("late",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "has_packed"),
     [
         ("quantlab_mixed_conv", False),
-        pytest.param("quantlab_mv1_025_96_4b", True, marks=pytest.mark.slow),
+        ("quantlab_mv1_025_96_4b", True),
     ],
 )
 def test_the_front_has_packed_plans_and_plans_in_bytes(name: str, has_packed: bool) -> None:

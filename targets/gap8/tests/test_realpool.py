@@ -35,6 +35,7 @@ def mean(
     return typed(layer, (*shape, *bounds))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("cores", [1, 4, 8])
 def test_means_are_those_of_the_reference(cores: int) -> None:
     """Scales, zero points, windows, padding and tiles at random."""

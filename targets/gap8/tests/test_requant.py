@@ -270,6 +270,7 @@ EVENS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", EVENS)
 def test_steps_in_binary32_are_exact(name: str) -> None:
     layer, form = EVENS[name]

@@ -31,6 +31,7 @@ def cycles_of_layers(directory: Path) -> list[int]:
     return [step.estimate.cycles for step in plan.steps]
 
 
+@pytest.mark.slow
 def test_of_few_tiles_that_are_tried_one_is_about_the_fastest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
