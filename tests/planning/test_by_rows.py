@@ -120,7 +120,7 @@ def plan_of(graph: Graph, settings: dict[str, str], l2: int = 200_000) -> Plan:
     return plan
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("cores", [4, 1])
 @pytest.mark.parametrize("tight", [True, False], ids=["tight", "roomy"])
 @pytest.mark.parametrize("name", CASES)

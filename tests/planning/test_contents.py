@@ -32,10 +32,15 @@ def plugins() -> Plugins:
     return load_plugins()
 
 
-@pytest.fixture(scope="module", params=[2, pytest.param(1, marks=pytest.mark.slow)])
+#: Cases that are planned in little time: with tensors in L1, with constants in chunks, with rows.
+QUICK = ("pointwise_1021", "residual", "adds", "linears", "output_with_late_reader")
+QUICK += ("many_constants", "many_filters", "mixed_multipliers")
+
+
+@pytest.fixture(scope="module", params=["quick", pytest.param("all", marks=pytest.mark.slow)])
 def plans(plugins: Plugins, request: pytest.FixtureRequest) -> list[Plan]:
-    """Cases of the cascade, one in two or all, that are streamed in their last budgets."""
-    cases = CASES[:: request.param]
+    """Cases of the cascade, some or all, that are streamed in their last budgets."""
+    cases = [case for case in CASES if request.param == "all" or case.name in QUICK]
     made = [plan_graph(case.build(), plugins, case.budgets[-1]) for case in cases]
     streamed = [plan for plan in made if plan.transfers]
     assert len(streamed) > (5 if len(cases) == len(CASES) else 4)

@@ -25,14 +25,14 @@ from tests.toy.limited import EXT, LIMITS, four_levels, limited, one_level, stre
 SAME = Window(kernel=(3, 3), pads=(1, 1, 1, 1))
 
 
-def network() -> Graph:
+def network(pixels: int = 32) -> Graph:
     """A residual and a classifier; its tensors have up to 8 kB."""
-    b = GraphBuilder((8, 32, 32), name="levels")
+    b = GraphBuilder((8, pixels, pixels), name="levels")
     first = b.conv(8, SAME)
     second = b.conv(8, SAME, bias=True)
     b.add(first, second, requants=(requant(1, 0, 512, 0, 255),))
     b.conv(16, Window(kernel=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)))
-    b.avg_pool(Window(kernel=(16, 16)))
+    b.avg_pool(Window(kernel=(pixels // 2, pixels // 2)))
     b.linear(10)
     return b.graph()
 
@@ -75,18 +75,18 @@ def test_constants_lie_apart_from_tensors_where_both_do_not_fit() -> None:
     def planned(**budgets: int) -> Plan:
         sizes = {int(name[1:]): size for name, size in budgets.items()}
         setup = setup_for(three_levels().plugins(), NAME, {"moves": "-fused-chains"}, sizes)
-        return run(network(), setup, after=IMPORTED)
+        return run(network(24), setup, after=IMPORTED)
 
-    plan = planned(l2=9 << 10)
+    plan = planned(l2=5 << 10)
     used = next(level.used for level in plan.levels if level.name == "L3")
     assert plan.transfers and plan.constants_apart == 0
-    assert planned(l2=9 << 10, l3=used).constants_apart == 0
-    short = planned(l2=9 << 10, l3=used - 1)
+    assert planned(l2=5 << 10, l3=used).constants_apart == 0
+    short = planned(l2=5 << 10, l3=used - 1)
     assert 0 < short.constants_apart < used
     tensors = used - short.constants_apart
-    assert planned(l2=9 << 10, l3=tensors).constants_apart == short.constants_apart
+    assert planned(l2=5 << 10, l3=tensors).constants_apart == short.constants_apart
     with pytest.raises(DoesNotFit, match=f"{used} B of L3, {tensors - 1} B are available"):
-        planned(l2=9 << 10, l3=tensors - 1)
+        planned(l2=5 << 10, l3=tensors - 1)
 
 
 def test_constants_of_the_fourth_level_are_loaded_from_there(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_every_stage_has_a_network_that_takes_it() -> None:
     assert {(case.name, l2) for case in CASES for l2 in case.budgets} >= set(STAGES.values())
 
 
-@pytest.mark.sample(24)
+@pytest.mark.sample(40)
 @pytest.mark.parametrize(("case", "l2"), FIXED)
 def test_network_is_exact_in_little_l2(
     case: Case, l2: int, plugins: Plugins, tmp_path: Path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -44,16 +45,18 @@ def small_tensors(first: int = 3) -> Graph:
     return b.graph()
 
 
-def problem_of(graph: Graph, l2: int, monkeypatch: pytest.MonkeyPatch) -> Problem:
-    """Return the problem of a network within bytes of L2, as the planner makes it."""
+@cache
+def problem_in_little_l2() -> Problem:
+    """Return the problem of the network within few bytes of L2, as the planner makes it."""
     found = list[Problem]()
 
     def kept(problem: Problem, residents: bool = True) -> tuple[Decision, ...]:
         found.append(problem)
         return streamed(problem, residents)
 
-    monkeypatch.setattr("dory_core.planning.fitting.streamed", kept)
-    plan_graph(graph, PLUGINS, l2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dory_core.planning.fitting.streamed", kept)
+        plan_graph(small_tensors(), PLUGINS, LITTLE)
     return found[0]
 
 
@@ -113,12 +116,9 @@ def test_a_layer_in_stripes_finds_and_leaves_nothing_in_l1(tmp_path: Path) -> No
     assert_exact(tmp_path / "app", plugins=PLUGINS)
 
 
-def test_a_tensor_that_leaves_l1_is_counted_wherever_it_is_live(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_tensor_that_leaves_l1_is_counted_wherever_it_is_live() -> None:
     """An operand of the Add is made long before the layers that change with it."""
-    graph = small_tensors()
-    problem = problem_of(graph, LITTLE, monkeypatch)
+    problem = problem_in_little_l2()
     flow, live = problem.network.flow, LiveBytes(problem)
     add = next(n for n, layer in enumerate(problem.network.layers) if layer.op.kind == "Add")
     early = flow.reads[add][0]
@@ -130,10 +130,8 @@ def test_a_tensor_that_leaves_l1_is_counted_wherever_it_is_live(
     assert [one[:2] for one in some.peaks] == [one[:2] for one in every.peaks]
 
 
-def test_the_cascade_counts_on_no_resident_tensor_where_the_move_is_off(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    problem = problem_of(small_tensors(), LITTLE, monkeypatch)
+def test_the_cascade_counts_on_no_resident_tensor_where_the_move_is_off() -> None:
+    problem = problem_in_little_l2()
     off = replace(problem.ctx, options={**problem.ctx.options, "moves": "-l1-residency"})
     for one, kept in ((problem, True), (replace(problem, ctx=off), False)):
         assert all(bool(decision.resident) == kept for decision in streamed(one))
