@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -128,6 +129,7 @@ def _first_layers() -> Iterator[Layer]:
         yield from b.graph().layers
 
 
+@cache
 def samples() -> list[Layer]:
     """Return the layers that kernels are asked about."""
     cases = (*precision_cases(), *layer_cases(), *network_cases())

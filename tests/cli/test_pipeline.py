@@ -26,6 +26,7 @@ def test_application_is_exact_and_json_is_the_only_output(application: Path) -> 
     assert all(layer["mismatches"] == 0 and layer["first"] is None for layer in run["layers"])
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dma", ["early", "late", "random"])
 def test_run_says_that_every_layer_is_exact(application: Path, dma: str) -> None:
     outcome = dory("run", application, "--dma", dma, "--repeat", "2")

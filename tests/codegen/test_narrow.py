@@ -34,6 +34,7 @@ def test_pointers_flags_and_wide_numbers_are_no_finding() -> None:
     assert narrow_names(text + "static void f(const uint8_t *p, uint8_t dir);\n") == set()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("chip", "budgets"),
     [(ToyChip(), {}), (three_levels(), {2: 2400}), (ToyChip(), {1: 3000})],

@@ -129,7 +129,8 @@ def compile_c(folder: Path, *arguments: str, compiler: Sequence[str] | None = No
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("equal", [0, 3])
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("equal", [3, 0])
 def test_two_networks_in_one_program_share_hal_kernels_and_arenas(
     equal: int, tmp_path: Path
 ) -> None:

@@ -50,14 +50,14 @@ def chip(name: str, case: Case) -> ToyChip:
     return limited(LIMITS[name], cores=1 + sum(map(ord, case.name)) % 3)
 
 
-@pytest.mark.sample(24)
+@pytest.mark.sample(41)
 @pytest.mark.parametrize("name", LIMITS)
 @pytest.mark.parametrize("case", NETWORKS, ids=str)
 def test_networks_are_exact(case: Case, name: str, tmp_path: Path) -> None:
     exact(case, chip(name, case), tmp_path / "app")
 
 
-@pytest.mark.sample(14)
+@pytest.mark.sample(27)
 @pytest.mark.parametrize(("case", "name"), SOME, ids=str)
 def test_layers_are_exact(case: Case, name: str, tmp_path: Path) -> None:
     exact(case, chip(name, case), tmp_path / "app", dma=("late", "random"))
@@ -78,7 +78,7 @@ def test_sanitizers_find_nothing(case: Case, name: str, sanitize: str, tmp_path:
     exact(case, toy, tmp_path / "app", dma=("random",), sanitize=sanitize)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(13)
 @pytest.mark.parametrize("limits", [{}, {"alignment_bytes": 4, "max_bytes": 256}], ids=str)
 @pytest.mark.parametrize("case", NETWORKS, ids=str)
 def test_constants_in_the_fourth_level(case: Case, limits: dict[str, Any], tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def blocky(layout: Layout) -> ToyChip:
     return array_chip(kernels)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("layout", [PLANES, BLOCKS, PADDED], ids=lambda layout: layout.name)
 @pytest.mark.parametrize("l1", [6 * 1024, 1536])
 def test_tiles_of_rows_and_channels_are_exact_in_every_layout(

@@ -31,7 +31,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[Counted]:
     return found
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_counts_of_changed_layers_are_those_of_all_layers(
     case: Case, monkeypatch: pytest.MonkeyPatch

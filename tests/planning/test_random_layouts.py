@@ -103,7 +103,7 @@ def check(seed: int, directory: Path, objective: str = "heuristic") -> None:
     assert_exact(directory, plugins=chip.plugins(), dma=(mode,), repeat=2)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("seed", FAST)
 def test_random_networks_are_exact(seed: int, tmp_path: Path) -> None:
     check(seed, tmp_path / "app")

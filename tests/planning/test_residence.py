@@ -262,7 +262,7 @@ def test_hwc_tensors_of_tiled_kernels_of_the_cores_stay_too(tmp_path: Path) -> N
     assert_exact(tmp_path / "app", plugins=chip.plugins())
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("l1", range(4 * 1024, 9 * 1024, 512))
 def test_every_size_of_l1_gives_an_exact_network(l1: int, tmp_path: Path) -> None:
     chip = large(l1)
@@ -271,6 +271,7 @@ def test_every_size_of_l1_gives_an_exact_network(l1: int, tmp_path: Path) -> Non
     assert_exact(tmp_path / "app", plugins=chip.plugins(), dma=("random",), repeat=1)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("pixels", [1, 2, 3])
 def test_tensors_smaller_than_the_alignment_of_l1_do_not_overlap(
     pixels: int, tmp_path: Path

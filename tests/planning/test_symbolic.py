@@ -45,7 +45,7 @@ def plan_of(builder: GraphBuilder, chip: ToyChip, l1: int) -> Plan:
     return run(builder.graph(), setup_for(chip.plugins(), NAME, budgets={1: l1}), after=IMPORTED)
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(17)
 @pytest.mark.parametrize("limits", [{}, *(LIMITS[n] for n in ("vendor", "no DMA"))], ids=str)
 @pytest.mark.parametrize("case", network_cases(), ids=str)
 def test_resident_plans_compute_the_network(case: Any, limits: dict[str, Any]) -> None:
@@ -54,7 +54,7 @@ def test_resident_plans_compute_the_network(case: Any, limits: dict[str, Any]) -
         check_plan(run(case.build(), setup_for(chip.plugins(), NAME), after=IMPORTED))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("l1_bytes", [6 * 1024, 24 * 1024])
 @pytest.mark.parametrize("resident", [False, True])
 @pytest.mark.parametrize("case", network_cases(), ids=str)

@@ -80,6 +80,7 @@ def test_spill_and_prefetch_are_exact(tmp_path: Path, dma: str) -> None:
     assert len(result.runs) == 6
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dma", DMA_MODES)
 @pytest.mark.parametrize(
     ("old", "new", "reason"),

@@ -59,7 +59,7 @@ def lay_out(page: Path, folder: Path) -> None:
     )
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "page", [p for p in PAGES if p not in APART], ids=lambda page: page.relative_to(ROOT).as_posix()
 )

@@ -57,7 +57,7 @@ def assert_visible(application: Path) -> None:
                 assert "hacked" not in _COMMENT_OR_STRING.sub("", text), file
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("form", FORMS)
 def test_every_name_is_exact_and_does_nothing(form: str, tmp_path: Path) -> None:
     target, _, option = form.partition(" ")

@@ -69,7 +69,7 @@ def application(
     )
 
 
-@pytest.mark.sample(7)
+@pytest.mark.sample(14)
 def test_network_is_exact_in_all_dma_modes_twice(
     application: Application, plugins: Plugins
 ) -> None:
@@ -160,6 +160,7 @@ def test_text_golden_gives_the_same_application_vectors(plugins: Plugins, tmp_pa
     assert vectors[0] == vectors[1]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("index", [0, 1, 6])
 def test_single_layer_is_a_callable_function_of_its_own(
     index: int, plugins: Plugins, tmp_path: Path

@@ -96,7 +96,7 @@ def test_residuals_are_exact(
     build(builder, tmp_path, plugins)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("lo", "hi"), [(0, 3), (-2, 1), (0, 15), (-8, 7), (0, 255), (-128, 127)])
 def test_precisions_are_exact(lo: int, hi: int, plugins: Plugins, tmp_path: Path) -> None:
     from dory_quantlab.testing import QuantlabBuilder

@@ -75,6 +75,7 @@ def _joined(b: Builder, x: Tensor, y: Tensor) -> list[str]:
     return [*found, b.node("Or", [b.truths(IMAGE), found[0]])]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("scales", SCALES, ids=str)
 @pytest.mark.parametrize("second", [IMAGE, (1, 4, 1, 1), (1, 1, 16, 16)], ids=str)
 def test_tensors_of_any_scales(
@@ -90,6 +91,7 @@ def test_constants_of_any_shape_and_several_comparisons(truths: Truths, tmp_path
     _compared(_network(truths, IMAGE, (0.02, 0.03)), tmp_path)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("target", ["gap8", "stm32h7"])
 def test_comparisons_run(target: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="the extra test of dory-qdq is not installed")

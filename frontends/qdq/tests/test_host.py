@@ -64,6 +64,7 @@ def _activated_sums(b: Builder, x: Tensor, y: Tensor) -> list[str]:
     return [b.node("Reshape", [b.node("Relu", [sums]), integers(b, 3)])]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("tail", "count", "left"),
     [

@@ -47,7 +47,7 @@ def integers(b: Builder, values: object) -> str:
     return b.constant(np.array(values, np.int64))
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("target", ["gap8", "stm32h7"])
 @pytest.mark.parametrize("operator", IN_APPLICATIONS)
 def test_operator_is_exact_in_applications(operator: str, target: str, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def check(name: str, seeds: range, folder: Path) -> None:
             assert report.apart == (), seed
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", NORMS)
 def test_random_norms_are_exact(name: str, tmp_path: Path) -> None:
     check(name, range(12), tmp_path)
@@ -51,7 +52,7 @@ def test_many_random_norms_are_exact(name: str, tmp_path: Path) -> None:
     check(name, range(100, 300), tmp_path)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("target", ["gap8", "stm32h7"])
 @pytest.mark.parametrize("name", [*NORMS[1:], "group_norm"])
 def test_norms_are_exact_in_applications(name: str, target: str, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def _twice(builder: Builder) -> list[str]:
     return [last.stored, builder.node("Identity", [last.stored])]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("target", ["gap8", "stm32h7", "diana"])
 @pytest.mark.parametrize("network", [_alone, _beside, _twice])

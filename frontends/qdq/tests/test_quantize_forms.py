@@ -135,6 +135,7 @@ NETWORKS: dict[str, tuple[tuple[int, ...], Build]] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("opset", [13, 17])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_network_is_quantised_as_a_whole(name: str, opset: int, tmp_path: Path) -> None:

@@ -126,6 +126,7 @@ def test_the_command_line_takes_the_golden_as_onnxruntime_wrote_it(name: str) ->
     assert sum(layer["apart"] for layer in layers) == 0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["qdq_micro_kws_m", "qdq_mlperf_kws_k1"])
 def test_goldens_of_a_users_file_have_every_layer(name: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="the extra quantize is not installed")

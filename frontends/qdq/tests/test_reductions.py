@@ -16,7 +16,7 @@ from dory_core.testing import make_vectors
 SHAPES = [(1, 6, 4, 5), (1, 2, 3, 4, 5), (1, 2, 2, 3, 2, 5), (1, 5, 4, 3, 2), (1, 3, 2, 5, 2, 2)]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("keepdims", [0, 1])
 @pytest.mark.parametrize("op", ["ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -40,6 +40,7 @@ def narrowed(x_scale: float, x_zero: int, y_scale: float, y_zero: int, size: int
     return b.build((y,))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("y_zero", [-128, 0, 17])
 @pytest.mark.parametrize("x_zero", [0, -300])
 @pytest.mark.parametrize("ratio", [1 / 256, 0.0105559, 0.7, 1.0, 3.3, 1e-6])

@@ -35,6 +35,7 @@ def test_the_first_of_equal_elements_is_found(code: str, tmp_path: Path) -> None
     assert_exact(tmp_path / "a", plugins=load_plugins())
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("code", ["REDUCE_MAX", "REDUCE_MIN"])
 @pytest.mark.parametrize("dimensions", [(1, 3), (2, 4), (0, 2, 4)])
 def test_dimensions_that_lie_apart_are_reduced_in_steps(

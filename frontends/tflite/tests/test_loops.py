@@ -64,6 +64,7 @@ def loop(steps: int = 3, start: int = 0, step: int = 1) -> bytes:
     return b.build((y,))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("steps", "start", "step"), [(3, 0, 1), (7, 1, 2), (1, 1, 1)])
 def test_a_loop_is_exact_in_applications(steps: int, start: int, step: int, tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro", reason="the extra golden is not installed")

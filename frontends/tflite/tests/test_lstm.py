@@ -84,6 +84,7 @@ def test_a_bias_of_16_bits_beyond_32_bits(tmp_path: Path) -> None:
     assert make_vectors(imported(data), [golden_of(data, tmp_path)])[1]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("target", "units"), [("gap8", 7), ("stm32h7", 7), ("diana", 7), ("stm32h7", 112)]
 )

@@ -86,6 +86,7 @@ def dense(columns: int, bias: str | None, weight: int = 127, value: int = 900) -
     return b.build([y])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("bias", ["INT64", None])
 def test_sums_beyond_32_bits(bias: str | None, target: str, tmp_path: Path) -> None:
@@ -241,7 +242,7 @@ def test_a_curve_whose_argument_wraps_is_refused() -> None:
         imported(of_all_values("LOGISTIC", 6.0, UNIT))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("operation", "target"),
     [

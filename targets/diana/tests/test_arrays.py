@@ -18,7 +18,7 @@ def engines(plan: object) -> tuple[str, ...]:
     return tuple(step.kernel.engine for step in sorted(plan.steps, key=lambda s: s.index))
 
 
-@pytest.mark.sample(11)
+@pytest.mark.sample(22)
 @pytest.mark.parametrize("case", layer_cases(), ids=str)
 @pytest.mark.parametrize("l1_bytes", [None, SMALL_L1])
 def test_layers_are_exact_on_their_array(

@@ -32,6 +32,7 @@ def network() -> Graph:
     return builder.graph()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("l2_bytes", "layers"), [(100_000, 1), (70_000, 2)])
 def test_constants_of_the_array_pass_through_l2_in_groups_of_channels(
     l2_bytes: int, layers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

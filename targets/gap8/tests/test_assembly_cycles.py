@@ -116,6 +116,7 @@ def test_a_group_of_channels_of_halves_costs_its_instructions(form, kernel, side
     assert model == pytest.approx(counted, rel=0.10)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("c_in", [1, 3])
 def test_a_group_of_gathered_columns_costs_its_instructions(form, c_in) -> None:
     model = modelled_group(GatherKernel(), c_in, 12, ops.Window(kernel=(5, 5)))

@@ -318,7 +318,7 @@ def test_tiles_of_large_filters_are_copied_with_their_padding() -> None:
         HostLibrary([whole(GatherKernel(), layer)]).check()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("y", ["u8", "i32"])
 @pytest.mark.parametrize(("height", "cores"), [(1, 8), (2, 1), (3, 3), (6, 8)])
 def test_rows_that_are_padding_for_four_windows_are_left_out(

@@ -63,6 +63,7 @@ def every_pair(layer: Layer) -> KernelCase:
 # --- fully connected --------------------------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("cores", [1, 3, 8])
 def test_outputs_and_inputs_are_shared_in_any_number(cores: int) -> None:
     step = requant(3, 70, 1 << 12, 0, 255)

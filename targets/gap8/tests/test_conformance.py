@@ -26,7 +26,7 @@ class TestGap8OneCore(TargetConformance):
     capabilities = Capabilities(target="gap8", settings=(("cores", "1"),), l1_budgets=(16384,))
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(15)
 @pytest.mark.parametrize("case", network_cases(), ids=str)
 def test_networks_are_exact_on_one_core(case: Case, tmp_path: Path) -> None:
     build_app(case.build(), "gap8", tmp_path / "app", budgets={1: 16384}, settings={"cores": "1"})

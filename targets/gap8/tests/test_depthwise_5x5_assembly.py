@@ -131,7 +131,7 @@ def check(variant: tuple[int, ...], what: Strips, seed: int) -> Machine:
     return machine
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("classes", [1, 4])
 @pytest.mark.parametrize("turned", [0, 1])
 @pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])

@@ -78,6 +78,7 @@ def check(variant: tuple[int, ...], what: Strip, seed: int, line: bool = False) 
     return machine
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("turned", [0, 1])
 @pytest.mark.parametrize("clip", [NO_CLIP, UNSIGNED, SIGNED])
 @pytest.mark.parametrize(("form", "reach"), FORMS)
@@ -118,6 +119,7 @@ def test_windows_strides_and_dilations(what: Strip) -> None:
     check((LIMBS, 1, SIGNED, 1, 0, 1, 0), what, seed=what.count)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("turned", [0, 1])
 @pytest.mark.parametrize(("form", "reach"), FORMS)
 def test_lines_end_in_the_tile(form, reach, turned) -> None:

@@ -102,7 +102,7 @@ def check(
     return machine
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("finish", FINISHES, ids=str)
 @pytest.mark.parametrize("window", WINDOWS)
 def test_strips_of_all_lengths(window: str, finish: Finish) -> None:

@@ -61,6 +61,7 @@ def test_many_random_tiles_equal_the_reference(seed: int) -> None:
     HostLibrary(random_cases(seed, 25)).check()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("cores", [1, 3, 8])
 def test_every_number_of_cores_computes_the_whole_tile(cores: int) -> None:
     layers = [product(n, 9, n + 2, zeros=(5, -3)) for n in (1, 4, 7, 33)]
@@ -74,7 +75,7 @@ def test_terms_of_rows_go_with_the_last_block(rows: int) -> None:
     HostLibrary([whole_case(MatricesKernel(1), layer)]).check()
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("zeros", [(0, 0), (7, 0), (0, -128), (-100, 127)])
 @pytest.mark.parametrize("heads", [(1, 1), (3, 3), (1, 3), (3, 1)])
 def test_zero_points_and_matrices_that_all_share(zeros, heads) -> None:

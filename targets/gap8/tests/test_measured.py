@@ -53,6 +53,7 @@ def cases() -> list[object]:
     ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", cases())
 def test_totals_are_within_five_percent_of_the_simulator(name: str) -> None:
     estimate = dory.compile(network_of(name), target="gap8").cycles

@@ -28,6 +28,7 @@ def network(values: tuple[int, int], pixels: int = 24) -> Graph:
     return b.graph()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("values", [U4, I4], ids=["u4", "i4"])
 def test_bytes_are_faster_and_exact(values: tuple[int, int], tmp_path: Path) -> None:
     """What the caller hands over and takes stays packed."""

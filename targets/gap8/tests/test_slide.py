@@ -54,6 +54,7 @@ def test_many_random_tiles_equal_the_reference(seed: int) -> None:
     HostLibrary(random_cases(seed, 25)).check()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("cores", [1, 3, 8])
 def test_rows_with_and_without_padding_on_every_number_of_cores(cores: int) -> None:
     kernel, cases = SlideKernel(cores), []

@@ -133,6 +133,7 @@ def check_apart(variant: block.Variant, row: Row, seed: int) -> Machine:
     return machine
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(("form", "reach"), FORMS)
 def test_every_variant_of_four_pixels_anywhere(form, reach, stride) -> None:
@@ -157,7 +158,7 @@ def random_row(random: np.random.Generator, stride: int) -> Row:
     return Row(stride, *numbers)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(("form", "reach"), FORMS)
 @pytest.mark.parametrize("clip", [block.NO_CLIP, block.UNSIGNED, block.SIGNED])

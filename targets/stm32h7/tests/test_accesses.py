@@ -85,7 +85,7 @@ def counted(directory: Path) -> dict[str, MemoryAccesses]:
     return {name: end[name] - start[name] for name in end}
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", LAYERS)
 def test_accesses_and_filled_lines_are_near_the_counts(
     name: str, plugins: Plugins, tmp_path: Path

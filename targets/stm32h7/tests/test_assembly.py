@@ -40,7 +40,7 @@ def _points(shape: tuple[int, int, int], outputs: int, step: Requant) -> Layer:
     return typed(conv, (*shape, -128, 127))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @COMPILERS
 @pytest.mark.parametrize("ends", ENDS)
 def test_blocks_of_one_pixel_to_seven(ends: tuple[int, int], compiler: tuple[str, ...]) -> None:
@@ -75,7 +75,7 @@ def test_blocks_of_other_requantisations(name: str, compiler: tuple[str, ...]) -
     _check_pairs(layers, compiler)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @COMPILERS
 @pytest.mark.parametrize("ends", ENDS)
 def test_outputs_of_fours_of_rows(ends: tuple[int, int], compiler: tuple[str, ...]) -> None:

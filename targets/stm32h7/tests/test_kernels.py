@@ -129,6 +129,7 @@ def test_means_in_binary32() -> None:
     CortexM7(cases, cortex_m7.require()).check()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("channels", [1, 10, 37])
 def test_softmax_in_binary32(channels: int) -> None:
     """As onnxruntime: sums in the order of the channels, every operation rounded."""
