@@ -35,6 +35,8 @@ FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
 #: Flags for sources of other projects, which are compiled unchanged; ``host`` replaces their SDK.
 EXTERNAL_FOLDER = "kernels/external/"
 EXTERNAL_FLAGS = ("-std=gnu99", "-w", "-fwrapv", "-fno-strict-aliasing", "-flax-vector-conversions")
+#: Level of code: most programs run for less time than -O2 would take longer to compile them.
+LEVEL = "-O1"
 #: Level of sanitized code: at -O1 gcc takes ten times as long for it.
 SANITIZED = ("-Og", "-g1")
 #: Flags for ThreadSanitizer, which sees calls but not the copies that gcc makes in their place.
@@ -77,8 +79,7 @@ class Recipe:
 
 
 def _host_recipe(sanitizers: tuple[str, ...], compiler: Compiler) -> Recipe:
-    # Most programs run for less time than -O2 would take longer to compile them.
-    flags: tuple[str, ...] = ("-O1", *FLAGS)
+    flags: tuple[str, ...] = (LEVEL, *FLAGS)
     if sanitizers:
         flags = (
             *SANITIZED,

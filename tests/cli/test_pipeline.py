@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dory_core.testing.graphs import GraphBuilder
 from tests.cli.command_line import ROOT, dory
-from tests.toy.network import LAYERS
+from tests.toy.network import AROUND, LAYERS, POINT, save
 
 
 def test_application_is_exact_and_json_is_the_only_output(application: Path) -> None:
@@ -266,7 +267,12 @@ def test_check_tells_what_does_not_fit(pipeline: tuple[str, ...], net: Path) -> 
     assert (outcome.json["supported"], outcome.json["fits"]) == (True, False)
 
 
-def test_check_tells_the_least_bytes(pipeline: tuple[str, ...], net: Path) -> None:
+def test_check_tells_the_least_bytes(pipeline: tuple[str, ...], tmp_path: Path) -> None:
+    builder = GraphBuilder((3, 12, 12), seed=5, name="net")
+    builder.conv(8, AROUND)
+    builder.conv(16, POINT)
+    builder.conv(4, AROUND)
+    net = save(builder.graph(), tmp_path)
     outcome = dory("check", *pipeline, net, "--least", "--json")
     assert outcome.status == 0, outcome.stderr
     points = outcome.json["points"]

@@ -170,6 +170,7 @@ def test_kernel_that_leaves_rubbish_in_padding_bits_is_found(tmp_path: Path) -> 
         run_application(tmp_path / "app", plugins=ToyChip().plugins())
 
 
+@pytest.mark.slow
 def test_4_bits_take_half_of_the_memory_at_every_level(tmp_path: Path) -> None:
     """The same network, streamed, on a chip that stores narrow tensors and on one with bytes."""
     builder = GraphBuilder((32, 24, 24), values=(0, 15), seed=3)

@@ -74,7 +74,7 @@ def test_early_fetch_is_tried_again_when_tensors_have_left_l2_for_l1() -> None:
     assert [move.name for move in tried(NAMES)] == []
 
 
-@pytest.mark.sample(18)
+@pytest.mark.slow
 @pytest.mark.parametrize("l2", [20_000, 200_000])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_network_is_planned_without_each_move(name: str, l2: int) -> None:

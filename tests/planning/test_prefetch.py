@@ -130,7 +130,7 @@ def test_layer_that_fits_in_no_parts_is_named_with_what_it_needs(plugins: Plugin
     assert plan_graph(graph, plugins, 2 * needed).levels[1].used <= 2 * needed
 
 
-@pytest.mark.sample(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("l2", [1_000, 9_000])
 def test_a_refusal_names_the_bytes_that_suffice(l2: int, plugins: Plugins) -> None:
     """However small the budget is: about as many do, and fewer do not."""

@@ -63,14 +63,15 @@ def test_every_buffering_gets_its_own_optimum():
             assert found.get(buffering) == expected, (seed, buffering)
 
 
-def test_likely_fast_tiles_are_tried_beside_those_of_the_objective():
+@pytest.mark.parametrize("seeds", [16, pytest.param(40, marks=pytest.mark.slow)])
+def test_likely_fast_tiles_are_tried_beside_those_of_the_objective(seeds):
     """An objective that likes bad tiles costs little: the fastest tile is hardly faster."""
 
     def narrow(layer, kernel, tile):
         return [Term("narrow", 1, -tile.w), Term("flat", 1, -tile.h)]
 
     ratios, replaced = [], 0
-    for seed in range(40):
+    for seed in range(seeds):
         layer, kernel = random_layer(seed), SampleKernel()
         candidates, budget = bind_layer(layer, [kernel]), budget_of(layer, kernel, 0.4)
         formulation = formulated(layer, kernel, lambda tile: narrow(None, None, tile))

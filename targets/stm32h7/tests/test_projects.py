@@ -234,7 +234,7 @@ def objects_of(compiler: str, app: Path, folder: Path) -> list[Path]:
     return made
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @BOTH
 @pytest.mark.parametrize("whole_archives", [False, True])
 def test_two_networks_that_each_bring_kernels_and_driver_run_in_one_program(

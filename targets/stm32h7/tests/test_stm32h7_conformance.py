@@ -12,7 +12,7 @@ from dory_core.testing import Capabilities, TargetConformance
 from dory_core.testing.cases import Case
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 class TestStm32h7(TargetConformance):
     """One core, DTCM down to 16 KiB, core 0 moves all data."""
 
