@@ -139,8 +139,7 @@ def test_chains_gain_nothing_where_the_link_is_as_fast_as_the_cores(name: str) -
     build, l2 = CASES[name]
     quick = replace(CHIP, links=(CHIP.links[0], replace(CHIP.links[1], bytes_per_cycle=8.0)))
     plans = [
-        plan_graph(build(), quick.plugins(), l2, moves=moves)
-        for moves in ("", "-fused-chains")
+        plan_graph(build(), quick.plugins(), l2, moves=moves) for moves in ("", "-fused-chains")
     ]
     assert 0.999 < plans[0].cycles / plans[1].cycles < 1.001
 

@@ -223,9 +223,7 @@ ESTIMATES: dict[str, tuple[Kernel, Layer]] = {
 Counts = tuple[str, dict[str, tuple[int, float]]]
 
 
-@pytest.fixture(
-    scope="module", params=["ziglang", pytest.param("gcc", marks=pytest.mark.slow)]
-)
+@pytest.fixture(scope="module", params=["ziglang", pytest.param("gcc", marks=pytest.mark.slow)])
 def counts(request: pytest.FixtureRequest) -> Counts:
     """Return a compiler, instructions and cycles of each layer in one tile, all of them checked."""
     cases = {name: whole_case(kernel, layer) for name, (kernel, layer) in ESTIMATES.items()}
