@@ -1,10 +1,19 @@
-"""What all tests of this repository share: the marker ``sample``."""
+"""What all tests of this repository share: the marker ``sample``, and what fast tests compile."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
 
 import pytest
+
+ROOT = Path(__file__).resolve().parent
+#: Tests of plans and of formats, whose programs run for a moment.
+SHORT_PROGRAMS = tuple(
+    ROOT / name for name in ("tests/planning", "tests/plan", "tests/networks", "frontends")
+)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -18,3 +27,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if seen[function] % marker.args[0]:
                 item.add_marker(pytest.mark.slow)
             seen[function] += 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Compile without optimisation, which takes a fifth of the time, what shows the same then.
+
+    These are single kernels in fast tests. The random tiles of the kit are compiled with it, as
+    slow tests are, and so are applications of targets and those of the tests of whole networks.
+    """
+    bases = getattr(getattr(item, "cls", None), "__mro__", ())
+    of_the_kit = "KernelConformance" in [base.__name__ for base in bases]
+    if of_the_kit or item.get_closest_marker("slow") is not None:
+        return (yield)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dory_core.testing.kernels.LEVEL", "-O0")
+        if any(item.path.is_relative_to(folder) for folder in SHORT_PROGRAMS):
+            patch.setattr("dory_core.simulate.build.LEVEL", "-O0")
+        return (yield)

@@ -96,6 +96,8 @@ __all__ = [
 SANITIZE = (*SANITIZED, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 #: Flags of a :class:`HostLibrary` that finds races of cores; it takes ``at_once``.
 SANITIZE_THREADS = (*SANITIZED, "-fsanitize=thread", "-fno-omit-frame-pointer", *SEEN_COPIES)
+#: Level of code that ``flags`` may change.
+LEVEL = "-O2"
 _SECONDS = 120  # time limit of a call, under sanitizers on a loaded machine
 _HERE = Path(__file__).parent
 _RUNTIME = Path(runtime.__file__).parent / "include"
@@ -277,12 +279,12 @@ class HostLibrary(Machine):
 def _recipe(flags: tuple[str, ...]) -> Recipe:
     """Return how cases are built. Kernels are objects of the cache, which other cases share.
 
-    They are optimised as in applications, where compilers exploit undefined behaviour, unless
-    ``flags`` have another level.
+    They are optimised as on a chip, where compilers exploit undefined behaviour, unless ``flags``
+    have another level.
     """
     sizes = (f"-D{name}={value}" for name, value in _SIZES.items())
     includes = (*KERNEL_FOLDERS, ".", str(_RUNTIME), str(_HERE))
-    flags = (*FLAGS, *sizes, "-O2", "-pthread", *flags)
+    flags = (*FLAGS, *sizes, LEVEL, "-pthread", *flags)
     return Recipe("kernels", "kernels.out", SOURCE_FOLDERS, includes, flags)
 
 

@@ -59,7 +59,7 @@ def plan_of() -> Callable[[str], Plan]:
 PLANNED_ANYWAY = ("mv1_100_128", "mv1_100_128 in 256 KiB", "PenguiNet in 81 kB")
 
 
-@pytest.mark.sample(9)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [n if n in PLANNED_ANYWAY else pytest.param(n, marks=pytest.mark.slow) for n in REAL],

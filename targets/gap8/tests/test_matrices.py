@@ -103,6 +103,7 @@ def _attention(heads: int, rows: int, depth: int) -> Graph:
     return b.graph()
 
 
+@pytest.mark.slow
 def test_attention_runs_in_parts_where_l2_does_not_hold_the_scores(tmp_path: Path) -> None:
     budgets = {1: 20_000, 2: 50_000}
     plan = build_app(_attention(8, 100, 32), "gap8", tmp_path / "app", budgets=budgets)

@@ -34,6 +34,11 @@ class TestStm32h7Cache(TargetConformance):
         """The networks run the same C; this adds each kind of layer alone."""
         super().test_layer_is_exact(layer_case, l1_bytes, plugins, tmp_path)
 
+    @pytest.mark.slow
+    def test_every_kernel_of_the_plugins_is_chosen(self, plugins: Any, tmp_path: Path) -> None:
+        """The kernels are those of the DTCM, which are chosen there."""
+        super().test_every_kernel_of_the_plugins_is_chosen(plugins, tmp_path)
+
 
 @pytest.mark.slow
 @pytest.mark.sample(3)
