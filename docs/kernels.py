@@ -52,13 +52,17 @@ class _Row:
     weights: set[str] = field(default_factory=set)
     outputs: set[str] = field(default_factory=set)
 
-    def add(self, layer: Layer) -> None:
-        """Take the types of a layer that the kernel accepts."""
-        self.inputs |= {tensor.type_name for tensor in layer.inputs}
-        self.outputs.add(layer.output.type_name)
+    def add(self, layer: Layer, kernel: Kernel) -> None:
+        """Take the types of a layer unless they all are known, if the kernel accepts it."""
         bits = getattr(layer.op, "weight_bits", None)
-        if bits is not None:
-            self.weights.add(f"i{bits}")
+        inputs = {tensor.type_name for tensor in layer.inputs}
+        outputs = {layer.output.type_name}
+        weights = set() if bits is None else {f"i{bits}"}
+        known = inputs <= self.inputs and outputs <= self.outputs and weights <= self.weights
+        if not known and rejection_of(kernel, layer) is None:
+            self.inputs |= inputs
+            self.outputs |= outputs
+            self.weights |= weights
 
 
 class _ArrayBuilder(GraphBuilder):
@@ -153,9 +157,7 @@ def sections(plugins: Plugins, names: tuple[str, ...]) -> dict[str, str]:
         for layer in layers:
             for kernel in plugins.kernels(ctx, layer):
                 table = portable if is_portable(kernel) else rows
-                row = table.setdefault(kernel.name, _Row(kernel))
-                if rejection_of(kernel, layer) is None:
-                    row.add(layer)
+                table.setdefault(kernel.name, _Row(kernel)).add(layer, kernel)
         found[name] = f"{plugins.target(name).summary}\n\n{_table(rows)}"
     found["portable"] = (
         f"What every target offers for layers that its kernels reject.\n\n{_table(portable)}"

@@ -39,13 +39,12 @@ def kernels_of_kinds(plugins: Plugins, target: str) -> dict[str, str]:
     """Return who computes each kind of layer with 8-bit data on a target."""
     ctx, found = plugins.context(target), dict[str, str]()
     for layer in samples():
-        if any(tensor.bits != 8 for tensor in layer.inputs):
+        kind = layer.op.kind
+        if found.get(kind) == _OWN or any(tensor.bits != 8 for tensor in layer.inputs):
             continue
         for kernel in plugins.kernels(ctx, layer):
-            if rejection_of(kernel, layer) is None:
-                who = _PORTABLE if is_portable(kernel) else _OWN
-                if found.get(layer.op.kind) != _OWN:
-                    found[layer.op.kind] = who
+            if found.get(kind) != _OWN and rejection_of(kernel, layer) is None:
+                found[kind] = _PORTABLE if is_portable(kernel) else _OWN
     return found
 
 

@@ -55,15 +55,8 @@ def plan_of() -> Callable[[str], Plan]:
     return cache(_planned)
 
 
-#: Those that the tests below plan as well.
-PLANNED_ANYWAY = ("mv1_100_128", "mv1_100_128 in 256 KiB", "PenguiNet in 81 kB")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [n if n in PLANNED_ANYWAY else pytest.param(n, marks=pytest.mark.slow) for n in REAL],
-)
+@pytest.mark.parametrize("name", REAL)
 def test_plan_has_the_properties_of_a_streamed_one(
     name: str, plan_of: Callable[[str], Plan]
 ) -> None:
