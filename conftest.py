@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent
-#: Tests of plans and of formats, whose programs run for a moment.
+#: Tests of plans, formats and targets, whose programs run for a moment.
 SHORT_PROGRAMS = tuple(
-    ROOT / name for name in ("tests/planning", "tests/plan", "tests/networks", "frontends")
+    ROOT / name
+    for name in ("tests/planning", "tests/plan", "tests/networks", "frontends", "targets")
 )
+KITS = {"KernelConformance", "TargetConformance"}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -33,12 +35,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     """Compile without optimisation, which takes a fifth of the time, what shows the same then.
 
-    These are single kernels in fast tests. The random tiles of the kit are compiled with it, as
-    slow tests are, and so are applications of targets and those of the tests of whole networks.
+    These are single kernels in fast tests, and applications of some. Those of the kit are compiled
+    with it, as slow tests are, and so are applications of the tests of whole networks.
     """
     bases = getattr(getattr(item, "cls", None), "__mro__", ())
-    of_the_kit = "KernelConformance" in [base.__name__ for base in bases]
-    if of_the_kit or item.get_closest_marker("slow") is not None:
+    if (
+        not KITS.isdisjoint(base.__name__ for base in bases)
+        or item.get_closest_marker("slow") is not None
+    ):
         return (yield)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dory_core.testing.kernels.LEVEL", "-O0")
