@@ -284,6 +284,7 @@ def plans_of_the_front() -> tuple[Fitted, Fitted, int]:
     return found.smallest(first), data, data.planned.home_bytes
 
 
+@pytest.mark.slow
 def test_budgets_whose_parts_have_no_room_for_their_code_are_not_planned() -> None:
     """With less room for data there are more parts, and more code."""
     rule = CodeSizes(*[0] * 13, kernel=0)

@@ -35,6 +35,7 @@ def command(name: str, dist: str = "dory-flash") -> str:
     return COMMAND.format(name=name, dist=dist)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("advertised", [True, False])
 def test_a_command_runs_with_its_arguments(site: Site, advertised: bool) -> None:
     site.install("dory-flash", "flash", command("flash"), commands=advertised)
@@ -103,6 +104,7 @@ def test_own_commands_are_not_replaced_and_the_clash_is_listed(site: Site) -> No
     assert "dory-rival:" not in site.dory("plugins").stdout
 
 
+@pytest.mark.slow
 def test_of_two_plugins_the_first_keeps_its_command(site: Site) -> None:
     site.install("dory-one", "aa_one", command("flash", "dory-one"), commands=True)
     site.install("dory-two", "bb_two", command("flash", "dory-two"))

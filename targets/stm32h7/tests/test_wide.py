@@ -60,7 +60,7 @@ def test_weights_beyond_uint8_files_are_stored_in_16_bits(bounds: tuple[int, int
     HostLibrary(cases).check()
 
 
-@pytest.mark.sample(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("bounds", [(-200, 55), (-255, 0), (0, 255), (-140, 100)])
 def test_weights_of_uint8_files_are_stored_in_8_bits(bounds: tuple[int, int]) -> None:
     cases = _uint8_weights(*bounds)
@@ -133,7 +133,7 @@ def test_sums_of_large_windows_of_bytes_have_32_bits() -> None:
     CortexM7(cases, cortex_m7.require()).check()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("hi", [32767, (1 << 31) - 1])
 def test_moves_of_wide_elements(hi: int) -> None:
     """Padding with any value, slices with steps, in tiles of any size."""

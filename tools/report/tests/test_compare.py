@@ -237,7 +237,7 @@ DYING = (
 )
 
 
-@pytest.mark.sample(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prelude", "said", "way_out"),
     [

@@ -33,7 +33,7 @@ def test_an_application_has_its_report_and_can_write_it_again(
     assert (refused.status, "cannot write" in refused.stderr) == (2, True)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--html", "--trace", "--images"])
 def test_files_of_applications_and_of_others_are_not_overwritten(
     application: Path, tmp_path: Path, option: str
