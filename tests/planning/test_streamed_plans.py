@@ -210,7 +210,6 @@ def plan_with_link(plugins: Plugins, case_name: str, l2: int, **link: int) -> Pl
     return run(case.build(), Setup(ctx, budgets, plugins), after=IMPORTED)
 
 
-@pytest.mark.slow
 def test_transfers_keep_to_the_largest_that_the_link_can_move(plugins: Plugins) -> None:
     whole = plan_with_link(plugins, "residual", 18_000)
     cut = plan_with_link(plugins, "residual", 18_000, max_bytes=500)

@@ -173,7 +173,6 @@ def test_places_that_no_transfer_may_start_from_are_copied(tmp_path: Path) -> No
     assert views(built(b.graph(), tmp_path / "app", limited({"alignment_bytes": 4}))) == []
 
 
-@pytest.mark.slow
 def test_views_and_streamed_tensors_combine(tmp_path: Path) -> None:
     b = two_halves()
     b.conv(24, SAME, source="layer_03")

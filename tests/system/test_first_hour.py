@@ -68,7 +68,6 @@ def test_lines_are_compared_in_their_order() -> None:
     assert missing(["accuracy 99.0%"], "accuracy 98.0%\n") == "accuracy 99.0%"
 
 
-@pytest.mark.slow
 def test_the_recording_is_what_the_commands_print(tmp_path: Path) -> None:
     for name in ("dory_tflite", "dory_stm32h7", "unicorn"):
         pytest.importorskip(name, reason="a package of the page is not installed")

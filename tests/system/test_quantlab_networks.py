@@ -53,7 +53,6 @@ def test_network_is_clean_under_sanitizers(
     assert_exact(tmp_path / "app", plugins=plugins, sanitize=sanitize)
 
 
-@pytest.mark.slow
 def test_signed_residuals_are_dumped_as_true_integers(plugins: Plugins, tmp_path: Path) -> None:
     source = net("quantlab_mv2_035_96")
     result = compiled("quantlab_mv2_035_96", tmp_path / "app", plugins)

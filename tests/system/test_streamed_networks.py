@@ -124,7 +124,6 @@ def test_a_network_whose_tensors_stay_in_l1_is_hardly_slower_in_a_third_of_l2(
     assert plan_of("ds_cnn in 10 kB").cycles < 1.1 * plan_of("ds_cnn").cycles
 
 
-@pytest.mark.slow
 def test_what_does_not_fit_with_tensors_in_l1_is_cut_without_them() -> None:
     """Stripes of its layers need less of L2 than its constants beside tensors in L1."""
     path = tflite_net("openmv_fomo_face").path

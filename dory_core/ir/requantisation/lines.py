@@ -222,10 +222,11 @@ def slope_bounds(points: Points, limit: int) -> tuple[Integers, Integers]:
     domain = np.maximum(points.end_x[:, 1] - points.end_x[:, 0], 1)
     largest = np.maximum(np.abs(points.end_x).max(axis=1), 1)
     lo = np.maximum(-(-(height + 1) // (width + 1)), 1)
-    hi = np.minimum(2 * limit // domain, ANY // 2 // largest)
+    widest = min(2 * limit, np.iinfo(np.int64).max) // domain
+    hi = np.minimum(widest, ANY // 2 // largest)
     steepest = (height - 1) // np.maximum(width - 1, 1)
     hi = np.where(width > 1, np.minimum(hi, steepest), hi)
-    return np.where(points.free, 0, lo), np.where(points.free, 2 * limit // domain, hi)
+    return np.where(points.free, 0, lo), np.where(points.free, widest, hi)
 
 
 def line_of(sides: Sequence[Points], limit: int, unit: int, steepest: int = ANY) -> Lines | None:

@@ -237,7 +237,6 @@ DYING = (
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prelude", "said", "way_out"),
     [
