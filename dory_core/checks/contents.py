@@ -259,7 +259,8 @@ class _Memory(Held):
         The output of a layer of one tile is added as a whole, and so is one that stays in L1.
         """
         who, step, used = run.who, run.step, run.layer.used
-        for (first, bytes_), (second, others) in combinations(used.items(), 2):
+        copies = [(name, copy) for name, found in used.items() for copy in found]
+        for (first, bytes_), (second, others) in combinations(copies, 2):
             if bytes_.meets(others):
                 raise bug(f"{who}: buffers {first} and {second} of L1 overlap")
         for mark in run.layer.accesses.keeps:
@@ -268,18 +269,18 @@ class _Memory(Held):
         operands = dict(zip(OPERANDS, step.inputs, strict=False))
         resident = {plan.place.tensor.name for plan in operands.values() if plan.place.level == 1}
         for name, plan in {**operands, "y": step.output}.items():
-            if plan.place.level == 1 and used[name].start != plan.place.offset:
+            if plan.place.level == 1 and used[name][0].start != plan.place.offset:
                 raise bug(f"{who} does not have {plan.place.tensor.name} in L1 where it lies")
         left = [
             r
             for r in self.ranges.get(L1, ())
-            if r.tensor in resident or not any(r.meets(buffer) for buffer in used.values())
+            if r.tensor in resident or not any(r.meets(buffer) for buffer in run.buffers())
         ]
         in_rows = run.program.loop is not None and step.output.place.level == 1
         if in_rows:
             self._writes_all(run)
         if (run.program.loop is None or in_rows) and run.program.parts == 1 and "y" in used:
-            tensor, start = step.output.place.tensor, used["y"].start
+            tensor, start = step.output.place.tensor, used["y"][0].start
             end = start + step.output.place.size_bytes
             left.append(Range(start, end, tensor.name, step.output.layout))
         self.ranges[L1] = left

@@ -22,18 +22,21 @@ class LayerRun:
     Attributes:
         step: The step of the layer in the plan.
         accesses: Accesses of the operations of its program.
-        used: Bytes of L1 of its buffers, by name.
+        used: Bytes of L1 of each copy of its buffers, by name.
     """
 
     step: LayerStep
     accesses: LayerAccesses
-    used: Mapping[str, Range]
+    used: Mapping[str, tuple[Range, ...]]
 
     @classmethod
     def of(cls, step: LayerStep, program: LayerProgram) -> LayerRun:
         """Return a layer with the program that it runs."""
         accesses = LayerAccesses(program)
-        used = {name: Range(*bytes_) for name, bytes_ in accesses.used_l1.items()}
+        used = {
+            name: tuple(Range(*bytes_) for bytes_ in copies)
+            for name, copies in accesses.used_l1.items()
+        }
         return cls(step, accesses, used)
 
 
@@ -112,7 +115,7 @@ class PartRun:
 
     def buffers(self) -> list[Range]:
         """Return the buffers in L1 that the layer uses."""
-        return list(self.layer.used.values())
+        return [copy for copies in self.layer.used.values() for copy in copies]
 
 
 @dataclass(frozen=True, slots=True)

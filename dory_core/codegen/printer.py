@@ -170,7 +170,7 @@ class _Printer:
             if f"{L1}_{block.name}" not in self.rows.function.bases:
                 rows.append(f"{name} = {block.offsets[0]}")
             if len(block.offsets) > 1:
-                steps.append(f"{name}_STEP = {block.bytes}")
+                steps.append(f"{name}_STEP = {block.step}")
         named = {
             prefix: [f"{n} = {value}" for n, value in self.values.names.items() if n[:2] == prefix]
             for prefix in ("L1", "W_")

@@ -243,9 +243,12 @@ def _tiles_in_l1(program: LayerProgram, part: int, mark: Mark) -> Any:
     return np.stack([np.broadcast_to(one, (count,)) for one in (start, start + size)])
 
 
-def _used_l1(program: LayerProgram) -> dict[str, tuple[int, int]]:
-    """Return start and end of the bytes of L1 that the kernel reads or writes, by buffer."""
-    found: dict[str, tuple[int, int]] = {}
+def _used_l1(program: LayerProgram) -> dict[str, tuple[tuple[int, int], ...]]:
+    """Return start and end of the bytes of L1 that the kernel reads or writes, by buffer.
+
+    Those of each copy of a buffer.
+    """
+    found: dict[str, tuple[tuple[int, int], ...]] = {}
     slots = {slot.name for slot in program.loop.slots} if program.loop is not None else set[str]()
     for mark in _marks(program, MarkKind.READ, MarkKind.WRITE):
         where = mark.address
@@ -256,10 +259,10 @@ def _used_l1(program: LayerProgram) -> dict[str, tuple[int, int]]:
             # Tiles are parts of a tensor: the one that begins last may have fewer bytes.
             parts = range(program.parts)
             spans = np.concatenate([_tiles_in_l1(program, n, mark) for n in parts], axis=1)
-            found[where.operand] = int(spans[0].min()), int(spans[1].max())
+            found[where.operand] = ((int(spans[0].min()), int(spans[1].max())),)
         else:
-            (start, last), (_, size) = bounds(where.offset), bounds(mark.bytes)
-            found[where.operand] = (start, last + size)
+            ends, (_, size) = bounds(where.offset), bounds(mark.bytes)
+            found[where.operand] = tuple((start, start + size) for start in sorted({*ends}))
     return found
 
 

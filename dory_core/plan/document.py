@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
 
 #: Raised whenever a key comes, goes or changes: this dory reads only its own documents.
-PLAN_VERSION = 12
+PLAN_VERSION = 13
 GENERATOR = "dory"
 
 
@@ -316,7 +316,6 @@ def _ahead_json(ahead: Ahead) -> dict[str, Any]:
     return {
         "step": ahead.step,
         "tile": ahead.tile,
-        "first": ahead.first,
         "by_words": ahead.by_words,
     }
 

@@ -195,14 +195,12 @@ class Ahead:
         step: Number of the later layer in the execution.
         tile: Number of the earlier layer's tile before whose kernel the load starts.
         fetched: Whether the constants were fetched to L2; otherwise they are linked.
-        first: Whether it starts before the loads of the earlier layer's next tile.
         by_words: Whether it is a load by words, see ``Link.words_per_cycle``.
     """
 
     step: int
     tile: int
     fetched: bool = False
-    first: bool = False
     by_words: bool = False
 
 

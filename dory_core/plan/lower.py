@@ -156,9 +156,8 @@ class _Lowering:
             elif phase is Phase.MEET:
                 yield self._meeting()
             elif phase is Phase.LOAD_EARLY:
-                yield from self._ahead(first=True)
                 yield from self._next_loads(early=True)
-                yield from self._ahead(first=False)
+                yield from self._ahead()
             elif phase is Phase.COMPUTE:
                 yield from self._marks()
                 yield from (self._call(), _COMPUTED)
@@ -183,13 +182,9 @@ class _Lowering:
         surely = load.copy.operand == "w" or isinstance(x_is_there(self.step, self.tiles), int)
         yield from (replace(wait, open=wait.open and surely) for wait in load.waits)
 
-    def _ahead(self, first: bool) -> Iterator[Operation]:
-        """Yield the load of a later layer's first constants at the tile that starts it.
-
-        Args:
-            first: Whether it is asked for before the loads of the next tile.
-        """
-        if self.step.ahead is not None and self.step.ahead.first == first:
+    def _ahead(self) -> Iterator[Operation]:
+        """Yield the load of a later layer's first constants at the tile that starts it."""
+        if self.step.ahead is not None:
             reason = "the first constants of the next layer travel while this one computes"
             yield When(
                 AtTile(self.step.ahead.tile), tuple(load_for_later(self.step, self.later)), reason
@@ -301,7 +296,7 @@ class _Lowering:
         """Return the address of ``part`` bytes into the tile's copy of a buffer."""
         block = self.step.block(name)
         assert block is not None, name
-        offset = block.offsets[0] + self._slot(name) * block.bytes + part
+        offset = block.offsets[0] + self._slot(name) * block.step + part
         return Address(L1, offset, name)
 
     def _operand(self, name: str) -> Address:

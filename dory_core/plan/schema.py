@@ -138,7 +138,7 @@ _LAYER_MEMBERS = _record(
     bytes=_record(l1=_COUNT, l1_budget=_COUNT),
     l1_blocks=_list(_record(name=_TEXT, bytes=_COUNT, offsets=_list(_COUNT))),
     kept=_list(_record(name=_TEXT, bytes=_COUNT, offset=_COUNT)),
-    ahead=_or_null(_record(step=_COUNT, tile=_COUNT, first=_FLAG, by_words=_FLAG)),
+    ahead=_or_null(_record(step=_COUNT, tile=_COUNT, by_words=_FLAG)),
     loaded_ahead=_FLAG,
     found_inputs=_COUNT,
     copies=_by_name(_record(by=_TEXT, multiple=_COUNT, reason=_TEXT)),

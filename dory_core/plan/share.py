@@ -47,7 +47,7 @@ def _glance(step: LayerStep) -> Any:
     """Return a key that is made quickly and is equal for layers with equal programs."""
     operands = (*step.inputs, step.output)
     moved = tuple((t.form, t.layout.name, t.place.memory, t.place.tensor.shape) for t in operands)
-    blocks = tuple((block.name, block.bytes, len(block.offsets)) for block in step.l1)
+    blocks = tuple((block.name, block.bytes, block.step, len(block.offsets)) for block in step.l1)
     weights = None if step.weights is None else (step.weights.linked, step.weights.level)
     kernel = step.kernel
     return (

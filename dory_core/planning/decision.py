@@ -21,6 +21,8 @@ class L1Residence:
         leaves: Whether the output stays in L1.
         stored: Whether the output is stored to L2.
         beside: Offsets of the resident tensors that the layer neither reads nor writes.
+        second_weights: Offset of the second copy of the constants' buffer, None right after the
+            first one.
     """
 
     offsets: Mapping[str, int] = field(default_factory=dict)
@@ -28,6 +30,7 @@ class L1Residence:
     leaves: bool = False
     stored: bool = True
     beside: Mapping[str, int] = field(default_factory=dict)
+    second_weights: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "offsets", MappingProxyType(dict(self.offsets)))
@@ -56,13 +59,11 @@ class Residency:
         tiled: The layers, with one copy of the buffers that need no second one.
         layers: The resident tensors of each layer.
         tensors: Names of the resident tensors that take no room of L2.
-        on_top: The same residents at the end of L1; empty when there are none.
     """
 
     tiled: tuple[TiledLayer, ...]
     layers: tuple[L1Residence, ...]
     tensors: frozenset[str] = frozenset()
-    on_top: tuple[L1Residence, ...] = ()
 
     @classmethod
     def none(cls, tiled: tuple[TiledLayer, ...]) -> Residency:

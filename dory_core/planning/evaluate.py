@@ -204,4 +204,5 @@ def _timeline(
     found = transfers(problem.link, program, places, lambda _: 0)
     operations = lower_network(steps, found, final=final, states=states)
     link = problem.link if found else None
-    return network_timeline(operations, steps, link, arrived, problem.moving), slack
+    once = problem.ctx.memory.network_cycles
+    return network_timeline(operations, steps, link, arrived, problem.moving, once), slack

@@ -15,7 +15,7 @@ from dory_core.plan.block_ids import BlockId, BlockKind
 from dory_core.plan.blocks import Request, align_up, fullest_step, level_alignment
 from dory_core.planning.decision import MOVED, L1Residence, Residency
 from dory_core.planning.layouts import LayoutPlan
-from dory_core.planning.packing.heuristics import best_fit, fit_into, lowest_place, peak_of
+from dory_core.planning.packing.heuristics import best_fit, fit_into, peak_of
 from dory_core.schedule.loops import L1_ALIGNMENT, Buffering, L1Buffer, Schedule, l1_buffers
 from dory_core.schedule.timeline import estimate
 from dory_core.tiling.tiled import TiledLayer
@@ -266,10 +266,8 @@ class ResidentPlanner:
         self._settle()
         layers = range(len(self.tiled))
         low = tuple(self._placed(n, self.offsets) for n in layers)
-        on_top = self._on_top()
-        tops = tuple(self._placed(n, on_top) for n in layers) if self.kept else ()
         not_in_l2 = frozenset(one.name for one in self.kept.values() if not one.stored)
-        return Residency(tuple(self._single(n) for n in layers), low, not_in_l2, tops)
+        return Residency(tuple(self._single(n) for n in layers), low, not_in_l2)
 
     def _sharing(self) -> Iterator[list[Request]]:
         """Yield the requests of each group of connected layers."""
@@ -287,19 +285,6 @@ class ResidentPlanner:
         for requests in self._sharing():
             bound = fullest_step(requests, self.unit)[1]
             self.offsets.update(best_fit(requests, self.unit, bound))
-
-    def _on_top(self) -> Mapping[BlockId, int]:
-        """Return offsets with resident tensors at the end of L1, where all buffers fit so."""
-        offsets = dict(self.offsets)
-        for requests in self._sharing():
-            resident = [r for r in requests if r.id.kind is BlockKind.WHOLE]
-            below_top = lowest_place(sorted(resident, key=lambda r: r.first), self.unit)
-            fixed = {
-                r.id: self.room - below_top[r.id] - align_up(r.size_bytes, self.unit)
-                for r in resident
-            }
-            offsets.update(fit_into(requests, self.unit, self.room, fixed) or {})
-        return offsets
 
     def _residence(self, n: int) -> L1Residence:
         """Return the resident tensors of a layer, without offsets."""

@@ -30,7 +30,7 @@ from dory_core.planning.layouts import StoredTensor, conversions_before
 from dory_core.planning.sequence.network_parts import NetworkParts
 from dory_core.planning.sequence.part_sequence import Arrival, PartSequence, Run, same_inputs
 from dory_core.schedule.copies import LayerCopies, weight_unit
-from dory_core.schedule.costs import link_name
+from dory_core.schedule.costs import LayerCosts, link_name
 from dory_core.schedule.loops import PlacedBuffer, Schedule, l1_buffers, place_l1
 from dory_core.schedule.timeline import (
     AheadLoad,
@@ -42,6 +42,7 @@ from dory_core.schedule.timeline import (
 from dory_core.tiling.in_place import MEMORY_BOUND, scratch_buffers, whole_timeline
 from dory_core.tiling.outer import Part, channel_offset, input_channel
 from dory_core.tiling.part_layers import part_schedules
+from dory_core.tiling.parts import split_is_whole
 from dory_core.tiling.tiled import TiledLayer
 
 
@@ -86,6 +87,7 @@ def make_steps(
     flow = network.flow
     steps: list[LayerStep] = []
     arrivals: dict[int, float] = {}
+    before: TiledLayer | None = None
     inputs = enumerate(flow.inputs)
     taken = {name: (k, in_stripes[name]) for k, name in inputs if name in in_stripes}
     for n, (tiled, stay) in enumerate(zip(residency.tiled, residency.layers, strict=True)):
@@ -103,8 +105,11 @@ def make_steps(
         output = (
             in_stripes.get(made.name) or blocks[BlockId(made.name)] if stay.stored else kept[-1]
         )
+        whole = not tiled.in_place and split_is_whole(decision.splits[n])
+        costs = tiled.costs_after(before) if whole else tiled.costs
+        before = before if tiled.view else tiled
         maker = _StepMaker(
-            network.layers[n], tiled, operands, output, blocks, hierarchy, taken, in_stripes
+            network.layers[n], tiled, costs, operands, output, blocks, hierarchy, taken, in_stripes
         )
         changes = conversions_before(flow, n, blocks, hierarchy)
         user, load = decision.prefetches.get(n, (0, None))
@@ -116,7 +121,7 @@ def make_steps(
         if load is not None:
             arrivals[user] = step.timelines[-1].left
             fetched = program.runs_of(user)[0].weights is not None
-            step = replace(step, ahead=Ahead(user, load.tile, fetched, load.first, load.by_words))
+            step = replace(step, ahead=Ahead(user, load.tile, fetched, load.by_words))
         steps.append(step)
     return tuple(steps)
 
@@ -132,6 +137,7 @@ class _StepMaker:
     Attributes:
         layer: The layer.
         tiled: Its largest part.
+        costs: Its costs after the layer before it.
         operands, output: Places of its tensors.
         blocks: Places of the blocks of L2.
         hierarchy: The memories and links of the target.
@@ -141,6 +147,7 @@ class _StepMaker:
 
     layer: Layer
     tiled: TiledLayer
+    costs: LayerCosts
     operands: tuple[Place, ...]
     output: Place
     blocks: Mapping[BlockId, Place]
@@ -270,7 +277,7 @@ class _StepMaker:
             return place_l1(scratch_buffers(tiled.layer, tiled.bound, tiled.tiling.tile))
         tile, copies = tiled.tiling.tile, tiled.schedule.buffering
         buffers = l1_buffers(tiled.layer, tiled.bound, tile, copies, stay.in_l1)
-        return place_l1(buffers, stay.offsets)
+        return place_l1(buffers, stay.offsets, stay.second_weights)
 
     def _forms(self, parts: Sequence[PartPlan], stay: L1Residence) -> tuple[Form, ...]:
         """Return how tiles of the operands and of the output move."""
@@ -342,7 +349,7 @@ class _StepMaker:
                 return whole_timeline(layer, tiled.bound, hierarchy, memories, part)
 
             return tuple(map(in_place, schedules if len(parts) > 1 else (None,)))
-        costs = tiled.costs.in_loops(*schedules, carriages=carriages)
+        costs = self.costs.in_loops(*schedules, carriages=carriages)
 
         nones = (None,) * (len(parts) - 1)
         ends = zip((arrives, *nones), (*nones, load), strict=True)
@@ -350,7 +357,7 @@ class _StepMaker:
         pairs = zip(parts, _tiles_before(parts), ends, strict=True)
         return tuple(
             part_timeline(
-                costs.after(before),
+                costs.after(before) if before else costs,
                 part.schedule,
                 with_inputs if part.finds_inputs else found,
                 *end,

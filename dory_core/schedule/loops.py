@@ -346,21 +346,31 @@ class PlacedBuffer:
     bytes: int
     offsets: tuple[int, ...]
 
+    @property
+    def step(self) -> int:
+        """Bytes from one copy to the next."""
+        return self.offsets[1] - self.offsets[0] if len(self.offsets) > 1 else self.bytes
+
 
 def place_l1(
-    buffers: tuple[L1Buffer, ...], offsets: Mapping[str, int] = MappingProxyType({})
+    buffers: tuple[L1Buffer, ...],
+    offsets: Mapping[str, int] = MappingProxyType({}),
+    second_weights: int | None = None,
 ) -> tuple[PlacedBuffer, ...]:
     """Return buffers with their places in the arena; the copies of a buffer follow one another.
 
     Args:
         buffers: The buffers.
         offsets: The offset of each buffer; without any, the buffers follow one another from 0.
+        second_weights: Offset of the second copy of the constants, None right after the first one.
     """
     placed = []
     end = 0
     for buffer in buffers:
         start = offsets[buffer.name] if offsets else end
         copies = tuple(start + k * buffer.bytes for k in range(buffer.copies))
+        if buffer.name == "w" and second_weights is not None:
+            copies = (start, second_weights)
         placed.append(PlacedBuffer(buffer.name, buffer.bytes, copies))
         end = start + buffer.total
     return tuple(placed)

@@ -129,7 +129,6 @@ def test_constants_are_fetched_into_all_of_l2_that_saves_cycles() -> None:
     check_plan(large)
 
 
-@pytest.mark.slow
 def test_coarse_parts_without_places_are_tried_with_less_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -189,6 +189,13 @@ def test_blocks_that_stay_where_they_are_lie_within_the_room(start, fits):
     assert (fit_into(blocks, 8, 64, {BlockId("stays"): start}) is not None) is fits
 
 
+@pytest.mark.parametrize(("first", "fits"), [(1, False), (2, True)])
+def test_blocks_that_stay_where_they_are_do_not_overlap(first, fits):
+    blocks = [wanted("stays", 40, 0, 1), wanted("too", 16, first, 2)]
+    fixed = {BlockId("stays"): 0, BlockId("too"): 24}
+    assert (fit_into(blocks, 8, 64, fixed) is not None) is fits
+
+
 @given(lifetimes(), st.sampled_from((1, 4, 8)))
 @settings(deadline=None, max_examples=60)
 def test_repaired_packing_is_legal_and_as_high_as_it_may_be(blocks, alignment):

@@ -2,269 +2,208 @@
 
 The first block of a layer's constants depends on no other layer. Its load can start once the
 previous layer has issued its own transfers, where L1 has room next to the buffers of that layer.
-The block takes room in two layers, so the places of the blocks of neighbours differ: they are
-chosen together, as the shortest path through the layers, whose length is the estimated cycles.
-Resident tensors lie either as low as possible or at the end of L1; the better one is taken for all
-of them.
+Layer by layer a beam search decides which layers load for the next one, and where all buffers lie;
+it goes on with the decisions of the fewest estimated cycles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import islice
 
+from dory_core.hardware.copies import CORES
 from dory_core.hardware.links import WORD_BYTES
-from dory_core.hardware.memories import MemoryHierarchy
-from dory_core.plan.blocks import align_up, level_alignment
-from dory_core.planning.decision import Decision, Residency
+from dory_core.planning.decision import Decision
 from dory_core.planning.evaluate import Candidate
-from dory_core.planning.prefetch_layers import PrefetchLayer, buffer_bytes
+from dory_core.planning.l1_places import L1Places
+from dory_core.planning.packing.heuristics import Offsets
 from dory_core.planning.problem import Problem
 from dory_core.schedule.costs import first_weights
-from dory_core.schedule.loops import L1_ALIGNMENT
-from dory_core.schedule.timeline import AheadLoad
+from dory_core.schedule.timeline import AheadLoad, loaded_estimate
 from dory_core.tiling.parts import split_is_whole
+from dory_core.tiling.tiled import TiledLayer
 
 NAME = "weight-prefetch"
 
-#: Ways through the layers so far that are looked at further, the cheapest ones.
-_WAYS = 8
-
-#: By the layer that starts a load: the layer that it is for, and the load.
-Prefetches = dict[int, tuple[int, AheadLoad]]
+#: Decisions that are looked at further at each layer, the fastest ones.
+_BEAM = 8
+#: Loads for a layer that are tried in each of them, the fastest ones.
+_LOADS = 2
 
 
 def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     """Yield the decision with weight prefetch where that saves estimated cycles."""
-    decision = _with_prefetches(problem, candidate.decision, _there_in_time(candidate))
-    if decision.prefetches:
-        yield decision
-
-
-def _there_in_time(candidate: Candidate) -> frozenset[int]:
-    """Return the layers whose fetched constants are in L2 before the layer before them begins."""
-    program, steps = candidate.program, candidate.steps
-    fetches = {fetch.block: fetch for fetch in program.fetches}
-    found = set[int]()
-    for before, n in pairwise(n for n, step in enumerate(steps) if not step.is_view):
-        block, begin = program.runs_of(n)[0].weights, program.first[before]
-        if block is None or (fetch := fetches[block]).start >= begin:
-            continue
-        waits_later = fetch.use > begin
-        needed = steps[before].estimate.cycles if waits_later else 0.0
-        if candidate.slack[block] >= needed:
-            found.add(n)
-    return frozenset(found)
-
-
-def _with_prefetches(problem: Problem, decision: Decision, there: Collection[int]) -> Decision:
-    """Return the decision with weight prefetch.
-
-    Args:
-        problem: The network.
-        decision: The decision, without weight prefetch.
-        there: Layers whose fetched constants are in L2 before the layer before them begins.
-    """
-    hierarchy, network = problem.ctx.memory, problem.network
-    residency = problem.residency(decision)
-    alone = replace(residency, on_top=())
+    hierarchy = problem.ctx.memory
     if hierarchy.link(1).blocking or hierarchy.constants_link.blocking:
-        return decision  # nothing overlaps
-    whole, late = [], []
-    for n, (split, one) in enumerate(zip(decision.splits, residency.tiled, strict=True)):
-        if not split.takes_turns and split_is_whole(split):
-            whole.append(n)
-            if decision.streamed and n not in there and problem.fetched(n, one, split):
-                late.append(n)
-    ways = [alone]
-    if residency.on_top:
-        ways.append(replace(alone, layers=residency.on_top))
-    writes, budget = network.flow.writes, problem.budgets.bytes[1]
-    found = [_plan(way, writes, whole, late, hierarchy, budget) for way in ways]
-    _, placed, loads = min(found, key=lambda way: way[0])
-    return replace(decision, residency=placed, prefetches=loads)
-
-
-def _plan(
-    residency: Residency,
-    writes: Sequence[str],
-    whole: Collection[int],
-    late: Collection[int],
-    hierarchy: MemoryHierarchy,
-    budget_bytes: int,
-) -> tuple[int, Residency, Prefetches]:
-    """Return the cycles of all rows of layers, with the places of their buffers and their loads."""
-    total = 0
-    loads: Prefetches = {}
-    stays = list(residency.layers)
-    unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
-    kept = {
-        name: buffer_bytes(one, stay, unit)["y"]
-        for name, one, stay in zip(writes, residency.tiled, stays, strict=True)
-        if stay.leaves
-    }
-    for run in _runs(residency, whole):
-        layers = [
-            PrefetchLayer(
-                n, residency.tiled[n], stays[n], n not in late, kept, hierarchy, budget_bytes
-            )
-            for n in run
-        ]
-        cycles, found = _cheapest_path(layers)
-        total += cycles
-        for one, layer, behind in zip(found, layers, [*layers[1:], None], strict=True):
-            if one.offsets is not None:
-                stays[layer.n] = replace(layer.stay, offsets=one.offsets)
-            if one.load is not None and behind is not None:
-                loads[layer.n] = (behind.n, one.load)
-    return total, replace(residency, layers=tuple(stays)), loads
-
-
-def _runs(residency: Residency, whole: Collection[int]) -> Iterator[list[int]]:
-    """Yield the longest rows of layers of which each may load for the next one."""
-    run: list[int] = []
-    for n, one in enumerate(residency.tiled):
-        if one.view:
-            continue  # nothing runs
-        if n in whole and not one.in_place:
-            run.append(n)
-            continue
-        if run:
-            yield run
-        run = []
-    if run:
-        yield run
+        return  # nothing overlaps
+    search = _Search(problem, candidate)
+    found = search.best()
+    if found.loads:
+        starters = {n: starter for starter, (n, _) in found.loads.items()}
+        residency = search.places.with_places(found.places, starters)
+        yield replace(candidate.decision, residency=residency, prefetches=found.loads)
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
-    """One way to compute the layers up to one.
+class _State:
+    """The prefetches for all layers up to one.
 
     Attributes:
+        places: Offsets of all blocks of L1.
         cycles: Of the layers before it.
         arrives: Cycles until its first constants are there, None: it loads them.
-        weights: Where its constants lie in L1 when they are loaded ahead.
-        before: The way to the layer before.
-        load: What that layer starts.
-        offsets: Where its buffers lie; None: where they were.
-        top: Bytes of L1 from its start that the layers before it use.
+        loads: By the layer that starts the load: the layer that it is for, and the load.
     """
 
-    cycles: int
+    places: Offsets
+    cycles: int = 0
     arrives: float | None = None
-    weights: int | None = None
-    before: _Way | None = None
-    load: AheadLoad | None = None
-    offsets: Mapping[str, int] | None = None
-    top: int = 0
+    loads: Mapping[int, tuple[int, AheadLoad]] = field(default_factory=dict)
 
     @property
     def length(self) -> float:
+        """Cycles of the layers before, until its constants are there."""
         return self.cycles + (self.arrives or 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What a layer loads for the next one, and the places of its buffers.
+class _Search:
+    """The beam search over the layers of a network."""
 
-    Attributes:
-        load: The load of the next layer's first block of constants, None for none.
-        offsets: Bytes from the start of L1 by buffer; None where the buffers stay where they were.
-    """
+    def __init__(self, problem: Problem, candidate: Candidate) -> None:
+        """Find the layers that may load constants for the next one, and their costs."""
+        decision = candidate.decision
+        self.residency = problem.residency(decision)
+        self.tiled = self.residency.tiled
+        self.places = L1Places(
+            self.residency, problem.network.flow, problem.ctx.memory, problem.budgets.bytes[1]
+        )
+        self.whole = [
+            split_is_whole(split) and not split.takes_turns and not one.in_place
+            for split, one in zip(decision.splits, self.tiled, strict=True)
+        ]
+        self.running = [n for n, one in enumerate(self.tiled) if not one.view]
+        befores = zip(self.running, [None, *self.running], strict=False)
+        self.costs = {
+            n: self.tiled[n].costs_after(None if before is None else self.tiled[before])
+            for n, before in befores
+        }
+        self.loaded = {
+            before: n
+            for before, n in zip(self.running, self.running[1:], strict=False)
+            if self.whole[before] and self._can_be_loaded(problem, candidate, n, before)
+        }
+        self.cycles = cache(self._cycles)
+        self.possible = cache(self._possible)
 
-    load: AheadLoad | None
-    offsets: Mapping[str, int] | None
+    def best(self) -> _State:
+        """Return the best decisions about all layers."""
+        states = [_State(self.places.start)]
+        for n in self.running:
+            found = [self._run(state, n, None) for state in states]
+            for state in states if n in self.loaded else ():
+                found += self._with_load(state, n)
+            known: dict[object, _State] = {}
+            for state in sorted(found, key=lambda state: state.length):
+                known.setdefault(state.loads.get(n), state)
+            states = sorted(known.values(), key=lambda state: state.length)[:_BEAM]
+        return states[0]
+
+    def _can_be_loaded(self, problem: Problem, candidate: Candidate, n: int, before: int) -> bool:
+        """Return True when the constants of a layer may be loaded while another one computes."""
+        if not self.whole[n] or not self.places.first_bytes(n) or not _is_by_dma(self.tiled[n]):
+            return False
+        decision = candidate.decision
+        fetched = decision.streamed and problem.fetched(n, self.tiled[n], decision.splits[n])
+        return not fetched or _there_in_time(candidate, n, before)
+
+    def _run(self, state: _State, n: int, load: AheadLoad | None) -> _State:
+        """Return a state after a layer, which starts a load for the next one or none."""
+        cycles, arrives = self.cycles(n, state.arrives, load)
+        loads = state.loads if load is None else {**state.loads, n: (self.loaded[n], load)}
+        left = None if load is None else arrives
+        return _State(state.places, state.cycles + cycles, left, loads)
+
+    def _with_load(self, state: _State, n: int) -> Iterator[_State]:
+        """Yield the states after a layer that loads constants of the next one.
+
+        Both layers together are faster so, and L1 has room for the constants.
+        """
+        following = self.loaded[n]
+        least = self._run(self._run(state, n, None), following, None).cycles
+        found = list[tuple[int, _State]]()
+        for load in self.possible(n):
+            one = self._run(state, n, load)
+            both = self._run(one, following, None).cycles
+            if both < least:
+                found.append((both, one))
+        if not found:
+            return
+        starters = {user: starter for starter, (user, _) in found[0][1].loads.items()}
+        places = self.places.placed(state.places, following, starters)
+        if places is not None:
+            for _, one in sorted(found, key=lambda pair: pair[0])[:_LOADS]:
+                yield replace(one, places=places)
+
+    def _cycles(self, n: int, arrives: float | None, load: AheadLoad | None) -> tuple[int, float]:
+        """Return the cycles of a layer, and for how many more the link is busy after it."""
+        if not self.whole[n]:
+            return 0, 0.0  # the same in all states
+        schedule, stay = self.tiled[n].schedule, self.residency.layers[n]
+        costs = self.costs[n].in_loops(schedule)
+        return loaded_estimate(costs, schedule, stay.unmoved, arrives, load)
+
+    def _possible(self, n: int) -> tuple[AheadLoad, ...]:
+        """Return the loads that a layer may start for the next one.
+
+        Those by words are over with the kernel that they start before, even where the memory
+        answers late.
+        """
+        one, following = self.tiled[n], self.tiled[self.loaded[n]]
+        costs = following.costs.in_loops(following.schedule)
+        link, burst = costs.constants_link, first_weights(costs, following.schedule)
+        found = list[AheadLoad]()
+        for tile in _tiles_to_start_at(one):
+            load = AheadLoad(following.layer.op.index, tile, burst)
+            found.append(load)
+            if link.words_per_cycle == 0 or burst.bytes % WORD_BYTES:
+                continue
+            late = burst.by_words(link, link.least_words_per_cycle)
+            if late.cycles <= _kernel_cycles(one, tile):
+                charge = burst.by_words(link, link.words_per_cycle)
+                found.append(replace(load, charge=charge, by_words=True))
+        return tuple(found)
 
 
-def _cheapest_path(layers: Sequence[PrefetchLayer]) -> tuple[int, list[_Found]]:
-    """Return the cycles of the cheapest way, and what each layer does on it."""
-    ways = [_Way(0)]
-    for one, following in zip(layers, [*layers[1:], None], strict=True):
-        ways = _cheapest_ways(_steps(ways, one, following))
-    found: list[_Found] = []
-    best = way = min(ways, key=lambda way: (way.cycles, way.top))
-    while way.before is not None:
-        found.append(_Found(way.load, way.offsets))
-        way = way.before
-    return best.cycles, found[::-1]
+def _tiles_to_start_at(one: TiledLayer) -> tuple[int, ...]:
+    """Return the tiles with which a layer may start a load for the next one."""
+    count = one.schedule.count
+    tiles = {0, count // 4, count // 2, max(count - 2, 0), count - 1}
+    return tuple(sorted(tiles, reverse=True))
 
 
-def _cheapest_ways(ways: Iterable[_Way]) -> list[_Way]:
-    """Return the cheapest ways, of those with the constants at one place the first such one."""
-    found: dict[int | None, _Way] = {}
-    for way in ways:
-        other = found.get(way.weights)
-        if other is None or (way.length, way.top) < (other.length, other.top):
-            found[way.weights] = way
-    return sorted(found.values(), key=lambda way: way.length)[:_WAYS]
+def _kernel_cycles(one: TiledLayer, tile: int) -> float:
+    """Return the cycles of the kernel on a tile, misses of instructions included."""
+    costs = one.costs.in_loops(one.schedule)
+    step = next(islice(one.schedule.steps(), tile, None))
+    misses = costs.misses[min(tile, len(costs.misses) - 1)].cycles
+    return misses + costs.compute(one.schedule, step)
 
 
-def _steps(
-    ways: Sequence[_Way], one: PrefetchLayer, following: PrefetchLayer | None
-) -> Iterator[_Way]:
-    """Yield the ways through a layer to the following one."""
-    loads: list[AheadLoad] = []
-    if following is not None and following.can_be_loaded:
-        loads = list(_loads(one, following))
-    for way in ways:
-        alone = one.placed(way.weights, None) if way.weights is not None else None
-        cycles, _ = one.cycles(way.arrives, None)
-        top = max(way.top, one.end(alone))
-        yield _Way(way.cycles + cycles, before=way, offsets=alone, top=top)
-        if following is None or not loads:
-            continue
-        ahead = _cheapest(way, one, following, loads)
-        if ahead is None:
-            continue
-        load, cycles, arrives = ahead
-        for place in following.places_behind(one, way.weights):
-            taken = (place, place + align_up(following.first_bytes, one.unit))
-            offsets = one.placed(way.weights, taken)
-            if offsets is not None and following.placed(place, None) is not None:
-                top = max(way.top, one.end(offsets), taken[1])
-                yield _Way(way.cycles + cycles, arrives, place, way, load, offsets, top)
+def _is_by_dma(tiled: TiledLayer) -> bool:
+    """Return True when the DMA loads the constants of a layer, not the cores."""
+    carriages = tiled.costs.in_loops(tiled.schedule).carriages
+    return carriages is not None and carriages["w"].by != CORES
 
 
-def _loads(one: PrefetchLayer, following: PrefetchLayer) -> Iterator[AheadLoad]:
-    """Yield the loads that a layer may start for the following one.
-
-    Those by words are over with the kernel that they start before, even where the memory answers
-    late.
-    """
-    link = following.costs.constants_link
-    burst = first_weights(following.costs, following.tiled.schedule)
-    for tile in one.tiles_to_start_at():
-        load = AheadLoad(following.tiled.layer.op.index, tile, burst)
-        yield load
-        if link.words_per_cycle == 0 or burst.bytes % WORD_BYTES:
-            continue
-        late = burst.by_words(link, link.least_words_per_cycle)
-        if late.cycles <= one.kernel_cycles(tile):
-            charge = burst.by_words(link, link.words_per_cycle)
-            yield replace(load, charge=charge, by_words=True)
-
-
-def _cheapest(
-    way: _Way, one: PrefetchLayer, following: PrefetchLayer, loads: Sequence[AheadLoad]
-) -> tuple[AheadLoad, int, float] | None:
-    """Return how and with which tile a layer best loads for the following one, and what that costs.
-
-    The costs are its cycles, and for how many more the link is busy then. None when both layers are
-    not faster by it. Of two loads that start at a tile the shorter one is the first where that
-    takes no more cycles: code that starts the second one may have to wait for the first.
-    """
-    best = None
-    least = one.cycles(way.arrives, None)[0] + following.cycles(None, None)[0]
-    for load in loads:
-        cycles, arrives = one.cycles(way.arrives, load)
-        both = cycles + following.cycles(arrives, None)[0]
-        if both < least:
-            best, least = (load, cycles, arrives), both
-    last = one.tiled.schedule.count - 1
-    if best is None or best[0].tile == last or best[0].charge.bytes >= one.next_bytes:
-        return best
-    load = replace(best[0], first=True)
-    cycles, arrives = one.cycles(way.arrives, load)
-    both = cycles + following.cycles(arrives, None)[0]
-    return best if both > least else (load, cycles, arrives)
+def _there_in_time(candidate: Candidate, n: int, before: int) -> bool:
+    """Return True when the fetched constants of a layer are in L2 before another one begins."""
+    program = candidate.program
+    block, begin = program.runs_of(n)[0].weights, program.first[before]
+    fetch = next((one for one in program.fetches if one.block == block), None)
+    if block is None or fetch is None or fetch.start >= begin:
+        return False
+    # What is waited for later without prefetch has to be there as much earlier.
+    needed = candidate.steps[before].estimate.cycles if fetch.use > begin else 0.0
+    return candidate.slack[block] >= needed

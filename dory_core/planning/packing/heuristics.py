@@ -219,6 +219,7 @@ def fit_into(
     alignment: int,
     room: int,
     fixed: Mapping[BlockId, int] = MappingProxyType({}),
+    above: Mapping[BlockId, BlockId] = MappingProxyType({}),
 ) -> Offsets | None:
     """Return offsets of all blocks within ``room`` bytes, None when none of the orders fits.
 
@@ -226,18 +227,25 @@ def fit_into(
         requests: The blocks.
         alignment: Granule of offsets, in bytes.
         room: Bytes of the memory.
-        fixed: Offsets of those blocks that stay where they are; where one lies outside the room,
-            nothing fits.
+        fixed: Offsets of those blocks that stay where they are; where one lies outside the room, or
+            two overlap, nothing fits.
+        above: Blocks that lie at a greater offset than another one, with that.
     """
     numbers, near = neighbours(requests)
     sizes = _by_number(requests, numbers, alignment)
     spans = {numbers[block]: (at, at + sizes[numbers[block]]) for block, at in fixed.items()}
     if any(start < 0 or end > room for start, end in spans.values()):
         return None
+    for number, (start, end) in spans.items():
+        if any(n in spans and spans[n][0] < end and start < spans[n][1] for n in near[number]):
+            return None
     for requested in orders([r for r in requests if r.id not in fixed]):
         order = [numbers[one.id] for one in requested]
         for tight in (False, True):
             found = _filled(order, sizes, near, tight, room + 1, spans)
-            if all(span is not None and span[1] <= room for span in found):
-                return {block: span[0] for block, n in numbers.items() if (span := found[n])}
+            if any(span is None or span[1] > room for span in found):
+                continue
+            offsets = {block: span[0] for block, n in numbers.items() if (span := found[n])}
+            if all(offsets[upper] > offsets[lower] for upper, lower in above.items()):
+                return offsets
     return None
