@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -50,7 +51,8 @@ class InstructionCache:
 
     All cores run the same code, so that all wait for each miss. While transfers are in flight, a
     miss waits for as long as they have been, the next one twice as long, until they are over: their
-    bursts are ahead of the data.
+    bursts are ahead of the data. So the first tile of a layer, of which many lines are missing,
+    waits for all of them, unless its kernel has run right before.
 
     Attributes:
         size_bytes: Bytes of instructions.
@@ -59,7 +61,6 @@ class InstructionCache:
         driver_bytes: Code of a layer that runs around its kernel.
         running_share: Share of its code that a kernel runs for a tile, where it does not say.
         first_cycles: Cycles per line at the first tile of a layer, which finds some of them there.
-        busy_cycles: Most cycles per such line that transfers in flight add.
         miss_cycles: Cycles per line that was replaced since the tile before.
         wait_cycles: Cycles from the start of transfers to the first miss after it.
         words_wait: Share of a load by words for which misses wait, see ``Link.words_per_cycle``.
@@ -71,7 +72,6 @@ class InstructionCache:
     driver_bytes: int
     running_share: float
     first_cycles: float
-    busy_cycles: float
     miss_cycles: float
     wait_cycles: float
     words_wait: float = 1.0
@@ -96,7 +96,7 @@ def _misses(cache: InstructionCache, running_bytes: int) -> tuple[Misses, ...]:
     lines = (cache.driver_bytes + running_bytes) / cache.line_bytes
     others = max(0.0, lines * cache.ways * cache.line_bytes / cache.size_bytes - 1)
     stays, share = 1 - 1 / cache.ways, 1.0
-    found = [Misses(lines * cache.first_cycles, lines * cache.busy_cycles)]
+    found = [Misses(lines * cache.first_cycles, math.inf)]
     for _ in range(_TILES_UNTIL_SETTLED):
         before = share
         for _ in range(_ROUNDS):

@@ -180,6 +180,8 @@ class MemoryHierarchy:
             values are removed. For elements narrower than a byte it counts bytes.
         layer_cycles: Cycles of a tiled layer in addition to its tiles: its function is entered, and
             fetched when the instruction cache has something else.
+        network_cycles: Cycles of an inference outside of its layers: the cores are called and
+            meet, and code that runs once is fetched.
         step_cycles: Cycles of a tile in addition to kernel, barriers and transfers, for example for
             instructions that are not in the cache.
         conversion_cycles: Cycles of the cores per element that a conversion between layouts copies.
@@ -209,6 +211,7 @@ class MemoryHierarchy:
     channel_multiple: int = 4
     in_place: bool = False
     layer_cycles: int = 0
+    network_cycles: int = 0
     step_cycles: int = 0
     cache: Cache | None = None
     conversion_cycles: float = 0.0

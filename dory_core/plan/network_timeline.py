@@ -27,6 +27,7 @@ def network_timeline(
     link: Link | None,
     waited: Callable[[ExtTransfer, float], None] | None = None,
     moving: Moving | None = None,
+    network_cycles: int = 0,
 ) -> NetworkTimeline:
     """Return the timeline of one inference, changes of layout and waiting for L3 included.
 
@@ -38,8 +39,10 @@ def network_timeline(
         waited: Receives for how many cycles each transfer is done when it is waited for, below zero
             where the cores wait.
         moving: How rows and state move within L2; nothing moves without.
+        network_cycles: What passes before the first layer, see ``MemoryHierarchy``.
     """
     clock = _Clock(steps, link, moving)
+    clock.now += network_cycles
     for operation in operations:
         if isinstance(operation, ExtStart):
             clock.start(operation.transfer)

@@ -86,14 +86,12 @@ class AheadLoad:
         layer: Index of the other layer.
         tile: Number of the tile before whose kernel it starts.
         charge: What it costs.
-        first: Whether it starts before the loads of the next tile, not after them.
         by_words: Whether it is a load by words (``Link.words_per_cycle``), not a burst.
     """
 
     layer: int
     tile: int
     charge: Charge
-    first: bool = False
     by_words: bool = False
 
 
@@ -224,10 +222,9 @@ class _Walk:
                 if phase is Phase.ARRIVE:
                     self._arrive(step)
                 elif phase is Phase.LOAD_EARLY:
-                    self._load_ahead(step, first=True)
                     if following is not None:
                         self._load(following, *early)
-                    self._load_ahead(step, first=False)
+                    self._load_ahead(step)
                 elif phase is Phase.COMPUTE:
                     self._fetch(misses[min(step.index, len(misses) - 1)])
                     self._call(step)
@@ -242,6 +239,8 @@ class _Walk:
         end = max([self._now, *self._stored])
         if self._stores and self._costs.cores_store:
             end += self._costs.hierarchy.barrier_cycles
+        if self._costs.hierarchy.instructions is not None:
+            end += self._slowing(end)  # the code that follows is not in the cache
         stall = self._stall + self._blocked + end - self._now
         found = LayerEstimate(
             round(end),
@@ -286,19 +285,22 @@ class _Walk:
         """Start a load that the tile waits for."""
         self._loaded = max(self._loaded, self._start(name, step.index, charge))
 
-    def _load_ahead(self, step: TileStep, first: bool) -> None:
-        """Start the weight prefetch, where it starts at this tile, before or after other loads."""
+    def _load_ahead(self, step: TileStep) -> None:
+        """Start the weight prefetch, where it starts at this tile."""
         ahead = self._ahead
-        if ahead is not None and ahead.tile == step.index and ahead.first == first:
+        if ahead is not None and ahead.tile == step.index:
             self._start(f"load w of layer {ahead.layer}", ahead.tile, ahead.charge)
             if ahead.by_words:
                 self._words = ahead.charge.cycles - ahead.charge.issue_cycles
 
     def _fetch(self, misses: Misses) -> None:
         """Fetch instructions that are not in the cache, while transfers may be in flight."""
-        left = max(self._free - self._now, 0.0)
-        slowing = left - (1 - self._words_wait) * min(self._words, left)
-        self._now += misses.cycles + min(misses.waits, slowing)
+        self._now += misses.cycles + min(misses.waits, self._slowing(self._now))
+
+    def _slowing(self, now: float) -> float:
+        """Return the cycles for which instructions wait for transfers in flight."""
+        left = max(self._free - now, 0.0)
+        return left - (1 - self._words_wait) * min(self._words, left)
 
     def _call(self, step: TileStep) -> None:
         """Compute a tile."""

@@ -60,6 +60,18 @@ class TiledLayer:
         said = bound.sorted(rejections)
         return replace(self, rejections=said, passed_over=bound.passed_over(self.kernel, said))
 
+    def costs_after(self, before: TiledLayer | None) -> LayerCosts:
+        """Return the costs where another layer has run right before.
+
+        The code of a kernel that both run is in the instruction cache then.
+
+        Args:
+            before: The other layer; None for none.
+        """
+        if before is None or before.bound.symbol != self.bound.symbol:
+            return self.costs
+        return self.costs.after(max(1, self.costs.tiles_before))
+
     def as_view(self) -> TiledLayer:
         """Return the layer as a view, which has no cost."""
         tiling = replace(self.tiling, buffers=())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import pairwise, product
 from random import Random
@@ -84,20 +85,20 @@ def test_a_load_into_a_double_buffer_starts_when_the_cores_have_met_for_the_tile
 
 def test_misses_of_instructions_wait_behind_the_loads_in_flight():
     """Two tiles of a kernel that runs 960 bytes: 64 lines with those around it."""
-    costs = costs_with(InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 3.0, 4.0, 50.0))
+    costs = costs_with(InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 4.0, 50.0))
     schedule = make_schedule(POINTWISE, HALF, Buffering(2, 1, 1), has_weights=False)
     # The second load of 266 cycles begins when the cores have met: the first tile's misses wait for
-    # 3 cycles a line of it. Nothing is in flight behind the second tile's barrier.
-    first, second = 64 * 2 + 64 * 3, costs.misses[1].cycles
-    assert costs.misses[0] == (128.0, 192.0)
+    # all of it. Nothing is in flight behind the second tile's barrier.
+    first, second = 64 * 2 + 266, costs.misses[1].cycles
+    assert costs.misses[0] == (128.0, math.inf)
     expected = 266 + 22 + first + 1000 + 22 + 22 + second + 1000 + 22
     assert estimate(costs, schedule, resident=("y",)).cycles == round(expected)
 
 
-@pytest.mark.parametrize(("by_words", "waits"), [(False, 192), (True, 100)])
+@pytest.mark.parametrize(("by_words", "waits"), [(False, 400), (True, 100)])
 def test_misses_wait_for_a_share_of_a_load_by_words(by_words, waits):
-    """64 lines of which each waits for 3 cycles of a load that takes 400."""
-    costs = costs_with(InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 3.0, 4.0, 50.0, words_wait=0.25))
+    """64 lines, which wait for a load that takes 400 cycles."""
+    costs = costs_with(InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 4.0, 50.0, words_wait=0.25))
     tile = make_tile(POINTWISE, 8, 8, 8)
     schedule = make_schedule(POINTWISE, tile, Buffering(1, 1, 1), has_weights=False)
     ahead = AheadLoad(1, 0, Charge(400, 0, 1, 400), by_words=by_words)
@@ -105,9 +106,34 @@ def test_misses_wait_for_a_share_of_a_load_by_words(by_words, waits):
     assert (cycles, left) == (22 + 64 * 2 + waits + 1000 + 22, 0)
 
 
+@pytest.mark.parametrize(("by_words", "share"), [(False, 1), (True, 0.25)])
+def test_code_of_the_next_layer_waits_for_a_load_in_flight(by_words, share):
+    """The kernel has run before: its lines do not wait for the load of 4000 cycles."""
+    cache = InstructionCache(1 << 16, 16, 4, 64, 0.5, 2.0, 4.0, 50.0, words_wait=0.25)
+    costs = costs_with(cache).after(6)
+    tile = make_tile(POINTWISE, 8, 8, 8)
+    schedule = make_schedule(POINTWISE, tile, Buffering(1, 1, 1), has_weights=False)
+    ahead = AheadLoad(1, 0, Charge(4000, 0, 1, 4000), by_words=by_words)
+    cycles, left = loaded_estimate(costs, schedule, ("x", "y"), None, ahead)
+    end = 22 + 1000 + 22
+    assert cycles == pytest.approx(end + share * (22 + 4000 - end), abs=1)
+    assert left == pytest.approx((1 - share) * (22 + 4000 - end), abs=1)
+
+
+def test_a_kernel_that_has_run_before_is_in_the_cache():
+    """The first tile then takes what the second one takes otherwise."""
+    costs = costs_with(InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 4.0, 50.0))
+    schedule = make_schedule(POINTWISE, HALF, Buffering(1, 1, 1), has_weights=False)
+    fresh, known = (
+        estimate(one, schedule, resident=("x", "y")).cycles for one in (costs, costs.after(1))
+    )
+    saved = costs.misses[0].cycles - costs.misses[2].cycles
+    assert fresh - known == pytest.approx(saved, abs=1)
+
+
 def test_each_miss_waits_for_as_long_as_transfers_have_been_under_way():
     """The first one 50 cycles, the second one 100, the third one 200."""
-    cache = InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 3.0, 1.0, 50.0)
+    cache = InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 1.0, 50.0)
     for misses in cache.misses(320)[1:]:  # cycles are lines: a line takes a cycle
         assert misses.waits == pytest.approx(50 * (2**misses.cycles - 1))
     several = [misses.cycles for misses in cache.misses(320)[1:4]]
@@ -122,7 +148,7 @@ class RunningKernel(ConstantKernel):
 
 
 def test_a_kernel_says_how_much_of_its_code_runs_for_a_tile():
-    cache = InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 3.0, 4.0, 50.0)
+    cache = InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 4.0, 50.0)
     assert costs_with(cache, RunningKernel()).misses == cache.misses(320)
     assert costs_with(cache).misses == cache.misses(960)
 
@@ -141,7 +167,7 @@ def costs_with(cache: InstructionCache, kernel: ConstantKernel | None = None) ->
 
 def test_misses_of_further_tiles_are_those_of_random_replacement():
     """Against a simulated cache that runs through all lines at each tile: 64 sets of four ways."""
-    cache = InstructionCache(4096, 16, 4, 0, 1.0, 1.0, 1.0, 1.0, 1.0)
+    cache = InstructionCache(4096, 16, 4, 0, 1.0, 1.0, 1.0, 1.0)
     for lines in (48, 120, 160, 200, 240):
         found = [lines, *(misses.cycles for misses in cache.misses(16 * lines)[1:])]
         expected = simulated_misses(lines, ways=4, sets=64, tiles=len(found))
@@ -150,7 +176,7 @@ def test_misses_of_further_tiles_are_those_of_random_replacement():
 
 def test_a_part_goes_on_with_the_cache_that_the_part_before_has_left():
     """Costs after as many tiles as the misses take to die out have those of the last."""
-    cache = InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 3.0, 4.0, 50.0)
+    cache = InstructionCache(1024, 16, 4, 64, 0.5, 2.0, 4.0, 50.0)
     costs = costs_with(cache)
     all_misses = costs.misses
     assert costs.after(2).misses == all_misses[2:]

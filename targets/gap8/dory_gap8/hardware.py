@@ -160,11 +160,13 @@ CODE_CACHE = InstructionCache(
     driver_bytes=512,
     running_share=0.7,
     first_cycles=7.0,
-    busy_cycles=40.0,
     miss_cycles=12.0,
     wait_cycles=100.0,
     words_wait=0.5,
 )
+# What an inference takes outside of its layers: the team of cores is forked (200), cores fetch the
+# first lines of `dory_network_run` and meet (250), it returns and the team ends (250).
+NETWORK_CYCLES = 700
 # What the tile loop takes per tile beyond that: 70 to 130 cycles, and what cores wait for each
 # other where their shares of a tile differ.
 TILE_CYCLES = 200
@@ -286,5 +288,6 @@ def hierarchy(ctx: TargetContext) -> MemoryHierarchy:
         step_cycles=step_cycles,
         instructions=instructions,
         barrier_cycles=barrier_cycles(cores),
+        network_cycles=NETWORK_CYCLES,
         resident_l1=True,
     )
