@@ -180,8 +180,6 @@ class MemoryHierarchy:
             values are removed. For elements narrower than a byte it counts bytes.
         layer_cycles: Cycles of a tiled layer in addition to its tiles: its function is entered, and
             fetched when the instruction cache has something else.
-        network_cycles: Cycles of an inference outside of its layers: the cores are called and
-            meet, and code that runs once is fetched.
         step_cycles: Cycles of a tile in addition to kernel, barriers and transfers, for example for
             instructions that are not in the cache.
         conversion_cycles: Cycles of the cores per element that a conversion between layouts copies.
@@ -198,6 +196,8 @@ class MemoryHierarchy:
             them in a floating-point unit or find integers themselves. Otherwise kernels get
             integers where there are any.
         instructions: Cache of instructions whose misses tiles are charged for, None without.
+        network_cycles: Cycles of an inference outside of its layers: the cores are called and
+            meet, and code that runs once is fetched.
         one_memory: True when L1 and L2 are shares of one memory: L1 is the scratch memory of
             kernels, which work in place, and L2 is the rest. A single level without links implies
             it. A target with further levels sets it, with the same memory as level 1 and level 2.
@@ -211,7 +211,6 @@ class MemoryHierarchy:
     channel_multiple: int = 4
     in_place: bool = False
     layer_cycles: int = 0
-    network_cycles: int = 0
     step_cycles: int = 0
     cache: Cache | None = None
     conversion_cycles: float = 0.0
@@ -223,6 +222,7 @@ class MemoryHierarchy:
     keeps_binary32: bool = False
     far_link: Link | None = None
     instructions: InstructionCache | None = None
+    network_cycles: int = 0
 
     def __post_init__(self) -> None:
         if len(self.levels) == 1:
