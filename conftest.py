@@ -33,10 +33,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Compile without optimisation, which takes a fifth of the time, what shows the same then.
+    """Compile single kernels and short programs of fast tests without optimisation.
 
-    These are single kernels in fast tests, and applications of some. Those of the kit are compiled
-    with it, as slow tests are, and so are applications of the tests of whole networks.
+    That takes a fifth of the time. Slow tests, those of the conformance kits and applications of
+    whole networks are compiled with optimisation.
     """
     bases = getattr(getattr(item, "cls", None), "__mro__", ())
     if (

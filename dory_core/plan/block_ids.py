@@ -91,6 +91,11 @@ def chunk_id(layer: int, group: int, *part: int) -> BlockId:
     return BlockId(_CONSTANTS, BlockKind.CHUNK, (layer, group, *part))
 
 
+def buffers_id(layer: int, name: str) -> BlockId:
+    """Return the block of all copies of a buffer of a layer in L1."""
+    return BlockId(name, BlockKind.BUFFERS, (layer,))
+
+
 def table_id(layer: int) -> BlockId:
     """Return the block of all constants of a layer."""
     return BlockId(_CONSTANTS, BlockKind.TABLE, (layer,))

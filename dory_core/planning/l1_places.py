@@ -7,13 +7,12 @@ from dataclasses import replace
 
 from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.kernels.call import OPERANDS
-from dory_core.plan.block_ids import BlockId, BlockKind
+from dory_core.plan.block_ids import BlockId, BlockKind, buffers_id
 from dory_core.plan.blocks import Request, align_up, level_alignment
-from dory_core.planning.decision import MOVED, L1Residence, Residency
+from dory_core.planning.decision import L1Residence, Residency
 from dory_core.planning.layouts import LayoutPlan
 from dory_core.planning.packing.heuristics import Offsets, fit_into
-from dory_core.schedule.loops import L1_ALIGNMENT, L1Buffer, l1_buffers, place_l1
-from dory_core.tiling.tiled import TiledLayer
+from dory_core.schedule.loops import L1_ALIGNMENT, place_l1
 
 #: Layers on both sides of a weight prefetch whose blocks may move to make room for it.
 _MARGIN = 8
@@ -41,14 +40,20 @@ class L1Places:
         self.flow = flow
         self.unit = max(L1_ALIGNMENT, level_alignment(hierarchy, 1))
         self.room = budget_bytes // self.unit * self.unit
-        self.buffers = tuple(map(_buffers, residency.tiled, residency.layers))
+        # Those of layers in place always lie at its start.
+        self.buffers = tuple(
+            () if one.view or one.in_place else one.buffers(stay.in_l1)
+            for one, stay in zip(residency.tiled, residency.layers, strict=True)
+        )
         self.start: Offsets = {}
         live: dict[str, list[int]] = {}
         sizes: dict[str, int] = {}
         for n, (buffers, stay) in enumerate(zip(self.buffers, residency.layers, strict=True)):
             own = self._tensors(n)
             for placed in place_l1(buffers, stay.offsets):
-                block = BlockId(own[placed.name]) if placed.name in own else _id(n, placed.name)
+                block = (
+                    BlockId(own[placed.name]) if placed.name in own else buffers_id(n, placed.name)
+                )
                 self.start[block] = placed.offsets[0]
             for buffer in buffers:
                 if buffer.name in own:
@@ -94,7 +99,7 @@ class L1Places:
                         if n in layers:
                             yield Request(_second(n), size, n, n)
                 if first < layers.stop:
-                    yield Request(_id(n, buffer.name), size, first, n)
+                    yield Request(buffers_id(n, buffer.name), size, first, n)
 
     def _may_fit(self, layers: range, starters: Mapping[int, int]) -> bool:
         """Return False when more is live in one of some layers than L1 holds."""
@@ -149,7 +154,7 @@ class L1Places:
             r.id: places[r.id]
             for r in requests
             if r.id in places
-            and r.id != _id(n, "w")
+            and r.id != buffers_id(n, "w")
             and (
                 r.first < layers.start
                 or r.last >= layers.stop
@@ -157,7 +162,7 @@ class L1Places:
             )
         }
         ids = {r.id for r in requests}
-        above = {_second(k): _id(k, "w") for k in starters if _second(k) in ids}
+        above = {_second(k): buffers_id(k, "w") for k in starters if _second(k) in ids}
         found = fit_into(requests, self.unit, self.room, fixed, above)
         return None if found is None else places | found
 
@@ -169,41 +174,22 @@ class L1Places:
             prefetched: Layers whose constants are prefetched.
         """
         layers = (
-            stay
-            if not self.buffers[n] or (stay == MOVED and not self._moved(n, places, prefetched))
-            else self._residence(n, stay, places, n in prefetched)
+            self._residence(n, stay, places, n in prefetched) if self.buffers[n] else stay
             for n, stay in enumerate(self.residency.layers)
         )
         return replace(self.residency, layers=tuple(layers))
-
-    def _moved(self, n: int, places: Offsets, prefetched: Collection[int]) -> bool:
-        ids = [_id(n, buffer.name) for buffer in self.buffers[n]]
-        return n in prefetched or any(places[block] != self.start[block] for block in ids)
 
     def _residence(
         self, n: int, stay: L1Residence, places: Offsets, prefetched: bool
     ) -> L1Residence:
         own = self._tensors(n)
         offsets = {
-            b.name: places[BlockId(own[b.name]) if b.name in own else _id(n, b.name)]
+            b.name: places[BlockId(own[b.name]) if b.name in own else buffers_id(n, b.name)]
             for b in self.buffers[n]
         }
         beside = {name: places[BlockId(name)] for name in stay.beside}
         second = places.get(_second(n)) if prefetched else None
         return replace(stay, offsets=offsets, beside=beside, second_weights=second)
-
-
-def _buffers(tiled: TiledLayer, stay: L1Residence) -> tuple[L1Buffer, ...]:
-    """Return the buffers of a layer in L1; none where they always lie at its start."""
-    if tiled.view or tiled.in_place:
-        return ()
-    tile, copies = tiled.tiling.tile, tiled.schedule.buffering
-    return l1_buffers(tiled.layer, tiled.bound, tile, copies, stay.in_l1)
-
-
-def _id(n: int, name: str) -> BlockId:
-    """Return the block of a buffer of a layer."""
-    return BlockId(name, BlockKind.BUFFERS, (n,))
 
 
 def _second(n: int) -> BlockId:

@@ -11,7 +11,7 @@ from dory_core.hardware.memories import MemoryHierarchy
 from dory_core.ir import Layer, Tensor
 from dory_core.ir.geometry import Tile, read_span
 from dory_core.kernels.call import OPERANDS
-from dory_core.plan.block_ids import BlockId, BlockKind
+from dory_core.plan.block_ids import BlockId, buffers_id
 from dory_core.plan.blocks import Request, align_up, fullest_step, level_alignment
 from dory_core.planning.decision import MOVED, L1Residence, Residency
 from dory_core.planning.layouts import LayoutPlan
@@ -85,7 +85,7 @@ class ResidentPlanner:
         self.over: list[dict[str, ResidentTensor]] = [{} for _ in tiled]
         self.offsets: dict[BlockId, int] = {}
         self.buffers = cache(self._buffers)
-        self.buffer = cache(_buffers_id)
+        self.buffer = cache(buffers_id)
         self.block = cache(BlockId)
         self.cycles = cache(self._cycles)
 
@@ -308,10 +308,6 @@ class ResidentPlanner:
             offsets={buffer: offsets[block] for buffer, block in blocks.items()},
             beside={name: offsets[self.block(name)] for name in beside},
         )
-
-
-def _buffers_id(n: int, name: str) -> BlockId:
-    return BlockId(name, BlockKind.BUFFERS, (n,))
 
 
 def _writes_whole(tiled: TiledLayer, schedule: Schedule, stored: bool) -> bool:

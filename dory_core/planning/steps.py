@@ -31,7 +31,7 @@ from dory_core.planning.sequence.network_parts import NetworkParts
 from dory_core.planning.sequence.part_sequence import Arrival, PartSequence, Run, same_inputs
 from dory_core.schedule.copies import LayerCopies, weight_unit
 from dory_core.schedule.costs import LayerCosts, link_name
-from dory_core.schedule.loops import PlacedBuffer, Schedule, l1_buffers, place_l1
+from dory_core.schedule.loops import PlacedBuffer, Schedule, place_l1
 from dory_core.schedule.timeline import (
     AheadLoad,
     LayerEstimate,
@@ -275,9 +275,7 @@ class _StepMaker:
             return ()
         if tiled.in_place:
             return place_l1(scratch_buffers(tiled.layer, tiled.bound, tiled.tiling.tile))
-        tile, copies = tiled.tiling.tile, tiled.schedule.buffering
-        buffers = l1_buffers(tiled.layer, tiled.bound, tile, copies, stay.in_l1)
-        return place_l1(buffers, stay.offsets, stay.second_weights)
+        return place_l1(tiled.buffers(stay.in_l1), stay.offsets, stay.second_weights)
 
     def _forms(self, parts: Sequence[PartPlan], stay: L1Residence) -> tuple[Form, ...]:
         """Return how tiles of the operands and of the output move."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from dory_core.errors import DoryError
@@ -11,7 +11,7 @@ from dory_core.kernels.binding import BoundLayer, EngineRejection, KernelRejecti
 from dory_core.kernels.bound_kernel import BoundKernel
 from dory_core.kernels.kernel import Kernel, Traits
 from dory_core.schedule.costs import LayerCosts
-from dory_core.schedule.loops import Schedule
+from dory_core.schedule.loops import L1Buffer, Schedule, l1_buffers
 from dory_core.schedule.tiling import Tiling
 from dory_core.schedule.timeline import LayerEstimate
 
@@ -59,6 +59,11 @@ class TiledLayer:
         """Return the layer with what is said about candidates that were not taken."""
         said = bound.sorted(rejections)
         return replace(self, rejections=said, passed_over=bound.passed_over(self.kernel, said))
+
+    def buffers(self, whole: Collection[str]) -> tuple[L1Buffer, ...]:
+        """Return its buffers in L1. whole: those of x, x2 and y that hold the whole tensor."""
+        tile, copies = self.tiling.tile, self.schedule.buffering
+        return l1_buffers(self.layer, self.bound, tile, copies, whole)
 
     def costs_after(self, before: TiledLayer | None) -> LayerCosts:
         """Return the costs where another layer has run right before.

@@ -20,7 +20,7 @@ from dory_core.planning.evaluate import Candidate
 from dory_core.planning.l1_places import L1Places
 from dory_core.planning.packing.heuristics import Offsets
 from dory_core.planning.problem import Problem
-from dory_core.schedule.costs import first_weights
+from dory_core.schedule.costs import LayerCosts, first_weights
 from dory_core.schedule.timeline import AheadLoad, loaded_estimate
 from dory_core.tiling.parts import split_is_whole
 from dory_core.tiling.tiled import TiledLayer
@@ -41,8 +41,7 @@ def propose(problem: Problem, candidate: Candidate) -> Iterator[Decision]:
     search = _Search(problem, candidate)
     found = search.best()
     if found.loads:
-        starters = {n: starter for starter, (n, _) in found.loads.items()}
-        residency = search.places.with_places(found.places, starters)
+        residency = search.places.with_places(found.places, found.starters)
         yield replace(candidate.decision, residency=residency, prefetches=found.loads)
 
 
@@ -61,6 +60,11 @@ class _State:
     cycles: int = 0
     arrives: float | None = None
     loads: Mapping[int, tuple[int, AheadLoad]] = field(default_factory=dict)
+
+    @property
+    def starters(self) -> dict[int, int]:
+        """The layers that start loads, by the layers that these are for."""
+        return {n: starter for starter, (n, _) in self.loads.items()}
 
     @property
     def length(self) -> float:
@@ -84,11 +88,14 @@ class _Search:
             for split, one in zip(decision.splits, self.tiled, strict=True)
         ]
         self.running = [n for n, one in enumerate(self.tiled) if not one.view]
-        befores = zip(self.running, [None, *self.running], strict=False)
-        self.costs = {
-            n: self.tiled[n].costs_after(None if before is None else self.tiled[before])
-            for n, before in befores
-        }
+        self.costs: dict[int, LayerCosts] = {}
+        before: TiledLayer | None = None
+        for n in self.running:
+            one = self.tiled[n]
+            if self.whole[n]:
+                self.costs[n] = one.costs_after(before).in_loops(one.schedule)
+            before = one
+        self.fetches = {fetch.block: fetch for fetch in candidate.program.fetches}
         self.loaded = {
             before: n
             for before, n in zip(self.running, self.running[1:], strict=False)
@@ -107,16 +114,29 @@ class _Search:
             known: dict[object, _State] = {}
             for state in sorted(found, key=lambda state: state.length):
                 known.setdefault(state.loads.get(n), state)
-            states = sorted(known.values(), key=lambda state: state.length)[:_BEAM]
+            states = list(known.values())[:_BEAM]
         return states[0]
 
     def _can_be_loaded(self, problem: Problem, candidate: Candidate, n: int, before: int) -> bool:
         """Return True when the constants of a layer may be loaded while another one computes."""
-        if not self.whole[n] or not self.places.first_bytes(n) or not _is_by_dma(self.tiled[n]):
+        if not self.whole[n] or not self.places.first_bytes(n):
+            return False
+        carriages = self.costs[n].carriages
+        if carriages is None or carriages["w"].by == CORES:
             return False
         decision = candidate.decision
         fetched = decision.streamed and problem.fetched(n, self.tiled[n], decision.splits[n])
-        return not fetched or _there_in_time(candidate, n, before)
+        return not fetched or self._there_in_time(candidate, n, before)
+
+    def _there_in_time(self, candidate: Candidate, n: int, before: int) -> bool:
+        """Return True when fetched constants of a layer are in L2 before another one begins."""
+        program = candidate.program
+        block, begin = program.runs_of(n)[0].weights, program.first[before]
+        if block is None or (fetch := self.fetches[block]).start >= begin:
+            return False
+        # What is waited for later without prefetch has to be there as much earlier.
+        needed = candidate.steps[before].estimate.cycles if fetch.use > begin else 0.0
+        return candidate.slack[block] >= needed
 
     def _run(self, state: _State, n: int, load: AheadLoad | None) -> _State:
         """Return a state after a layer, which starts a load for the next one or none."""
@@ -140,8 +160,7 @@ class _Search:
                 found.append((both, one))
         if not found:
             return
-        starters = {user: starter for starter, (user, _) in found[0][1].loads.items()}
-        places = self.places.placed(state.places, following, starters)
+        places = self.places.placed(state.places, following, found[0][1].starters)
         if places is not None:
             for _, one in sorted(found, key=lambda pair: pair[0])[:_LOADS]:
                 yield replace(one, places=places)
@@ -150,9 +169,8 @@ class _Search:
         """Return the cycles of a layer, and for how many more the link is busy after it."""
         if not self.whole[n]:
             return 0, 0.0  # the same in all states
-        schedule, stay = self.tiled[n].schedule, self.residency.layers[n]
-        costs = self.costs[n].in_loops(schedule)
-        return loaded_estimate(costs, schedule, stay.unmoved, arrives, load)
+        unmoved = self.residency.layers[n].unmoved
+        return loaded_estimate(self.costs[n], self.tiled[n].schedule, unmoved, arrives, load)
 
     def _possible(self, n: int) -> tuple[AheadLoad, ...]:
         """Return the loads that a layer may start for the next one.
@@ -160,50 +178,33 @@ class _Search:
         Those by words are over with the kernel that they start before, even where the memory
         answers late.
         """
-        one, following = self.tiled[n], self.tiled[self.loaded[n]]
-        costs = following.costs.in_loops(following.schedule)
+        following = self.tiled[self.loaded[n]]
+        costs = self.costs[self.loaded[n]]
         link, burst = costs.constants_link, first_weights(costs, following.schedule)
         found = list[AheadLoad]()
-        for tile in _tiles_to_start_at(one):
+        for tile in _tiles_to_start_at(self.tiled[n].schedule.count):
             load = AheadLoad(following.layer.op.index, tile, burst)
             found.append(load)
             if link.words_per_cycle == 0 or burst.bytes % WORD_BYTES:
                 continue
             late = burst.by_words(link, link.least_words_per_cycle)
-            if late.cycles <= _kernel_cycles(one, tile):
+            if late.cycles <= self._kernel_cycles(n, tile):
                 charge = burst.by_words(link, link.words_per_cycle)
                 found.append(replace(load, charge=charge, by_words=True))
         return tuple(found)
 
+    def _kernel_cycles(self, n: int, tile: int) -> float:
+        """Return the cycles of the kernel on a tile, misses of instructions included.
 
-def _tiles_to_start_at(one: TiledLayer) -> tuple[int, ...]:
-    """Return the tiles with which a layer may start a load for the next one."""
-    count = one.schedule.count
+        Its code is counted as missing at the first tile, whatever has run before.
+        """
+        costs, schedule = self.costs[n].after(0), self.tiled[n].schedule
+        step = next(islice(schedule.steps(), tile, None))
+        misses = costs.misses[min(tile, len(costs.misses) - 1)].cycles
+        return misses + costs.compute(schedule, step)
+
+
+def _tiles_to_start_at(count: int) -> tuple[int, ...]:
+    """Return the tiles with which a layer of some tiles may start a load for the next one."""
     tiles = {0, count // 4, count // 2, max(count - 2, 0), count - 1}
     return tuple(sorted(tiles, reverse=True))
-
-
-def _kernel_cycles(one: TiledLayer, tile: int) -> float:
-    """Return the cycles of the kernel on a tile, misses of instructions included."""
-    costs = one.costs.in_loops(one.schedule)
-    step = next(islice(one.schedule.steps(), tile, None))
-    misses = costs.misses[min(tile, len(costs.misses) - 1)].cycles
-    return misses + costs.compute(one.schedule, step)
-
-
-def _is_by_dma(tiled: TiledLayer) -> bool:
-    """Return True when the DMA loads the constants of a layer, not the cores."""
-    carriages = tiled.costs.in_loops(tiled.schedule).carriages
-    return carriages is not None and carriages["w"].by != CORES
-
-
-def _there_in_time(candidate: Candidate, n: int, before: int) -> bool:
-    """Return True when the fetched constants of a layer are in L2 before another one begins."""
-    program = candidate.program
-    block, begin = program.runs_of(n)[0].weights, program.first[before]
-    fetch = next((one for one in program.fetches if one.block == block), None)
-    if block is None or fetch is None or fetch.start >= begin:
-        return False
-    # What is waited for later without prefetch has to be there as much earlier.
-    needed = candidate.steps[before].estimate.cycles if fetch.use > begin else 0.0
-    return candidate.slack[block] >= needed

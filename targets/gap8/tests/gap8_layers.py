@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from dory_gap8 import plugin
@@ -139,6 +141,11 @@ def turned_cases(kind: str, seed: int, count: int) -> list[KernelCase]:
 def byte_cases(kind: str, seed: int, count: int) -> list[KernelCase]:
     """Return cases of layers whose inputs and outputs are bytes."""
     return cases_of(kind, seed, count, space=BYTES)
+
+
+def fewer_first(cases: Callable[[str, int, int], list[KernelCase]]) -> Any:
+    """Return cases of which those of the fast tests, with the seed 0, are half as many."""
+    return lambda kind, seed, count: cases(kind, seed, count // 2 if seed == 0 else count)
 
 
 def context(cores: int = 8, kernels: str = "dory", **fields) -> TargetContext:

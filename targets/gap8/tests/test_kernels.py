@@ -13,23 +13,18 @@ from dory_gap8.backend import (
     LinearKernel,
     PointwiseKernel,
 )
-from gap8_layers import cases_of, make_case, turned_cases
+from gap8_layers import cases_of, fewer_first, make_case, turned_cases
 
 from dory_core.api import Requant, ops, simulate
 from dory_core.importing import Array, requant
 from dory_core.testing import ZIGLANG, KernelConformance
-from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
+from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 from dory_core.testing.random_layers import KINDS
-
-
-def fewer_first(kind: str, seed: int, count: int) -> list[KernelCase]:
-    """Return cases; those of the fast tests, with the seed 0, are half as many."""
-    return cases_of(kind, seed, count // 2 if seed == 0 else count)
 
 
 @pytest.mark.sample(2)  # of two seeds the first
 class TestKernels(KernelConformance):
-    cases = staticmethod(fewer_first)
+    cases = staticmethod(fewer_first(cases_of))
 
 
 @pytest.mark.sample(88)  # of every fourth kind seed 0

@@ -14,12 +14,12 @@ from dory_gap8.backend import (
     ResizeKernel,
     SoftmaxKernel,
 )
-from gap8_layers import BYTES, byte_cases, cases_of
+from gap8_layers import BYTES, byte_cases, cases_of, fewer_first
 
 from dory_core.api import Layer, ops
 from dory_core.importing import Array, requant
 from dory_core.testing import KernelConformance
-from dory_core.testing.kernels import HostLibrary, KernelCase, alone, typed, whole_case
+from dory_core.testing.kernels import HostLibrary, alone, typed, whole_case
 
 MOVERS = (
     *("lut", "concat", "mul", "maximum", "minimum"),
@@ -27,14 +27,9 @@ MOVERS = (
 )
 
 
-def fewer_first(kind: str, seed: int, count: int) -> list[KernelCase]:
-    """Return cases; those of the fast tests, with the seed 0, are half as many."""
-    return byte_cases(kind, seed, count // 2 if seed == 0 else count)
-
-
 @pytest.mark.sample(2)  # of two seeds the first
 class TestMovers(KernelConformance):
-    cases = staticmethod(fewer_first)
+    cases = staticmethod(fewer_first(byte_cases))
     kinds = MOVERS
 
     @pytest.mark.slow

@@ -237,6 +237,7 @@ DYING = (
 )
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("prelude", "said", "way_out"),
     [
